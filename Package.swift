@@ -1,0 +1,100 @@
+// swift-tools-version: 6.2
+// The tree names the processes: Services holds them, Shared the layers they stand on (each imports only what stands above it in `layers`).
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+/// Debian's -dev packages, one module map (and the smallest shim that imports) each.
+let systemLibraries = ["CCurl", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CZeroMQ", "CZlib"]
+
+func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Shared/\(name)", swiftSettings: settings)
+}
+
+func service(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Services/\(name)", swiftSettings: settings)
+}
+
+func command(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .executableTarget(name: name, dependencies: dependencies, path: "Services/Commands/\(name)", swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .testTarget(name: "\(name)Tests", dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
+}
+
+/// Shared, from the bottom up.
+let layers: [Target] = [
+  shared("JSON", ["CSimdJSON"]),
+  shared("MessagePack", ["CMessagePack"]),
+  shared("Crypto", ["COpenSSL"]),
+  shared("Records", ["MessagePack", "Crypto"]),
+  shared("ObjectModel", ["Records", "Crypto"]),
+  shared("History", ["Records", "MessagePack"]),
+  shared("Mirroring", ["Records", "ObjectModel", "History"]),
+  shared("WebServices", ["JSON", "Records", "ObjectModel", "History", "Mirroring", "Crypto"]),
+  shared("SQLite", ["CSQLite"]),
+  shared("RecordStore", ["SQLite", "CZlib", "CLinux", "Records", "History", "MessagePack", "Crypto"]),
+  shared("ServiceBus", ["CZeroMQ", "CLinux", "MessagePack", "Records", "ObjectModel"]),
+  shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
+  shared("HTTPClient", ["CCurl"]),
+  shared("ServiceKit", ["HTTPServer", "ServiceBus", "JSON", "CLinux", "Crypto"]),
+]
+
+let services: [Target] = [
+  service("Gateway", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "JSON", "Records", "Crypto"]),
+  service(
+    "SyncWorker", ["ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON", "MessagePack", "Crypto", "CLinux"]),
+  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service("Notifier", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
+]
+
+let commands: [Target] = [
+  command("aquifer-gateway", ["Gateway", "ServiceKit"]),
+  command("aquifer-worker", ["SyncWorker", "ServiceKit"]),
+  command("aquifer-share", ["ShareService", "ServiceKit"]),
+  command("aquifer-notifier", ["Notifier", "ServiceKit"]),
+  command("aquifer", ["ServiceKit", "ServiceBus", "HTTPClient", "ObjectModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+]
+
+let testTargets: [Target] = [
+  tests("JSON", ["JSON"]),
+  tests("MessagePack", ["MessagePack"]),
+  tests("Crypto", ["Crypto"]),
+  tests("Records", ["Records", "MessagePack"]),
+  tests("ObjectModel", ["ObjectModel", "Records"]),
+  tests("History", ["History", "Records"]),
+  tests("Mirroring", ["Mirroring", "Records", "ObjectModel", "History"]),
+  tests("WebServices", ["WebServices", "JSON", "Records", "ObjectModel", "History", "Mirroring"]),
+  tests("RecordStore", ["RecordStore", "SQLite", "Records", "History", "CSQLite", "CLinux"]),
+  tests("ServiceBus", ["ServiceBus", "MessagePack", "CLinux"]),
+  tests("HTTPServer", ["HTTPServer", "CLinux"]),
+  tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
+  tests("ServiceKit", ["ServiceKit", "HTTPServer", "JSON"]),
+  tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
+  tests("SyncWorker", ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON"]),
+  tests("ShareService", ["ShareService", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
+  tests("Style", []),
+  tests("Processes", ["HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
+]
+
+let package = Package(
+  name: "aquifer",
+  products: commands.map { .executable(name: $0.name, targets: [$0.name]) },
+  targets: systemLibraries.map { .systemLibrary(name: $0, path: "Shared/\($0)") }
+    + [
+      .target(
+        name: "CSimdJSON", path: "Shared/CSimdJSON", cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-O2"])],
+        linkerSettings: [.linkedLibrary("simdjson")])
+    ]
+    + layers + services + commands + testTargets,
+  swiftLanguageModes: [.v6],
+  cxxLanguageStandard: .cxx17
+)

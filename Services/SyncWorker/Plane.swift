@@ -1,0 +1,60 @@
+// What the worker's two planes share: the world they stand in, and how they answer.
+
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+
+/// An environment's schema and models, as the directory last told.
+struct EnvironmentSchema: Sendable {
+  let version: Int64
+  let schema: Schema
+  let models: [String: ManagedObjectModel]
+  let latestModelHash: String?
+}
+
+/// Where workers get schemas from: a cache over the share service, or a fixed value in tests.
+protocol SchemaSource: Sendable {
+  /// - Throws: `RecordError.notFound` for an unknown container, `.tryAgainLater` while the directory is away and nothing is cached.
+  func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema
+  /// Adds to a development schema; returns when the directory has it.
+  func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError)
+}
+
+/// Takes zone changes after their commit and pushes them on, conflated.
+protocol ChangePublisher: Sendable {
+  func publish(_ change: ZoneChange)
+}
+
+/// What a plane's handlers are given.
+struct PlaneContext: Sendable {
+  let clock: any WallClock
+  let random: any RandomSource
+  let log: Log
+  let schemas: any SchemaSource
+  let changes: any ChangePublisher
+  let assets: AssetStore
+  /// Signs asset URLs (`FetchSecrets`).
+  let signingKey: [UInt8]
+}
+
+/// An HTTP answer a plane made.
+struct PlaneAnswer: Sendable {
+  var status = 200
+  /// nil: JSON.
+  var contentType: String?
+  var retryAfter: Int?
+  var mayWait = false
+  var body: [UInt8]
+}
+
+/// A plane: turns a request that was routed to a shard it holds into an answer.
+protocol Plane: Sendable {
+  /// - Parameter startNext: to be called once the request has its place in the shard's writer queue.
+  /// - Throws: `RecordError` for a failure of the whole request; the caller renders it as the error dictionary.
+  func respond(
+    to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
+  ) async throws(RecordError) -> PlaneAnswer
+}

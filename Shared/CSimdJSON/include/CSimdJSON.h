@@ -1,0 +1,4 @@
+#ifndef CSIMDJSON_H
+#define CSIMDJSON_H
+
+#endif

@@ -1,0 +1,203 @@
+// The values a record's fields can hold, and the ordered map that holds them.
+
+/// One value of a record's field, typed as the schema types it (wire-protocol 3.4).
+public indirect enum FieldValue: Hashable, Sendable {
+  case int64(Int64)
+  case double(Double)
+  case string(String)
+  case bytes([UInt8])
+  /// Milliseconds since 1970, possibly negative.
+  case timestamp(Int64)
+  case reference(Reference)
+  case location(Location)
+  case asset(Asset)
+  /// All elements are of `element`'s type; an empty list keeps its type.
+  case list(element: FieldType, [FieldValue])
+
+  public var type: FieldType {
+    switch self {
+    case .int64: .int64
+    case .double: .double
+    case .string: .string
+    case .bytes: .bytes
+    case .timestamp: .timestamp
+    case .reference: .reference
+    case .location: .location
+    case .asset: .asset
+    case .list(let element, _): .list(of: element)
+    }
+  }
+}
+
+/// A field's type in the schema. `rawValue` is the number stored in record blobs: never renumber.
+public enum FieldType: UInt8, Hashable, Sendable, Codable, CaseIterable {
+  case int64 = 1
+  case double, string, bytes, timestamp, reference, location, asset
+  case int64List = 17
+  case doubleList, stringList, bytesList, timestampList, referenceList, locationList, assetList
+
+  private static let listOffset: UInt8 = 16
+
+  /// The list of a scalar type; a list of lists does not exist.
+  public static func list(of element: FieldType) -> FieldType {
+    guard let list = FieldType(rawValue: element.rawValue + listOffset) else { preconditionFailure("no list of \(element)") }
+    return list
+  }
+
+  /// The element's type of a list, nil for a scalar.
+  public var element: FieldType? {
+    rawValue > Self.listOffset ? FieldType(rawValue: rawValue - Self.listOffset) : nil
+  }
+
+  /// The `type` key of a field dictionary, such as `STRING_LIST`.
+  public var wireName: String {
+    if let element { return element.wireName + "_LIST" }
+    return switch self {
+    case .int64: "INT64"
+    case .double: "DOUBLE"
+    case .string: "STRING"
+    case .bytes: "BYTES"
+    case .timestamp: "TIMESTAMP"
+    case .reference: "REFERENCE"
+    case .location: "LOCATION"
+    default: "ASSETID"
+    }
+  }
+}
+
+/// A pointer to another record of the same zone.
+public struct Reference: Hashable, Sendable {
+  /// What becomes of the source when the target is deleted.
+  public enum Action: String, Hashable, Sendable, CaseIterable {
+    case none = "NONE"
+    case deleteSelf = "DELETE_SELF"
+    case validate = "VALIDATE"
+  }
+
+  public var recordName: String
+  public var action: Action
+  /// nil: the source's own zone.
+  public var zoneID: Zone.ID?
+
+  public init(recordName: String, action: Action, zoneID: Zone.ID? = nil) {
+    self.recordName = recordName
+    self.action = action
+    self.zoneID = zoneID
+  }
+}
+
+/// A place on earth. Units: degrees, metres, metres per second, milliseconds since 1970.
+public struct Location: Hashable, Sendable {
+  public var latitude: Double
+  public var longitude: Double
+  public var horizontalAccuracy: Double?
+  public var verticalAccuracy: Double?
+  public var altitude: Double?
+  public var speed: Double?
+  public var course: Double?
+  public var timestamp: Int64?
+
+  public init(
+    latitude: Double, longitude: Double, horizontalAccuracy: Double? = nil, verticalAccuracy: Double? = nil, altitude: Double? = nil,
+    speed: Double? = nil, course: Double? = nil, timestamp: Int64? = nil
+  ) {
+    self.latitude = latitude
+    self.longitude = longitude
+    self.horizontalAccuracy = horizontalAccuracy
+    self.verticalAccuracy = verticalAccuracy
+    self.altitude = altitude
+    self.speed = speed
+    self.course = course
+    self.timestamp = timestamp
+  }
+}
+
+/// A file kept beside the records, addressed by its content.
+public struct Asset: Hashable, Sendable {
+  /// SHA-256 of the content, 32 bytes.
+  public var hash: [UInt8]
+  public var byteCount: Int64
+
+  public init(hash: [UInt8], byteCount: Int64) {
+    self.hash = hash
+    self.byteCount = byteCount
+  }
+}
+
+/// A field: its value, and whether it belongs to the record's encrypted bag.
+public struct Field: Hashable, Sendable {
+  public var value: FieldValue
+  public var isEncrypted: Bool
+
+  public init(_ value: FieldValue, isEncrypted: Bool = false) {
+    self.value = value
+    self.isEncrypted = isEncrypted
+  }
+}
+
+/// A record's fields, in ascending order of their names' UTF-8, so that equal records have equal bytes. A missing name means nil.
+public struct Fields: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequence {
+  public struct Element: Hashable, Sendable {
+    public let name: String
+    public var field: Field
+
+    public init(name: String, field: Field) {
+      self.name = name
+      self.field = field
+    }
+  }
+
+  public private(set) var elements: [Element]
+
+  public init() { elements = [] }
+
+  public init(dictionaryLiteral elements: (String, FieldValue)...) {
+    self.init()
+    for (name, value) in elements { self[name] = Field(value) }
+  }
+
+  public var count: Int { elements.count }
+  public var isEmpty: Bool { elements.isEmpty }
+  public func makeIterator() -> IndexingIterator<[Element]> { elements.makeIterator() }
+  public mutating func reserveCapacity(_ count: Int) { elements.reserveCapacity(count) }
+
+  /// Appends a field that is known to sort last: for decoders of stored blobs.
+  /// - Precondition: `name` sorts after every name present.
+  public mutating func append(_ name: String, _ field: Field) {
+    precondition(elements.last.map { $0.name < name } ?? true, "fields come in ascending order of their names")
+    elements.append(Element(name: name, field: field))
+  }
+
+  public subscript(name: String) -> Field? {
+    get {
+      let index = position(of: name)
+      return index < elements.count && elements[index].name == name ? elements[index].field : nil
+    }
+    set {
+      let index = position(of: name)
+      let isPresent = index < elements.count && elements[index].name == name
+      switch (newValue, isPresent) {
+      case (let field?, true): elements[index].field = field
+      case (let field?, false): elements.insert(Element(name: name, field: field), at: index)
+      case (nil, true): elements.remove(at: index)
+      case (nil, false): break
+      }
+    }
+  }
+
+  /// The value of a string field; nil when absent or of another type.
+  public func string(_ name: String) -> String? {
+    if case .string(let text)? = self[name]?.value { text } else { nil }
+  }
+
+  private func position(of name: String) -> Int {
+    if let last = elements.last, last.name < name { return elements.count }
+    var low = 0
+    var high = elements.count
+    while low < high {
+      let middle = (low + high) / 2
+      if elements[middle].name < name { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+}

@@ -1,0 +1,56 @@
+// Every name that CloudKit and Core Data's mirroring reserve, in one place: nothing else spells them out.
+
+/// Names on the wire and in records that belong to the protocol rather than to an app (semantics section 1).
+public enum ReservedName {
+  /// Zones.
+  public static let defaultZone = "_defaultZone"
+  public static let privateMirrorZone = "com.apple.coredata.cloudkit.zone"
+  public static let shareZonePrefix = "com.apple.coredata.cloudkit.share."
+  /// Owners that mean "the caller" in requests.
+  public static let callerOwners: Set<String> = ["_defaultOwner", "__defaultOwner__"]
+
+  /// Record types and names.
+  public static let recordTypePrefix = "CD_"
+  public static let linkRecordType = "CDMR"
+  public static let legacyLinkPrefix = "CD_M2M_"
+  public static let shareRecordType = "cloudkit.share"
+  public static let zoneShareRecordName = "cloudkit.zoneshare"
+  public static let fakeRecordPrefix = "CD_FAKE_"
+  public static let usersRecordType = "Users"
+
+  /// Fields.
+  public static let fieldPrefix = "CD_"
+  public static let assetSuffix = "_ckAsset"
+  public static let entityName = "CD_entityName"
+  public static let moveReceipt = "CD_moveReceipt"
+  public static let linkEntityNames = "CD_entityNames"
+  public static let linkRelationships = "CD_relationships"
+  public static let linkRecordNames = "CD_recordNames"
+  /// Between the two parts of a link record's fields.
+  public static let linkSeparator: Character = ":"
+
+  /// User info keys of a model.
+  public static let ignoredPropertyKey = "NSCloudKitMirroringDelegateIgnoredPropertyKey"
+  public static let encryptedAttributeKey = "NSPersistentCloudKitContainerEncryptedAttributeKey"
+  /// Attributes the mirroring keeps for itself and never exports.
+  public static let reservedAttributes: Set<String> = ["ckRecordID", "ckRecordSystemFields"]
+
+  /// Authors of transactions that the mirroring writes itself, e.g. `NSCloudKitMirroringDelegate.import`.
+  public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."
+}
+
+/// The limits that clients, workers and tests read from the same place (semantics section 1, wire-protocol section 11).
+public enum Limit {
+  public static let operationsPerRequest = 200
+  public static let recordsPerResponse = 200
+  public static let recordByteCount = 1_000_000
+  public static let inlineRecordByteCount = 700_000
+  public static let exportItemCount = 400
+  public static let exportByteCount = 1_572_864
+  public static let nameByteCount = 255
+  public static let fieldsPerRecordType = 256
+  public static let zonesPerDatabase = 1000
+  public static let assetByteCount = 50_000_000
+  public static let requestByteCount = 8 * 1024 * 1024
+  public static let jsonDepth = 64
+}

@@ -1,0 +1,76 @@
+// Where a record lives: container, environment, database, owner. Every request, row and token names its scope with these values.
+
+/// An app's container, such as `iCloud.org.example.photos` (1…255 characters of `[A-Za-z0-9._-]`; the prefix is not insisted on).
+public struct ContainerID: Hashable, Sendable, Codable, RawRepresentable {
+  public let rawValue: String
+
+  public init?(rawValue: String) {
+    let bytes = rawValue.utf8
+    guard (1...255).contains(bytes.count), bytes.first != UInt8(ascii: "."), bytes.allSatisfy(Self.isAllowed) else { return nil }
+    self.rawValue = rawValue
+  }
+
+  private static func isAllowed(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+      UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+      true
+    default: false
+    }
+  }
+}
+
+/// A container's environment: the schema of `development` grows on its own, `production` only by deployment.
+public enum Environment: String, Hashable, Sendable, Codable, CaseIterable {
+  case development, production
+}
+
+/// The database a client speaks to, as the path of a request names it.
+public enum DatabaseScope: String, Hashable, Sendable, Codable, CaseIterable {
+  case `public`, `private`, shared
+
+  /// The number pings carry (`dbs`, wire-protocol 9.3).
+  public var wireNumber: Int {
+    switch self {
+    case .public: 0
+    case .private: 1
+    case .shared: 2
+    }
+  }
+}
+
+/// A database as it is stored: one owner's zones in one container and environment.
+///
+/// A participant's shared database has no storage of its own: its zones live in their owners' private databases.
+public struct DatabaseID: Hashable, Sendable, Codable {
+  public let container: ContainerID
+  public let environment: Environment
+  /// The owner's user record name, or `DatabaseID.publicOwner` for the public database.
+  public let owner: String
+
+  /// No user record name starts with two underscores, so no user can own this.
+  public static let publicOwner = "__public__"
+
+  public init(container: ContainerID, environment: Environment, owner: String) {
+    self.container = container
+    self.environment = environment
+    self.owner = owner
+  }
+
+  public var isPublic: Bool { owner == Self.publicOwner }
+
+  /// The shard that holds this database: stable across processes and releases (FNV-1a, never `Hasher`).
+  /// - Parameter count: how many shards the installation was created with; > 0.
+  public func shard(of count: Int) -> Int {
+    precondition(count > 0, "an installation has at least one shard, not \(count)")
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for part in [container.rawValue, environment.rawValue, owner] {
+      for byte in part.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+      hash = (hash ^ 0) &* 0x100_0000_01b3
+    }
+    hash ^= hash >> 33
+    hash = hash &* 0xff51_afd7_ed55_8ccd
+    hash ^= hash >> 33
+    return Int(hash % UInt64(count))
+  }
+}

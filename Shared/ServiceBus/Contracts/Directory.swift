@@ -1,0 +1,195 @@
+// What gateways and workers ask of the share service's directory.
+
+public import ObjectModel
+public import Records
+
+/// Turns credentials into a principal. Answers are cached by gateways until `DirectoryChanged` or `lifetimeSeconds`.
+public struct Authenticate: Message {
+  public static let name = "directory.authenticate/1"
+  public static let isRepeatable = true
+
+  /// A principal, or why there is none.
+  public struct Reply: Codable, Sendable {
+    public enum Refusal: String, Codable, Sendable {
+      /// The API token is missing, unknown, revoked, or of another container or environment.
+      case apiToken
+      /// The web-auth or bearer token is unknown, expired or revoked, or its user disabled.
+      case userToken
+      /// The container does not exist.
+      case container
+    }
+
+    public let refusal: Refusal?
+    public let userRecordName: String?
+    public let isOperator: Bool
+    /// Of the API token; empty: any origin.
+    public let allowedOrigins: [String]
+    public let lifetimeSeconds: Int
+
+    public init(refusal: Refusal? = nil, userRecordName: String? = nil, isOperator: Bool = false, allowedOrigins: [String] = [], lifetimeSeconds: Int = 60) {
+      self.refusal = refusal
+      self.userRecordName = userRecordName
+      self.isOperator = isOperator
+      self.allowedOrigins = allowedOrigins
+      self.lifetimeSeconds = lifetimeSeconds
+    }
+  }
+
+  /// nil for paths without one (`/admin/1/…`): then only an operator's bearer token is accepted.
+  public let container: ContainerID?
+  public let environment: Environment?
+  public let apiToken: String?
+  /// `ckWebAuthToken`, or the bearer token of an `Authorization` header (a user's or an operator's).
+  public let userToken: String?
+
+  public init(container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?) {
+    self.container = container
+    self.environment = environment
+    self.apiToken = apiToken
+    self.userToken = userToken
+  }
+}
+
+/// A person, as `users/caller` shows him.
+public struct LookUpUser: Message {
+  public static let name = "directory.user/1"
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    public let userRecordName: String
+    public let givenName: String?
+    public let familyName: String?
+    public let emailAddress: String?
+
+    public init(userRecordName: String, givenName: String?, familyName: String?, emailAddress: String?) {
+      self.userRecordName = userRecordName
+      self.givenName = givenName
+      self.familyName = familyName
+      self.emailAddress = emailAddress
+    }
+  }
+
+  public let userRecordName: String
+
+  public init(userRecordName: String) { self.userRecordName = userRecordName }
+}
+
+/// What a container's environment holds for workers: its models by hash, and its schema. Workers cache it until `DirectoryChanged`.
+public struct FetchSchema: Message {
+  public static let name = "directory.schema/1"
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    /// Rises with every change of the environment's schema or models.
+    public let version: Int64
+    /// The models that were pushed to this environment, by hash.
+    public let models: [String: ManagedObjectModel]
+    /// The hash of the latest.
+    public let latestModelHash: String?
+    public let schema: Schema
+
+    public init(version: Int64, models: [String: ManagedObjectModel], latestModelHash: String?, schema: Schema) {
+      self.version = version
+      self.models = models
+      self.latestModelHash = latestModelHash
+      self.schema = schema
+    }
+  }
+
+  public let container: ContainerID
+  public let environment: Environment
+
+  public init(container: ContainerID, environment: Environment) {
+    self.container = container
+    self.environment = environment
+  }
+}
+
+/// Adds record types and fields that a save in *development* brought up (semantics section 3).
+public struct ExtendSchema: Message {
+  public static let name = "directory.extend-schema/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  public let container: ContainerID
+  public let fields: [SchemaField]
+
+  public struct SchemaField: Codable, Sendable, Hashable {
+    public let recordType: String
+    public let field: String
+    public let type: FieldType
+    public let isEncrypted: Bool
+
+    public init(recordType: String, field: String, type: FieldType, isEncrypted: Bool) {
+      self.recordType = recordType
+      self.field = field
+      self.type = type
+      self.isEncrypted = isEncrypted
+    }
+  }
+
+  public init(container: ContainerID, fields: [SchemaField]) {
+    self.container = container
+    self.fields = fields
+  }
+}
+
+/// An operator's HTTP request, forwarded as it came: `/admin/1/…` and the mirror API's model and schema calls. The answer's body is
+/// the HTTP body.
+public struct OperatorRequest: Message {
+  public static let name = "directory.operator/1"
+  public static let isRepeatable = false
+
+  public struct Reply: Codable, Sendable {
+    public let status: Int
+    public let contentType: String
+
+    public init(status: Int, contentType: String) {
+      self.status = status
+      self.contentType = contentType
+    }
+  }
+
+  public let method: String
+  /// Percent-decoded, with its prefix: `["admin","1","users"]`, `["mirror","1",container,environment,"model"]`.
+  public let path: [String]
+  public let query: [String: String]
+
+  public init(method: String, path: [String], query: [String: String]) {
+    self.method = method
+    self.path = path
+    self.query = query
+  }
+}
+
+/// Keys every process of an installation shares (signing of asset URLs and courier tokens), from the directory.
+public struct FetchSecrets: Message {
+  public static let name = "directory.secrets/1"
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    /// 32 random bytes, made with the installation.
+    public let signingKey: [UInt8]
+
+    public init(signingKey: [UInt8]) { self.signingKey = signingKey }
+  }
+
+  public init() {}
+}
+
+/// Pushed by the share service to everybody when cached answers went stale.
+public struct DirectoryChanged: Message {
+  public static let name = "directory.changed/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  /// Everything cached of credentials is stale.
+  public let credentials: Bool
+  /// The schema or models of these are stale: `container/environment`.
+  public let schemas: [String]
+
+  public init(credentials: Bool, schemas: [String]) {
+    self.credentials = credentials
+    self.schemas = schemas
+  }
+}

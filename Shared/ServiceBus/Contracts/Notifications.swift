@@ -1,0 +1,46 @@
+// What workers tell notifiers and waiting gateways: hints that something changed. Losing every one of them loses no data.
+
+public import Records
+
+/// A zone changed. Merged while a push is under way: the latest sequence wins.
+public struct ZoneChange: Hashable, Sendable, Codable {
+  public let database: DatabaseID
+  public let zoneName: String
+  /// The zone's sequence after the commit.
+  public let sequence: Int64
+  /// The zone's token after the commit, so that a device that has it need not ask.
+  public let syncToken: String
+  /// The store identifier whose device made all of it, and so is not pinged; nil when there were several or none.
+  public let originStore: String?
+  /// Users to ping: the owner and, in shared zones, the participants. Empty for the public database: everybody connected to the container.
+  public let audience: [String]
+
+  public init(database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, audience: [String]) {
+    self.database = database
+    self.zoneName = zoneName
+    self.sequence = sequence
+    self.syncToken = syncToken
+    self.originStore = originStore
+    self.audience = audience
+  }
+
+  /// What a subscriber needs to know of `self` and, later, `next`.
+  public func merged(with next: ZoneChange) -> ZoneChange {
+    let latest = next.sequence >= sequence ? next : self
+    return ZoneChange(
+      database: latest.database, zoneName: latest.zoneName, sequence: latest.sequence, syncToken: latest.syncToken,
+      originStore: originStore == next.originStore ? originStore : nil,
+      audience: audience == next.audience ? audience : Array(Set(audience).union(next.audience)).sorted())
+  }
+}
+
+/// A conflated batch of changes, at most one under way per subscriber.
+public struct PushZoneChanges: Message {
+  public static let name = "zones.changed/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  public let changes: [ZoneChange]
+
+  public init(changes: [ZoneChange]) { self.changes = changes }
+}

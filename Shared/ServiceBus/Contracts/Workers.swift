@@ -1,0 +1,100 @@
+// What gateways ask of workers.
+
+public import Records
+
+/// Who makes a request, as the gateway authenticated it.
+public struct Caller: Hashable, Sendable, Codable {
+  /// nil for an API token without a user, and for operators.
+  public let userRecordName: String?
+  /// Presented an operator token.
+  public let isOperator: Bool
+
+  public init(userRecordName: String?, isOperator: Bool = false) {
+    self.userRecordName = userRecordName
+    self.isOperator = isOperator
+  }
+}
+
+/// One HTTP request to the record plane or the object plane, forwarded with its body's bytes as they came; the worker parses them,
+/// and answers with the bytes of the HTTP body.
+public struct DatabaseRequest: Message {
+  public static let name = "database.request/1"
+  /// The worker keeps the outcome of `requestID` (record plane) or `transactionID` (object plane) in the commit itself.
+  public static let isRepeatable = true
+
+  public enum Plane: String, Codable, Sendable {
+    case record, object
+  }
+
+  public struct Reply: Codable, Sendable {
+    public let status: Int
+    /// nil: `application/json`.
+    public let contentType: String?
+    /// Seconds for the `Retry-After` header.
+    public let retryAfter: Int?
+    /// The gateway may wait for the next change of `DatabaseRequest.database` and ask again: an import page without changes.
+    public let mayWait: Bool?
+
+    public init(status: Int, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool? = nil) {
+      self.status = status
+      self.contentType = contentType
+      self.retryAfter = retryAfter
+      self.mayWait = mayWait
+    }
+  }
+
+  public let plane: Plane
+  /// GET, POST, PUT, DELETE.
+  public let method: String
+  /// The path after `/{database}/`, percent-decoded: `["records","modify"]`, `["stores","<id>","changes"]`.
+  public let path: [String]
+  /// Query parameters but credentials.
+  public let query: [String: String]
+  /// The database whose shard is asked.
+  public let database: DatabaseID
+  /// As what the client addressed it.
+  public let scope: DatabaseScope
+  public let caller: Caller
+  /// Idempotency key of the HTTP request: the client's `X-Request-ID`, or drawn by the gateway; kept over its retries.
+  public let requestID: String
+  /// The gateway's public address without a final slash, for URLs in answers (asset downloads).
+  public let baseURL: String
+
+  public init(
+    plane: Plane, method: String, path: [String], query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
+    requestID: String, baseURL: String
+  ) {
+    self.plane = plane
+    self.method = method
+    self.path = path
+    self.query = query
+    self.database = database
+    self.scope = scope
+    self.caller = caller
+    self.requestID = requestID
+    self.baseURL = baseURL
+  }
+
+  /// Requests of one mirrored store, and writes of one owner, start in the order they arrived; reads in any.
+  public var orderingKey: String? {
+    if plane == .object, path.count >= 2, path[0] == "stores", method != "GET" { return "store " + path[1] }
+    if plane == .record, path.last == "modify" { return "owner " + database.owner }
+    return nil
+  }
+}
+
+/// What a worker tells an operator (`status`, `workers`, `shards`, `stores`); the answer's body is JSON.
+public struct WorkerReport: Message {
+  public static let name = "worker.report/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  /// `summary`, `stores`, `zones`, `events` …
+  public let subject: String
+  public let query: [String: String]
+
+  public init(subject: String, query: [String: String] = [:]) {
+    self.subject = subject
+    self.query = query
+  }
+}

@@ -1,0 +1,171 @@
+// What services say to each other: typed messages with names of ours, and stable errors.
+
+/// A request between services and the answer it gets.
+///
+/// On the wire a message is MessagePack with string keys: fields are only ever added, optional or defaulted; anything else is a new
+/// name (`…/2`) beside the old one for a release. Bulk (request bodies, record batches) travels as an opaque body in a frame of its own.
+public protocol Message: Codable, Sendable {
+  associatedtype Reply: Codable & Sendable
+  /// Ours, stable under refactoring: `database.request/1`.
+  static var name: String { get }
+  /// Whether it may be sent again when it is unknown whether it arrived.
+  static var isRepeatable: Bool { get }
+  /// Messages with equal keys start in the order they arrived at the peer; nil: in any order.
+  var orderingKey: String? { get }
+}
+
+extension Message {
+  public var orderingKey: String? { nil }
+}
+
+/// The reply of messages that only need an acknowledgement.
+public struct Acknowledgement: Codable, Sendable {
+  public init() {}
+}
+
+/// A reply and its opaque body.
+public struct Answer<Reply: Sendable>: Sendable {
+  public let reply: Reply
+  public let body: [UInt8]
+
+  public init(_ reply: Reply, body: [UInt8] = []) {
+    self.reply = reply
+    self.body = body
+  }
+}
+
+/// A failure of a call: a stable code and a text, never a Swift type's name.
+public struct BusError: Error, Hashable, Sendable {
+  /// Codes compare by their text, so that a newer peer's code passes through.
+  public struct Code: RawRepresentable, Hashable, Sendable, Codable {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// The deadline passed; it is unknown whether the call was executed.
+    public static let timedOut = Code(rawValue: "timedOut")
+    public static let cancelled = Code(rawValue: "cancelled")
+    /// The peer is not connected, or was lost before it answered; then it is unknown whether the call was executed.
+    public static let unreachable = Code(rawValue: "unreachable")
+    /// Window and backlog are full; not executed.
+    public static let overloaded = Code(rawValue: "overloaded")
+    /// The peer takes nothing new; not executed.
+    public static let draining = Code(rawValue: "draining")
+    public static let unknownMessage = Code(rawValue: "unknownMessage")
+    /// Arguments that don't decode; not executed.
+    public static let badMessage = Code(rawValue: "badMessage")
+    /// The shard is not held by that worker (or no longer): ask again with the latest map; not executed.
+    public static let notMine = Code(rawValue: "notMine")
+    public static let notFound = Code(rawValue: "notFound")
+    public static let refused = Code(rawValue: "refused")
+    public static let internalError = Code(rawValue: "internalError")
+  }
+
+  public let code: Code
+  public let reason: String
+
+  public init(_ code: Code, _ reason: String) {
+    self.code = code
+    self.reason = reason
+  }
+}
+
+/// The roles of processes.
+public enum Role: String, Hashable, Sendable, Codable, CaseIterable {
+  case gateway, worker, share, notifier
+}
+
+/// A process on the bus.
+public struct Peer: Hashable, Sendable, Codable {
+  /// Unique among the living processes of the installation and stable over restarts, e.g. `worker-1`.
+  public let name: String
+  public let role: Role
+  /// Drawn at start: tells a restarted process from its predecessor.
+  public let incarnation: UInt64
+  /// Where others connect to it, e.g. `ipc:///run/aquifer/worker-1.sock` or `tcp://127.0.0.1:21001`.
+  public let endpoint: String
+  /// Takes new work; false while starting and draining.
+  public var isReady: Bool
+  /// Where the process serves `/metrics`, e.g. `http://127.0.0.1:9101`; nil when unknown.
+  public var adminURL: String?
+
+  public init(name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil) {
+    self.name = name
+    self.role = role
+    self.incarnation = incarnation
+    self.endpoint = endpoint
+    self.isReady = isReady
+    self.adminURL = adminURL
+  }
+}
+
+public enum Destination: Hashable, Sendable {
+  /// The process of that name.
+  case peer(String)
+  /// Any ready process of that role.
+  case role(Role)
+}
+
+/// What a handler knows of the call it serves.
+public struct CallContext: Sendable {
+  public let caller: Peer
+  /// When the caller stops waiting.
+  public let deadline: ContinuousClock.Instant
+  private let release: @Sendable () -> Void
+
+  public init(caller: Peer, deadline: ContinuousClock.Instant, release: @escaping @Sendable () -> Void) {
+    self.caller = caller
+    self.deadline = deadline
+    self.release = release
+  }
+
+  /// Lets the next message with the same ordering key start, although this call goes on: called once this one has its place in an
+  /// order of its own (a shard's writer queue). Returning has the same effect.
+  public func startNext() { release() }
+}
+
+/// A process's end of the bus. Two implementations with one contract: ZeroMQ, and in memory for tests.
+public protocol Bus: AnyObject, Sendable {
+  /// Calls one peer and waits for its answer.
+  /// - Throws: `BusError`: `timedOut` after `deadline`, `cancelled` with the task, `unreachable`, `overloaded`, or what the handler threw.
+  func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply>
+  /// The peers that are connected, ascending by name.
+  var peers: [Peer] { get }
+  /// A fresh stream of membership changes, beginning with the present peers; ends when the bus is closed.
+  func peerChanges() -> AsyncStream<[Peer]>
+  /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint does nothing.
+  func connect(to endpoint: String)
+  /// Gives up a connection.
+  func disconnect(from endpoint: String)
+  /// Announces readiness to all peers.
+  func setReady(_ isReady: Bool)
+  /// Announces draining, waits until peers know and what runs is finished (at most `limit`), says goodbye.
+  func drain(within limit: Duration) async
+  func close()
+}
+
+extension Bus {
+  public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration) async throws(BusError) -> M.Reply {
+    try await call(message, body: [], to: destination, within: deadline).reply
+  }
+}
+
+/// A table of handlers by message name; given to a bus before it starts.
+public struct BusHandlers: Sendable {
+  /// Decodes arguments, runs the handler, encodes the reply.
+  public typealias Handler = @Sendable (_ arguments: [UInt8], _ body: [UInt8], _ context: CallContext) async throws -> (reply: [UInt8], body: [UInt8])
+
+  public struct Entry: Sendable {
+    /// The ordering key of encoded arguments; throws `badMessage`.
+    public let orderingKey: @Sendable (_ arguments: [UInt8]) throws -> String?
+    public let handler: Handler
+  }
+
+  public private(set) var entries: [String: Entry] = [:]
+
+  public init() {}
+
+  mutating func set(_ entry: Entry, for name: String) {
+    precondition(entries[name] == nil, "two handlers for \(name)")
+    entries[name] = entry
+  }
+}
