@@ -31,9 +31,9 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 /// Shared, from the bottom up.
 let layers: [Target] = [
-  shared("JSON", ["CSimdJSON"]),
-  shared("MessagePack", ["CMessagePack"]),
   shared("Crypto", ["COpenSSL"]),
+  shared("JSON", ["CSimdJSON", "Crypto"]),
+  shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
   shared("ObjectModel", ["Records", "Crypto"]),
   shared("History", ["Records", "MessagePack"]),
