@@ -4,7 +4,7 @@
 public struct ManagedObjectModel: Hashable, Sendable, Codable {
   /// Ascending by name.
   public var entities: [Entity]
-  /// Configuration name → entity names, ascending; entities without one belong to all.
+  /// Configuration name → the names of its entities, ascending. The default configuration, which has all of them, is not listed.
   public var configurations: [String: [String]]
 
   public init(entities: [Entity], configurations: [String: [String]] = [:]) {
@@ -19,6 +19,7 @@ public struct Entity: Hashable, Sendable, Codable {
   public var name: String
   public var parentName: String?
   public var isAbstract: Bool
+  /// Kept as the file says it; a relic of Sync Services that mirroring doesn't look at.
   public var isSyncable: Bool
   /// Declared here; inherited ones are found through the parent.
   public var attributes: [Attribute]
