@@ -3,4 +3,8 @@
 
 #include <sqlite3.h>
 
+// sqlite3_config is variadic, which Swift does not import. Without this every allocation of every connection takes one global lock
+// to count bytes nobody reads. Must run before the first connection; later calls are refused and harmless.
+static inline int csqlite_disable_memory_statistics(void) { return sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }
+
 #endif

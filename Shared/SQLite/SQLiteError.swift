@@ -1,0 +1,50 @@
+// What SQLite refuses, in a form that is safe to log: codes and names of statements, never bound values.
+
+import CSQLite
+
+/// An error of SQLite.
+public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The extended result code, such as `SQLITE_CONSTRAINT_UNIQUE` (2067).
+  public let code: Int32
+  /// The name of the statement (`SQL.name`) or of the operation that failed.
+  public let statement: String
+  /// SQLite's text for the failure; it can name tables and columns, not values.
+  public let message: String
+
+  public init(code: Int32, statement: String, message: String) {
+    self.code = code
+    self.statement = statement
+    self.message = message
+  }
+
+  init(code: Int32, statement: String, connection: OpaquePointer?) {
+    let text = connection.flatMap(sqlite3_errmsg) ?? sqlite3_errstr(code)
+    self.init(code: code, statement: statement, message: text.map { String(cString: $0) } ?? "unknown error")
+  }
+
+  /// The code without its extension, such as `SQLITE_CONSTRAINT` (19).
+  public var primaryCode: Int32 { code & 0xff }
+
+  public var isConstraintViolation: Bool { primaryCode == SQLITE_CONSTRAINT }
+  public var isUniqueViolation: Bool { code == SQLiteError.constraintUnique || code == SQLiteError.constraintPrimaryKey }
+  /// Another connection holds the lock.
+  public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
+  /// No space left on the device, or the file may not grow.
+  public var isFull: Bool { primaryCode == SQLITE_FULL }
+  public var isInputOutputError: Bool { primaryCode == SQLITE_IOERR }
+  /// A write to the file failed. `RLIMIT_FSIZE` and quotas show up as this rather than as `isFull`.
+  public var isWriteError: Bool { code == SQLiteError.ioWrite }
+  /// What was written may or may not be on the disk, and the kernel may have dropped it: never try again on this file.
+  public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
+  /// A page is not what SQLite wrote, or the file is none of SQLite's.
+  public var isCorruption: Bool { primaryCode == SQLITE_CORRUPT || primaryCode == SQLITE_NOTADB }
+
+  public var description: String { "SQLite \(code) in \(statement): \(message)" }
+
+  // The header spells these as expressions, which Swift does not import.
+  private static let constraintUnique: Int32 = SQLITE_CONSTRAINT | 8 << 8
+  private static let constraintPrimaryKey: Int32 = SQLITE_CONSTRAINT | 6 << 8
+  private static let ioWrite: Int32 = SQLITE_IOERR | 3 << 8
+  private static let ioFsync: Int32 = SQLITE_IOERR | 4 << 8
+  private static let ioDirFsync: Int32 = SQLITE_IOERR | 5 << 8
+}

@@ -1,0 +1,221 @@
+// A prepared statement: typed binding, stepping and columns, without conversions that the caller did not ask for.
+
+import CSQLite
+
+/// A statement's text and the name it is cached and reported under.
+public struct SQL: Hashable, Sendable {
+  /// Unique within a connection; shows in errors.
+  public let name: String
+  public let text: String
+
+  public init(_ name: String, _ text: String) {
+    self.name = name
+    self.text = text
+  }
+}
+
+/// A prepared statement of one connection; like it, used by one thread at a time.
+///
+/// Parameters count from 1, columns from 0. Bound bytes are copied by SQLite, so that they need not outlive the call.
+public final class Statement {
+  public let name: String
+  let text: String
+  private var handle: OpaquePointer?
+
+  /// SQLite copies what it is told not to hold on to.
+  private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+  init(_ sql: SQL, connection: OpaquePointer) throws(SQLiteError) {
+    name = sql.name
+    text = sql.text
+    var prepared: OpaquePointer?
+    let code = sqlite3_prepare_v3(connection, sql.text, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
+    guard code == SQLITE_OK, let prepared else {
+      throw SQLiteError(code: code == SQLITE_OK ? SQLITE_MISUSE : code, statement: sql.name, connection: connection)
+    }
+    handle = prepared
+  }
+
+  deinit { finalize() }
+
+  func finalize() {
+    sqlite3_finalize(handle)
+    handle = nil
+  }
+
+  // MARK: Parameters
+
+  public func bind(_ index: Int32, _ value: Int64) throws(SQLiteError) { try check(sqlite3_bind_int64(handle, index, value)) }
+  public func bind(_ index: Int32, _ value: Int) throws(SQLiteError) { try bind(index, Int64(value)) }
+  public func bind(_ index: Int32, _ value: Double) throws(SQLiteError) { try check(sqlite3_bind_double(handle, index, value)) }
+  public func bind(_ index: Int32, _ value: Bool) throws(SQLiteError) { try bind(index, value ? Int64(1) : 0) }
+  public func bindNull(_ index: Int32) throws(SQLiteError) { try check(sqlite3_bind_null(handle, index)) }
+
+  public func bind(_ index: Int32, _ value: String) throws(SQLiteError) {
+    var value = value
+    let code = value.withUTF8 { utf8 in
+      utf8.withMemoryRebound(to: CChar.self) { text in
+        sqlite3_bind_text64(handle, index, text.baseAddress ?? Self.nothing, UInt64(text.count), Self.transient, UInt8(SQLITE_UTF8))
+      }
+    }
+    try check(code)
+  }
+
+  /// Binds a blob; an empty one is not NULL.
+  public func bind(_ index: Int32, _ bytes: UnsafeRawBufferPointer) throws(SQLiteError) {
+    let code =
+      bytes.count == 0
+      ? sqlite3_bind_zeroblob(handle, index, 0)
+      : sqlite3_bind_blob64(handle, index, bytes.baseAddress, UInt64(bytes.count), Self.transient)
+    try check(code)
+  }
+
+  public func bind(_ index: Int32, _ bytes: [UInt8]) throws(SQLiteError) {
+    let code = bytes.withUnsafeBytes { bytes in
+      bytes.count == 0
+        ? sqlite3_bind_zeroblob(handle, index, 0)
+        : sqlite3_bind_blob64(handle, index, bytes.baseAddress, UInt64(bytes.count), Self.transient)
+    }
+    try check(code)
+  }
+
+  public func bind(_ index: Int32, _ value: Int64?) throws(SQLiteError) {
+    if let value { try bind(index, value) } else { try bindNull(index) }
+  }
+  public func bind(_ index: Int32, _ value: Double?) throws(SQLiteError) {
+    if let value { try bind(index, value) } else { try bindNull(index) }
+  }
+  public func bind(_ index: Int32, _ value: String?) throws(SQLiteError) {
+    if let value { try bind(index, value) } else { try bindNull(index) }
+  }
+  public func bind(_ index: Int32, _ bytes: [UInt8]?) throws(SQLiteError) {
+    if let bytes { try bind(index, bytes) } else { try bindNull(index) }
+  }
+
+  /// Binds all parameters, the first to `?1`: short to write, for statements that are not on a hot path.
+  public func binding<each Value: SQLiteBindable>(_ values: repeat each Value) throws(SQLiteError) -> Statement {
+    var index: Int32 = 0
+    for value in repeat each values {
+      index += 1
+      try value.bind(to: self, at: index)
+    }
+    return self
+  }
+
+  // MARK: Running
+
+  /// Advances to the next row. false: there is none, and the statement is ready to be bound again.
+  /// After an error, too, the statement is ready to be bound again. A reader that stops early must `reset()`.
+  public func step() throws(SQLiteError) -> Bool {
+    let code = sqlite3_step(handle)
+    if code == SQLITE_ROW { return true }
+    if code == SQLITE_DONE {
+      sqlite3_reset(handle)
+      return false
+    }
+    let error = failure(code)
+    sqlite3_reset(handle)
+    throw error
+  }
+
+  /// Leaves the current row; the bindings stay.
+  public func reset() { sqlite3_reset(handle) }
+
+  /// Forgets the bindings, and the memory that large ones hold.
+  public func clearBindings() { sqlite3_clear_bindings(handle) }
+
+  /// Runs to the end, ignoring rows.
+  public func run() throws(SQLiteError) { while try step() {} }
+
+  /// Calls `body` for each row. The statement is reset afterwards, also when `body` throws.
+  public func forEach(_ body: (Statement) throws -> Void) throws {
+    defer { reset() }
+    while try step() { try body(self) }
+  }
+
+  /// `transform` of the first row, nil when there is none.
+  public func first<Value>(_ transform: (Statement) throws -> Value) throws -> Value? {
+    defer { reset() }
+    return try step() ? transform(self) : nil
+  }
+
+  /// `transform` of every row, in order.
+  public func all<Value>(_ transform: (Statement) throws -> Value) throws -> [Value] {
+    defer { reset() }
+    var values: [Value] = []
+    while try step() { values.append(try transform(self)) }
+    return values
+  }
+
+  // MARK: Columns of the current row
+
+  public func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
+  public func isBlob(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_BLOB }
+
+  public func int64(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+  public func int(_ column: Int32) -> Int { Int(truncatingIfNeeded: int64(column)) }
+  public func bool(_ column: Int32) -> Bool { int64(column) != 0 }
+  public func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
+
+  /// The column as text; invalid UTF-8 is repaired, NULL is empty.
+  public func text(_ column: Int32) -> String {
+    guard let start = sqlite3_column_text(handle, column) else { return "" }
+    return String(decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column))), as: UTF8.self)
+  }
+
+  /// A copy of the column's bytes; NULL is empty.
+  public func blob(_ column: Int32) -> [UInt8] { withBytes(column) { Array($0) } }
+
+  /// Lends the column's bytes (a blob's, or a text's UTF-8); they are gone once `body` returns.
+  public func withBytes<Value, Failure: Error>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure) -> Value {
+    let start = sqlite3_column_blob(handle, column)
+    return try body(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))))
+  }
+
+  public func optionalInt64(_ column: Int32) -> Int64? { isNull(column) ? nil : int64(column) }
+  public func optionalDouble(_ column: Int32) -> Double? { isNull(column) ? nil : double(column) }
+  public func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
+  public func optionalBlob(_ column: Int32) -> [UInt8]? { isNull(column) ? nil : blob(column) }
+
+  // MARK: Failures
+
+  /// Where an empty text points: SQLite takes a null pointer for NULL.
+  nonisolated(unsafe) private static let nothing = UnsafePointer(UnsafeMutablePointer<CChar>.allocate(capacity: 1))
+
+  private func check(_ code: Int32) throws(SQLiteError) {
+    if code != SQLITE_OK { throw failure(code) }
+  }
+
+  private func failure(_ code: Int32) -> SQLiteError {
+    SQLiteError(code: code, statement: name, connection: handle.flatMap { sqlite3_db_handle($0) })
+  }
+}
+
+/// A value that `Statement.binding(_:)` takes.
+public protocol SQLiteBindable {
+  func bind(to statement: Statement, at index: Int32) throws(SQLiteError)
+}
+
+extension Int64: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }
+}
+extension Int: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, Int64(self)) }
+}
+extension Double: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }
+}
+extension Bool: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }
+}
+extension String: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }
+}
+extension [UInt8]: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }
+}
+extension Optional: SQLiteBindable where Wrapped: SQLiteBindable {
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) {
+    if let self { try self.bind(to: statement, at: index) } else { try statement.bindNull(index) }
+  }
+}
