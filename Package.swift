@@ -36,6 +36,7 @@ let layers: [Target] = [
   shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
   shared("ObjectModel", ["Records", "Crypto"]),
+  shared("XCDataModel", ["ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "ObjectModel", "History", "Mirroring", "Crypto"]),
@@ -51,7 +52,7 @@ let services: [Target] = [
   service("Gateway", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "JSON", "Records", "Crypto"]),
   service(
     "SyncWorker", ["ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON", "MessagePack", "Crypto", "CLinux"]),
-  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
@@ -60,7 +61,7 @@ let commands: [Target] = [
   command("aquifer-worker", ["SyncWorker", "ServiceKit"]),
   command("aquifer-share", ["ShareService", "ServiceKit"]),
   command("aquifer-notifier", ["Notifier", "ServiceKit"]),
-  command("aquifer", ["ServiceKit", "ServiceBus", "HTTPClient", "ObjectModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  command("aquifer", ["ServiceKit", "ServiceBus", "HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
 ]
 
 let testTargets: [Target] = [
@@ -68,7 +69,7 @@ let testTargets: [Target] = [
   tests("MessagePack", ["MessagePack"]),
   tests("Crypto", ["Crypto"]),
   tests("Records", ["Records", "MessagePack"]),
-  tests("ObjectModel", ["ObjectModel", "Records"]),
+  tests("ObjectModel", ["ObjectModel", "XCDataModel", "Records"]),
   tests("History", ["History", "Records"]),
   tests("Mirroring", ["Mirroring", "Records", "ObjectModel", "History"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "ObjectModel", "History", "Mirroring"]),

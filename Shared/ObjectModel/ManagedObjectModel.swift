@@ -116,6 +116,10 @@ public struct Relationship: Hashable, Sendable, Codable {
   public var inverseName: String?
   public var inverseEntityName: String?
   public var isToMany: Bool
+  /// 0: none is required.
+  public var minCount: Int
+  /// 1 for a to-one; 0: no limit.
+  public var maxCount: Int
   public var isOrdered: Bool
   public var isOptional: Bool
   public var isTransient: Bool
@@ -123,14 +127,16 @@ public struct Relationship: Hashable, Sendable, Codable {
   public var userInfo: [String: String]
 
   public init(
-    name: String, destinationName: String, inverseName: String?, inverseEntityName: String?, isToMany: Bool, isOrdered: Bool = false,
-    isOptional: Bool = true, isTransient: Bool = false, deleteRule: DeleteRule = .nullify, userInfo: [String: String] = [:]
+    name: String, destinationName: String, inverseName: String?, inverseEntityName: String?, isToMany: Bool, minCount: Int = 0,
+    maxCount: Int? = nil, isOrdered: Bool = false, isOptional: Bool = true, isTransient: Bool = false, deleteRule: DeleteRule = .nullify, userInfo: [String: String] = [:]
   ) {
     self.name = name
     self.destinationName = destinationName
     self.inverseName = inverseName
     self.inverseEntityName = inverseEntityName
     self.isToMany = isToMany
+    self.minCount = minCount
+    self.maxCount = maxCount ?? (isToMany ? 0 : 1)
     self.isOrdered = isOrdered
     self.isOptional = isOptional
     self.isTransient = isTransient
