@@ -1,0 +1,168 @@
+// The oracle: the store protocol over plain dictionaries, so naive that it can be believed. For tests; nothing of it is durable.
+
+import Synchronization
+
+/// A store in memory. Bodies run where they are enqueued, one at a time, each on a copy that is thrown away when it throws.
+///
+/// Shards outlive their owners, so that a test can close one and open it again.
+public final class InMemoryRecordStore: RecordStore {
+  public let shardCount: Int
+  private let shards: [InMemoryShard]
+
+  /// - Parameters:
+  ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors.
+  ///   - commitFailure: asked at each commit of a shard; what it returns makes that commit fail with nothing stored.
+  public init(
+    shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) },
+    commitFailure: @escaping @Sendable (_ shard: Int) -> StoreError? = { _ in nil }
+  ) {
+    precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
+    self.shardCount = shardCount
+    shards = (0..<shardCount).map { InMemoryShard(number: $0, makeIncarnation: makeIncarnation, commitFailure: commitFailure) }
+  }
+
+  public func open(shard: Int) async throws -> any ShardStore {
+    guard shards.indices.contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
+    return InMemoryShardStore(shards[shard], epoch: try await shards[shard].waitForOwnership())
+  }
+
+  /// Takes a shard over without waiting for its owner, as after a supervisor's SIGKILL: the old owner's commits are refused as fenced.
+  public func takeOver(shard: Int) -> any ShardStore {
+    InMemoryShardStore(shards[shard], epoch: shards[shard].seize())
+  }
+}
+
+/// One owner's handle on a shard.
+private final class InMemoryShardStore: ShardStore {
+  let shard: Int
+  let epoch: Int64
+  private let core: InMemoryShard
+  private let isClosed = Atomic(false)
+
+  init(_ core: InMemoryShard, epoch: Int64) {
+    self.core = core
+    self.shard = core.number
+    self.epoch = epoch
+  }
+
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+    guard !isClosed.load(ordering: .acquiring) else { return SettledCommit<Value>(result: .failure(StoreError.closed(shard: shard))) }
+    return SettledCommit(result: Result { try core.commit(epoch: epoch, body) })
+  }
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    guard !isClosed.load(ordering: .acquiring) else { throw StoreError.closed(shard: shard) }
+    return try body(core.snapshot())
+  }
+
+  func close() async {
+    if !isClosed.exchange(true, ordering: .acquiringAndReleasing) { core.release(epoch: epoch) }
+  }
+
+  var statistics: [StoreStatistic] { core.statistics }
+}
+
+/// A commit whose outcome is known.
+struct SettledCommit<Value: Sendable>: CommitOutcome {
+  let result: Result<Value, any Error>
+
+  var value: Value {
+    get async throws { try result.get() }
+  }
+}
+
+/// A shard's state, its epoch, and who waits for it.
+private final class InMemoryShard: Sendable {
+  private struct Waiter {
+    let number: Int
+    let continuation: CheckedContinuation<Int64, any Error>
+  }
+
+  private struct State {
+    var rows = InMemoryRows()
+    var epoch: Int64 = 0
+    var isOwned = false
+    var waiters: [Waiter] = []
+    var lastWaiter = 0
+    var cancelledWaiters: Set<Int> = []
+    var commits = 0
+  }
+
+  let number: Int
+  private let makeIncarnation: @Sendable () -> UInt64
+  private let commitFailure: @Sendable (Int) -> StoreError?
+  private let state = Mutex(State())
+
+  init(number: Int, makeIncarnation: @escaping @Sendable () -> UInt64, commitFailure: @escaping @Sendable (Int) -> StoreError?) {
+    self.number = number
+    self.makeIncarnation = makeIncarnation
+    self.commitFailure = commitFailure
+  }
+
+  // MARK: Ownership
+
+  func waitForOwnership() async throws -> Int64 {
+    let waiter = state.withLock { state in
+      state.lastWaiter += 1
+      return state.lastWaiter
+    }
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let outcome: Result<Int64, any Error>? = state.withLock { state in
+          if state.cancelledWaiters.remove(waiter) != nil { return .failure(CancellationError()) }
+          if !state.isOwned { return .success(Self.own(&state)) }
+          state.waiters.append(Waiter(number: waiter, continuation: continuation))
+          return nil
+        }
+        if let outcome { continuation.resume(with: outcome) }
+      }
+    } onCancel: {
+      let waiting = state.withLock { state in
+        if let index = state.waiters.firstIndex(where: { $0.number == waiter }) { return Optional(state.waiters.remove(at: index)) }
+        state.cancelledWaiters.insert(waiter)
+        return nil
+      }
+      waiting?.continuation.resume(throwing: CancellationError())
+    }
+  }
+
+  func seize() -> Int64 { state.withLock { Self.own(&$0) } }
+
+  func release(epoch: Int64) {
+    let next = state.withLock { state -> (Waiter, Int64)? in
+      guard state.epoch == epoch else { return nil }
+      state.isOwned = false
+      if state.waiters.isEmpty { return nil }
+      return (state.waiters.removeFirst(), Self.own(&state))
+    }
+    next?.0.continuation.resume(returning: next?.1 ?? 0)
+  }
+
+  private static func own(_ state: inout State) -> Int64 {
+    state.isOwned = true
+    state.epoch += 1
+    return state.epoch
+  }
+
+  // MARK: Transactions
+
+  func commit<Value: Sendable>(epoch: Int64, _ body: (any ShardTransaction) throws -> Value) throws -> Value {
+    try state.withLock { state in
+      guard state.epoch == epoch else { throw StoreError.fenced(shard: number, epoch: state.epoch) }
+      let transaction = InMemoryTransaction(state.rows, makeIncarnation: makeIncarnation)
+      let value = try body(transaction)
+      if let failure = commitFailure(number) { throw failure }
+      state.rows = transaction.rows
+      state.commits += 1
+      return value
+    }
+  }
+
+  func snapshot() -> any ShardSnapshot {
+    InMemoryTransaction(state.withLock { $0.rows }, makeIncarnation: makeIncarnation)
+  }
+
+  var statistics: [StoreStatistic] {
+    [StoreStatistic(name: "commits_total", value: Double(state.withLock { $0.commits }))]
+  }
+}

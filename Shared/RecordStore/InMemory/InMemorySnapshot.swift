@@ -1,0 +1,130 @@
+// The oracle's rows and its reads: linear scans and sorts.
+
+import Records
+
+/// Everything a shard holds, as one value: a copy of it is a snapshot, dropping it is a rollback.
+struct InMemoryRows {
+  struct RecordRow {
+    var stored: StoredRecord
+    var references: Set<OutgoingReference>
+  }
+  struct EventRow {
+    var mirror: Int64
+    var event: StoredEvent
+  }
+  struct OutcomeRow {
+    var payload: [UInt8]
+    var at: Int64
+    /// Ties of `at` are forgotten in the order they were made.
+    var number: Int
+  }
+
+  var databases: [Int64: StoredDatabase] = [:]
+  var zones: [Int64: StoredZone] = [:]
+  /// By zone, then by name.
+  var records: [Int64: [String: RecordRow]] = [:]
+  /// The names in `records` by zone and sequence; here so that tests with thousands of records end.
+  var names: [Int64: [Int64: String]] = [:]
+  var mirrors: [Int64: StoredMirror] = [:]
+  /// By mirror, ascending by number.
+  var history: [Int64: [StoredTransaction]] = [:]
+  /// Ascending by number.
+  var events: [EventRow] = []
+  var outcomes: [String: OutcomeRow] = [:]
+  var lastKey: Int64 = 0
+  var lastEventNumber: Int64 = 0
+  var lastOutcomeNumber = 0
+}
+
+final class InMemoryTransaction {
+  var rows: InMemoryRows
+  let makeIncarnation: () -> UInt64
+
+  init(_ rows: InMemoryRows, makeIncarnation: @escaping () -> UInt64) {
+    self.rows = rows
+    self.makeIncarnation = makeIncarnation
+  }
+}
+
+extension String {
+  /// Order of UTF-8 bytes; `<` on String is Unicode's.
+  func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
+}
+
+extension InMemoryTransaction: ShardSnapshot {
+  func database(_ id: DatabaseID) throws -> StoredDatabase? { rows.databases.values.first { $0.id == id } }
+  func database(key: Int64) throws -> StoredDatabase? { rows.databases[key] }
+
+  func zone(named zoneName: String, in database: Int64) throws -> StoredZone? {
+    rows.zones.values.first { $0.databaseKey == database && $0.zoneName == zoneName }
+  }
+
+  func zone(key: Int64) throws -> StoredZone? { rows.zones[key] }
+
+  func zones(in database: Int64, after sequence: Int64, limit: Int) throws -> [StoredZone] {
+    rows.zones.values.filter { $0.databaseKey == database && $0.sequence > sequence }
+      .sorted { $0.sequence < $1.sequence }.first(limit)
+  }
+
+  func record(named recordName: String, in zone: Int64) throws -> StoredRecord? { rows.records[zone]?[recordName]?.stored }
+
+  func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
+    (rows.records[zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
+      .sorted { $0.sequence < $1.sequence }.first(limit)
+  }
+
+  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+    (rows.records[zone] ?? [:]).values.map(\.stored)
+      .filter { stored in
+        !stored.isDeleted && stored.record.recordType == recordType && recordName.map { $0.precedes(stored.record.recordName) } ?? true
+      }
+      .sorted { $0.record.recordName.precedes($1.record.recordName) }.first(limit)
+  }
+
+  func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
+    (rows.records[zone] ?? [:]).values
+      .flatMap { row in
+        row.references.filter { $0.target == target }.map { IncomingReference(field: $0.field, source: row.stored.record.recordName) }
+      }
+      .sorted { $0.field == $1.field ? $0.source.precedes($1.source) : $0.field.precedes($1.field) }
+  }
+
+  func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror? {
+    rows.mirrors.values.first { $0.identifier == identifier && $0.databaseKey == database }
+  }
+
+  func mirror(key: Int64) throws -> StoredMirror? { rows.mirrors[key] }
+
+  func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
+    rows.mirrors.values.filter { $0.key > key }.sorted { $0.key < $1.key }.first(limit)
+  }
+
+  func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {
+    rows.mirrors.values.filter { $0.key > key && $0.exportedTransactionNumber < $0.lastTransactionNumber }.map(\.key).sorted().first(limit)
+  }
+
+  func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction? {
+    rows.history[mirror]?.first { $0.transactionID == transactionID }
+  }
+
+  func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
+    (rows.history[mirror] ?? []).filter { $0.number > number }.first(limit)
+  }
+
+  func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent] {
+    rows.events.filter { $0.mirror == mirror && $0.event.number > number && (kind == nil || $0.event.kind == kind) }.map(\.event).first(limit)
+  }
+
+  func outcome(of idempotencyKey: String) throws -> [UInt8]? { rows.outcomes[idempotencyKey]?.payload }
+
+  func counts() throws -> ShardCounts {
+    ShardCounts(
+      databases: rows.databases.count, zones: rows.zones.values.count { !$0.isDeleted },
+      records: rows.records.values.reduce(0) { $0 + $1.values.count { !$0.stored.isDeleted } }, mirrors: rows.mirrors.count)
+  }
+}
+
+extension Array {
+  /// The first `limit` elements; none for a limit below 1.
+  fileprivate func first(_ limit: Int) -> [Element] { Array(prefix(Swift.max(limit, 0))) }
+}

@@ -1,0 +1,84 @@
+// What a body can read and write of one shard.
+
+public import Records
+
+/// Reads of one consistent state. Lists are bounded by `limit` and in the order their comments give; names are ordered by their UTF-8.
+public protocol ShardSnapshot: AnyObject {
+  func database(_ id: DatabaseID) throws -> StoredDatabase?
+  func database(key: Int64) throws -> StoredDatabase?
+
+  func zone(named zoneName: String, in database: Int64) throws -> StoredZone?
+  func zone(key: Int64) throws -> StoredZone?
+  /// Zones with a change after `sequence`, deleted ones included, ascending by sequence.
+  func zones(in database: Int64, after sequence: Int64, limit: Int) throws -> [StoredZone]
+
+  /// The record, or its tombstone.
+  func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
+  /// Records and tombstones changed after `sequence`, ascending by sequence, each once with its latest state.
+  func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord]
+  /// Live records of a type with names after `recordName`, ascending by record name.
+  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
+  /// Pointers to `target` from live records, ascending by (field, source).
+  func references(to target: String, in zone: Int64) throws -> [IncomingReference]
+
+  func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror?
+  func mirror(key: Int64) throws -> StoredMirror?
+  /// Stores with keys after `key`, ascending: for listings.
+  func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror]
+  /// Keys of stores with transactions that are not exported, ascending, after `key`.
+  func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64]
+
+  func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction?
+  /// Ascending by number.
+  func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction]
+  /// Ascending by number.
+  func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent]
+
+  /// What an earlier request with this idempotency key was answered.
+  func outcome(of idempotencyKey: String) throws -> [UInt8]?
+  /// Live records and databases, zones, stores: for `status`.
+  func counts() throws -> ShardCounts
+}
+
+/// Writes of one body; sees its own writes. A body that throws leaves nothing behind. Unknown keys throw `ContradictingWrite`.
+public protocol ShardTransaction: ShardSnapshot {
+  /// The database, made with a random incarnation if it is new.
+  func makeDatabase(_ id: DatabaseID) throws -> StoredDatabase
+  /// Gives out the database's next sequence number (> all before it).
+  func nextSequence(in database: Int64) throws -> Int64
+
+  /// Makes a zone (or makes a deleted one again, with another key and incarnation and none of its records), at a new sequence number.
+  /// An existing one is returned unchanged.
+  func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone
+  /// Deletes a zone with all its records, at a new sequence number; the row stays for the database feed.
+  /// Deleting a deleted zone changes nothing.
+  func deleteZone(_ zone: Int64) throws
+
+  /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (none for a
+  /// tombstone), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
+  /// - Throws: `ContradictingWrite` for a deleted zone, a sequence number that was not given out or that another record has, or a
+  ///   name that `isNew` denies.
+  func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
+
+  func makeMirror(
+    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
+    deviceName: String?, createdAt: Int64
+  ) throws -> StoredMirror
+  /// Stores everything of the row that can vary.
+  func update(_ mirror: StoredMirror) throws
+  /// Forgets the store with its history and events.
+  func deleteMirror(_ mirror: Int64) throws
+  /// Appends a transaction and raises the store's `lastTransactionNumber` to its number, which must be the next one; its
+  /// `transactionID` must be unused.
+  func append(_ transaction: StoredTransaction, to mirror: Int64) throws
+  ///
+  func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int
+
+  /// Stores a new event (`number` 0) or the end of an earlier one; returns its number.
+  func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64
+
+  /// Remembers an answer under its idempotency key, which must be unused; `at`: milliseconds since 1970.
+  func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws
+  /// Forgets outcomes older than `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns how many.
+  func forgetOutcomes(before cutoff: Int64, limit: Int) throws -> Int
+}
