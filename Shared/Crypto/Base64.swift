@@ -15,11 +15,11 @@ public enum Base64 {
 
   /// Appends the text to `buffer`, as ASCII.
   public static func append(_ bytes: [UInt8], to buffer: inout [UInt8]) {
-    let count = encodedByteCount(bytes.count)
-    let encoded = [UInt8](unsafeUninitializedCapacity: count + 1) { text, initialized in
-      initialized = bytes.withUnsafeBytes { encode($0, into: text) }
+    buffer.append(addingCapacity: encodedByteCount(bytes.count) + 1) { (span: inout OutputSpan<UInt8>) in
+      span.withUnsafeMutableBufferPointer { text, initialized in
+        initialized = bytes.withUnsafeBytes { encode($0, into: UnsafeMutableBufferPointer(rebasing: text[initialized...])) }
+      }
     }
-    buffer.append(contentsOf: encoded)
   }
 
   /// nil for anything that is not canonical base64: white space, missing or misplaced padding, stray bits.

@@ -1,4 +1,72 @@
+// A parsed JSON document as one flat array of nodes that Swift reads without calling back into C++.
 #ifndef CSIMDJSON_H
 #define CSIMDJSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum __attribute__((enum_extensibility(closed))) {
+  csj_kind_object = 0,
+  csj_kind_array = 1,
+  csj_kind_string = 2,
+  csj_kind_integer = 3,
+  csj_kind_double = 4,
+  csj_kind_bool = 5,
+  csj_kind_null = 6,
+} csj_kind;
+
+/// One value, in document order. A container's children follow it; an object's are key, value, key, value …
+typedef struct {
+  csj_kind kind;
+  /// Index of the first node behind this value and everything in it.
+  uint32_t next;
+  /// string: offset into the strings in the low half, bytes in the high half. integer, bool: the value. double: its bits.
+  /// Containers: the number of elements or members.
+  uint64_t bits;
+} csj_node;
+
+/// One block of memory: free with csj_free.
+typedef struct {
+  const csj_node *nodes;
+  const uint8_t *strings;
+} csj_document;
+
+typedef enum __attribute__((enum_extensibility(closed))) {
+  csj_outcome_ok = 0,
+  csj_outcome_empty,
+  csj_outcome_too_large,
+  csj_outcome_malformed,
+  csj_outcome_too_deep,
+  csj_outcome_bad_string,
+  csj_outcome_bad_literal,
+  csj_outcome_bad_number,
+  csj_outcome_integer_out_of_range,
+  csj_outcome_bad_utf8,
+  csj_outcome_byte_order_mark,
+  csj_outcome_control_character,
+  csj_outcome_unclosed_string,
+  csj_outcome_duplicate_key,
+  csj_outcome_out_of_memory,
+} csj_outcome;
+
+typedef struct {
+  csj_outcome outcome;
+  csj_document document;
+  /// With csj_outcome_duplicate_key: the key, valid until this thread parses again.
+  const uint8_t *key;
+  size_t key_length;
+} csj_result;
+
+/// Parses a whole document; the document is set only with csj_outcome_ok. `bytes` is copied. Any thread.
+csj_result csj_parse(const uint8_t *bytes, size_t length, size_t maximum_depth);
+void csj_free(csj_document document);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,195 @@
+// JSON out: bytes appended in runs, no strings in between.
+
+import Crypto
+
+/// Appends JSON to a byte array; commas and escapes are its business, balance is the caller's (checked in debug builds).
+public struct JSONWriter {
+  public private(set) var bytes: [UInt8] = []
+  /// Whether a value stands before the next one in the same container.
+  private var needsComma = false
+  #if DEBUG
+    private var open: [UInt8] = []
+  #endif
+
+  public init(reservingByteCount count: Int = 256) { bytes.reserveCapacity(count) }
+
+  public mutating func beginObject() { begin(UInt8(ascii: "{")) }
+  public mutating func endObject() { end(UInt8(ascii: "{"), UInt8(ascii: "}")) }
+  public mutating func beginArray() { begin(UInt8(ascii: "[")) }
+  public mutating func endArray() { end(UInt8(ascii: "["), UInt8(ascii: "]")) }
+
+  public mutating func key(_ name: String) {
+    #if DEBUG
+      precondition(open.last == UInt8(ascii: "{"), "the key \(name) stands outside of an object")
+    #endif
+    separate()
+    quote(name)
+    bytes.append(UInt8(ascii: ":"))
+    needsComma = false
+  }
+
+  public mutating func string(_ value: String) {
+    separate()
+    quote(value)
+  }
+
+  public mutating func integer(_ value: Int64) {
+    separate()
+    appendDigits(value)
+  }
+
+  /// Shortest text that reads back as the same double; not-a-number and infinities are a programmer error.
+  public mutating func double(_ value: Double) {
+    precondition(value.isFinite, "JSON has no \(value)")
+    separate()
+    bytes.append(contentsOf: value.description.utf8)
+  }
+
+  public mutating func bool(_ value: Bool) {
+    separate()
+    if value { append("true") } else { append("false") }
+  }
+
+  public mutating func null() {
+    separate()
+    append("null")
+  }
+
+  /// A string of base64.
+  public mutating func base64(_ value: [UInt8]) {
+    separate()
+    bytes.append(UInt8(ascii: "\""))
+    Base64.append(value, to: &bytes)
+    bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// Splices JSON that is known to be one valid value.
+  public mutating func raw(_ json: [UInt8]) {
+    separate()
+    bytes.append(contentsOf: json)
+  }
+
+  /// A parsed value again, without white space.
+  public mutating func value(_ value: JSONValue) {
+    switch value.kind {
+    case .object:
+      beginObject()
+      value.forEachMember { key, member in
+        self.key(key.string ?? "")
+        self.value(member)
+      }
+      endObject()
+    case .array:
+      beginArray()
+      value.forEachElement { self.value($0) }
+      endArray()
+    case .string: string(value.string ?? "")
+    case .integer: integer(value.int64 ?? 0)
+    case .double: double(value.double ?? 0)
+    case .bool: bool(value.bool ?? false)
+    case .null: null()
+    }
+  }
+
+  // Members of the current object in one call.
+  public mutating func member(_ name: String, _ value: String) { key(name); string(value) }
+  public mutating func member(_ name: String, _ value: Int64) { key(name); integer(value) }
+  public mutating func member(_ name: String, _ value: Int) { key(name); integer(Int64(value)) }
+  public mutating func member(_ name: String, _ value: Double) { key(name); double(value) }
+  public mutating func member(_ name: String, _ value: Bool) { key(name); bool(value) }
+
+  @inline(__always)
+  private mutating func separate() {
+    if needsComma { bytes.append(UInt8(ascii: ",")) }
+    needsComma = true
+  }
+
+  private mutating func begin(_ bracket: UInt8) {
+    separate()
+    bytes.append(bracket)
+    needsComma = false
+    #if DEBUG
+      open.append(bracket)
+    #endif
+  }
+
+  private mutating func end(_ opening: UInt8, _ bracket: UInt8) {
+    #if DEBUG
+      precondition(open.popLast() == opening, "a container is closed that was not opened")
+    #endif
+    bytes.append(bracket)
+    needsComma = true
+  }
+
+  private mutating func append(_ text: StaticString) {
+    bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+  }
+
+  private mutating func appendDigits(_ value: Int64) {
+    if value < 0 { bytes.append(UInt8(ascii: "-")) }
+    var rest = value.magnitude
+    // 2^64 has 20 digits.
+    withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+      var start = digits.count
+      repeat {
+        start -= 1
+        digits[start] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+        rest /= 10
+      } while rest > 0
+      bytes.append(contentsOf: UnsafeBufferPointer(rebasing: digits[start...]))
+    }
+  }
+}
+
+// MARK: Strings
+
+extension JSONWriter {
+  private mutating func quote(_ text: String) {
+    var text = text
+    bytes.append(UInt8(ascii: "\""))
+    text.withUTF8 { text in
+      var start = 0
+      while start < text.count {
+        let end = Self.firstSpecial(in: text, from: start)
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<end]))
+        if end < text.count { escape(text[end]) }
+        start = end + 1
+      }
+    }
+    bytes.append(UInt8(ascii: "\""))
+  }
+
+  /// The position of the next byte that JSON wants escaped, or the end. Looks at eight bytes at a time.
+  private static func firstSpecial(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let highs: UInt64 = 0x8080_8080_8080_8080
+    let raw = UnsafeRawBufferPointer(text)
+    var position = start
+    while position + 8 <= text.count {
+      let word = raw.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+      let quotes = word ^ (ones &* 0x22)
+      let backslashes = word ^ (ones &* 0x5c)
+      // A byte's high bit is set when it underflowed, i.e. was below 0x20 or equal; bytes that had the bit before are UTF-8 and don't count.
+      let special = ((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes)
+      // Borrows spread upwards only, so the lowest mark is always a true one.
+      if special & highs != 0 { return position + (special & highs).littleEndian.trailingZeroBitCount / 8 }
+      position += 8
+    }
+    while position < text.count, text[position] >= 0x20, text[position] != 0x22, text[position] != 0x5c { position += 1 }
+    return position
+  }
+
+  private mutating func escape(_ byte: UInt8) {
+    switch byte {
+    case UInt8(ascii: "\""): append(#"\""#)
+    case UInt8(ascii: "\\"): append(#"\\"#)
+    case UInt8(ascii: "\n"): append(#"\n"#)
+    case UInt8(ascii: "\r"): append(#"\r"#)
+    case UInt8(ascii: "\t"): append(#"\t"#)
+    default:
+      append(#"\u00"#)
+      bytes.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+      bytes.append(UInt8(truncatingIfNeeded: UInt32(byte & 0x0f) + (byte & 0x0f < 10 ? 0x30 : 0x57)))
+    }
+  }
+}
