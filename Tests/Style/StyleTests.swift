@@ -1,0 +1,141 @@
+// Style is a test: layering, calls that belong elsewhere, files that grow, paths of somebody's machine.
+
+import Foundation
+import Testing
+
+/// A Swift file of the repository.
+struct SourceFile: CustomTestStringConvertible {
+  /// From the repository's root.
+  let path: String
+  let text: String
+
+  var testDescription: String { path }
+  var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false) }
+  /// Lines without what follows `//`: good enough for words that never stand in a string with slashes.
+  var code: [Substring] {
+    lines.map { line in
+      guard let comment = line.firstRange(of: "//") else { return line }
+      return line[..<comment.lowerBound]
+    }
+  }
+  /// `Shared/Records/Zone.swift` → `Records`; `Services/Commands/aquifer/Main.swift` → `aquifer`.
+  var module: String {
+    let parts = path.split(separator: "/").map(String.init)
+    return parts[1] == "Commands" ? parts[2] : parts[1]
+  }
+  var imports: [String] {
+    lines.compactMap { line in
+      let words = line.split(separator: " ").map(String.init).filter { !["public", "internal", "package", "@testable", "@preconcurrency"].contains($0) }
+      return words.count == 2 && words[0] == "import" ? words[1] : nil
+    }
+  }
+}
+
+/// The repository the tests were built from.
+enum Repository {
+  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+  static func swiftFiles(under folders: String...) -> [SourceFile] {
+    folders.flatMap { folder in
+      let enumerator = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
+      let urls = (enumerator?.allObjects as? [URL] ?? []).filter { $0.pathExtension == "swift" }
+      return urls.sorted { $0.path < $1.path }.map { url in
+        let path = String(url.path.dropFirst(root.path.hasSuffix("/") ? root.path.count : root.path.count + 1))
+        return SourceFile(path: path, text: (try? String(contentsOf: url, encoding: .utf8)) ?? "")
+      }
+    }
+  }
+
+  static func text(_ path: String) throws -> String {
+    try String(contentsOf: root.appending(path: path), encoding: .utf8)
+  }
+
+  /// The modules of Shared in the order Package.swift lists them, bottom first.
+  static func layers() throws -> [String] {
+    try text("Package.swift").matches(of: /shared\(\s*"(\w+)"/).map { String($0.output.1) }
+  }
+}
+
+@Test func `a shared module imports only what lies below it`() throws {
+  let layers = try Repository.layers()
+  #expect(layers.count > 10)
+  let rank = Dictionary(uniqueKeysWithValues: layers.enumerated().map { ($1, $0) })
+  for file in Repository.swiftFiles(under: "Shared") {
+    guard let own = rank[file.module] else {
+      Issue.record("\(file.path) belongs to no layer of Package.swift")
+      continue
+    }
+    for name in file.imports {
+      if let other = rank[name] { #expect(other < own, "\(file.path) imports \(name), which lies above \(file.module)") }
+    }
+  }
+}
+
+@Test func `services never import each other`() {
+  let services: Set = ["Gateway", "SyncWorker", "ShareService", "Notifier"]
+  for file in Repository.swiftFiles(under: "Services") where services.contains(file.module) {
+    #expect(Set(file.imports).intersection(services).isEmpty, "\(file.path) imports another service")
+  }
+}
+
+@Test func `pure modules import no clock, file or thread`() {
+  let pure: Set = ["JSON", "MessagePack", "Records", "ObjectModel", "History", "Mirroring", "WebServices"]
+  let banned: Set = ["Dispatch", "CLinux", "CSQLite", "SQLite", "FoundationNetworking", "Foundation"]
+  for file in Repository.swiftFiles(under: "Shared") where pure.contains(file.module) {
+    #expect(Set(file.imports).intersection(banned).isEmpty, "\(file.path) imports \(Set(file.imports).intersection(banned))")
+  }
+}
+
+/// A call, where it may stand, and what to use elsewhere.
+struct BannedCall: CustomTestStringConvertible {
+  let pattern: String
+  let allowed: [String]
+  let instead: String
+  var testDescription: String { pattern }
+
+  static let all = [
+    BannedCall(pattern: "Date()", allowed: ["ServiceKit"], instead: "a WallClock that is passed in"),
+    BannedCall(pattern: "UUID()", allowed: [], instead: "a RandomSource that is passed in"),
+    BannedCall(pattern: ".random(in", allowed: ["Crypto", "RecordStore", "ServiceBus"], instead: "a RandomSource that is passed in"),
+    BannedCall(pattern: "SystemRandomNumberGenerator", allowed: ["Crypto"], instead: "a RandomSource that is passed in"),
+    BannedCall(pattern: "to be written", allowed: [], instead: "the real thing"),
+    BannedCall(pattern: "fatalError(", allowed: ["Crypto"], instead: "a precondition with the state, or a thrown error"),
+    BannedCall(pattern: "try!", allowed: [], instead: "a typed error"),
+    BannedCall(pattern: "print(", allowed: ["Console", "aquifer"], instead: "Log"),
+    BannedCall(pattern: "import SQLite", allowed: ["RecordStore", "ShareService"], instead: "the store's protocol"),
+  ]
+}
+
+@Test(arguments: BannedCall.all) func `a banned call stands only where it is allowed`(_ call: BannedCall) {
+  for file in Repository.swiftFiles(under: "Shared", "Services") where !call.allowed.contains(file.module) {
+    for (index, line) in file.code.enumerated() where line.contains(call.pattern) {
+      Issue.record("\(file.path):\(index + 1) says \(call.pattern): use \(call.instead)")
+    }
+  }
+}
+
+@Test func `no file has more than 400 lines`() {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Tests") where file.path != "Package.swift" {
+    #expect(file.lines.count <= 401, "\(file.path) has \(file.lines.count) lines: split where two ideas share it")
+  }
+}
+
+@Test func `every file of Shared and Services says in its first line why it exists`() {
+  for file in Repository.swiftFiles(under: "Shared", "Services") {
+    #expect(file.text.hasPrefix("// "), "\(file.path)")
+    #expect(!file.text.contains("Placeholder until"), "\(file.path) is a placeholder")
+  }
+}
+
+@Test func `no tracked text carries unfinished business or a path of somebody's machine`() {
+  // Put together here so that this file does not report itself.
+  let words = ["TO" + "DO", "FIX" + "ME", "X" + "XX", "/wo" + "rk/", "/ho" + "me/", "/ro" + "ot/"]
+  let texts = ["README.md", "Services/README.md", "compose.yaml", "deploy/run", "deploy/demo", "deploy/test", "deploy/install", "deploy/Dockerfile"].compactMap { path in
+    (try? Repository.text(path)).map { SourceFile(path: path, text: $0) }
+  }
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Tests") + texts {
+    for (index, line) in file.lines.enumerated() {
+      for word in words where line.contains(word) { Issue.record("\(file.path):\(index + 1) says \(word)") }
+    }
+  }
+}
