@@ -6,8 +6,10 @@ public enum ReservedName {
   public static let defaultZone = "_defaultZone"
   public static let privateMirrorZone = "com.apple.coredata.cloudkit.zone"
   public static let shareZonePrefix = "com.apple.coredata.cloudkit.share."
+  /// The owner of the public database's zone in answers.
+  public static let defaultOwner = "_defaultOwner"
   /// Owners that mean "the caller" in requests.
-  public static let callerOwners: Set<String> = ["_defaultOwner", "__defaultOwner__"]
+  public static let callerOwners: Set<String> = [defaultOwner, "__defaultOwner__"]
 
   /// Record types and names.
   public static let recordTypePrefix = "CD_"

@@ -1,0 +1,89 @@
+// The bodies of the change feeds, old and new (wire-protocol 4.4, 5).
+
+public import JSON
+public import Records
+
+/// Where a feed goes on.
+public enum ChangesPosition: Hashable, Sendable {
+  /// No token: everything.
+  case beginning
+  /// `""`: nothing that is there now, just the present token.
+  case caughtUp
+  /// What a token says, unread.
+  case token(String)
+
+  init(of value: JSONValue, keys: String...) throws(RecordError) {
+    for key in keys {
+      guard let text = try value.optionalString(key) else { continue }
+      self = text.isEmpty ? .caughtUp : .token(text)
+      return
+    }
+    self = .beginning
+  }
+}
+
+/// The number of records or zones of a page.
+enum ResultsLimit {
+  /// Larger limits are clamped, not refused: clients send 400.
+  static func clamped(_ value: JSONValue, otherwise inherited: Int = Limit.recordsPerResponse) throws(RecordError) -> Int {
+    guard let limit = try value.optionalInteger("resultsLimit") else { return inherited }
+    guard limit > 0 else { throw RecordError(.badRequest, "resultsLimit must be positive") }
+    return Int(min(limit, Int64(Limit.recordsPerResponse)))
+  }
+}
+
+/// One zone's part of `changes/zone`, or all of `records/changes`.
+public struct ZoneChangesRequest: Hashable, Sendable {
+  public let zone: ZoneReference
+  public let position: ChangesPosition
+  public let resultsLimit: Int
+  public let presentation: RecordPresentation
+  /// Tombstones are delivered whatever their type; nil: all.
+  public let desiredRecordTypes: Set<String>?
+  /// Newest first within the page.
+  public let isReversed: Bool
+
+  /// What holds for zones that don't say otherwise.
+  private struct Defaults {
+    var presentation = RecordPresentation.complete
+    var resultsLimit = Limit.recordsPerResponse
+    var desiredRecordTypes: Set<String>?
+    var isReversed = false
+  }
+
+  private init(_ value: JSONValue, zone: ZoneReference, defaults: Defaults) throws(RecordError) {
+    self.zone = zone
+    position = try ChangesPosition(of: value, keys: "syncToken")
+    resultsLimit = try ResultsLimit.clamped(value, otherwise: defaults.resultsLimit)
+    presentation = try RecordPresentation(of: value, otherwise: defaults.presentation)
+    desiredRecordTypes = try value.optionalStrings("desiredRecordTypes").map(Set.init) ?? defaults.desiredRecordTypes
+    isReversed = try value.optionalBool("reverse") ?? defaults.isReversed
+  }
+
+  /// The zones of `changes/zone`, with the keys of the request's level overridden by each zone's.
+  public static func zones(of request: JSONValue) throws(RecordError) -> [ZoneChangesRequest] {
+    let whole = try ZoneChangesRequest(request, zone: .defaultZone, defaults: Defaults())
+    let defaults = Defaults(
+      presentation: whole.presentation, resultsLimit: whole.resultsLimit, desiredRecordTypes: whole.desiredRecordTypes, isReversed: whole.isReversed)
+    return try request.requiredList("zones", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+      guard json.member("zoneID") != nil else { throw RecordError(.badRequest, "zoneID is missing") }
+      return try ZoneChangesRequest(json, zone: try ZoneReference(of: json), defaults: defaults)
+    }
+  }
+
+  /// `records/changes`.
+  public init(records request: JSONValue) throws(RecordError) {
+    try self.init(request, zone: try ZoneReference(of: request), defaults: Defaults())
+  }
+}
+
+/// `changes/database`, and `zones/changes` with its other token key.
+public struct DatabaseChangesRequest: Hashable, Sendable {
+  public let position: ChangesPosition
+  public let resultsLimit: Int
+
+  public init(_ request: JSONValue) throws(RecordError) {
+    position = try ChangesPosition(of: request, keys: "metaSyncToken", "syncToken")
+    resultsLimit = try ResultsLimit.clamped(request)
+  }
+}

@@ -1,0 +1,26 @@
+// The error dictionary: of a whole request and of single items (wire-protocol section 10).
+
+public import JSON
+public import Records
+
+extension RecordError {
+  /// The body of a failed request.
+  /// - Parameter uuid: the request's identifier, which the log has too.
+  public func dictionary(uuid: String) -> [UInt8] {
+    var writer = JSONWriter(reservingByteCount: 200)
+    writer.beginObject()
+    writer.member("uuid", uuid)
+    writeMembers(to: &writer)
+    writer.endObject()
+    return writer.bytes
+  }
+
+  /// The members that say what went wrong, into an item's or the whole answer's object. Items carry no `uuid`: a strict client refuses it.
+  public func writeMembers(to writer: inout JSONWriter) {
+    writer.member("serverErrorCode", code.rawValue)
+    writer.member("reason", reason)
+    if let retryAfter { writer.member("retryAfter", retryAfter) }
+    if let redirectURL { writer.member("redirectURL", redirectURL) }
+    if let cocoaErrorCode { writer.member("cocoaErrorCode", cocoaErrorCode.rawValue) }
+  }
+}

@@ -1,0 +1,192 @@
+// Field dictionaries of requests into typed values (wire-protocol 3.4).
+
+import Crypto
+import JSON
+import Records
+
+/// Reads the fields of one record type in one zone.
+struct FieldReader {
+  /// The record's zone: references without a zone mean it.
+  let zone: Zone.ID
+  let recordType: String
+  let declarations: [String: SchemaIndex.FieldDeclaration]
+
+  /// Reads a field: its dictionary, or null.
+  /// - Returns: nil when the field is to be removed.
+  /// - Throws: `BAD_REQUEST` naming `Type.field`.
+  func read(_ name: String, _ json: JSONValue) throws(RecordError) -> Field? {
+    do {
+      return try field(json, declared: declarations[name])
+    } catch {
+      throw error.within("\(recordType).\(name)")
+    }
+  }
+
+  private func field(_ json: JSONValue, declared: SchemaIndex.FieldDeclaration?) throws(RecordError) -> Field? {
+    if json.isNull { return nil }
+    guard json.kind == .object else { throw RecordError(.badRequest, "a field must be an object with a value") }
+    guard let value = json.member("value") else { return nil }
+    let wireType = try json.optionalString("type").map { text throws(RecordError) in try WireType(text) }
+    let isMarked = try json.optionalBool("isEncrypted") ?? wireType?.isEncrypted ?? false
+    if isMarked, let declared, !declared.isEncrypted {
+      throw RecordError(.badRequest, "Attempt to save encrypted data in non encrypted field type")
+    }
+    let type: FieldType
+    if let known = wireType?.type ?? declared?.type { type = known } else { type = try ValueReader.inferredType(of: value) }
+    if let declared, declared.type != type {
+      throw RecordError(.badRequest, "invalid attempt to set value type \(type.wireName), defined to be \(declared.type.wireName)")
+    }
+    return Field(try ValueReader(zone: zone).value(value, as: type), isEncrypted: isMarked || declared?.isEncrypted ?? false)
+  }
+}
+
+/// A `type` key: a schema type, or the one spelling that says "encrypted" too.
+struct WireType {
+  let type: FieldType
+  let isEncrypted: Bool
+
+  private static let types: [String: FieldType] = {
+    var types = Dictionary(uniqueKeysWithValues: FieldType.allCases.map { ($0.wireName, $0) })
+    types["ASSET"] = .asset
+    types["ASSET_LIST"] = .assetList
+    return types
+  }()
+
+  init(_ text: String) throws(RecordError) {
+    let encryptedPrefix = "ENCRYPTED_"
+    isEncrypted = text.hasPrefix(encryptedPrefix)
+    guard let type = Self.types[isEncrypted ? String(text.dropFirst(encryptedPrefix.count)) : text] else {
+      throw RecordError(.badRequest, "unknown type '\(text.prefix(40))'")
+    }
+    self.type = type
+  }
+}
+
+/// Reads values of known type.
+struct ValueReader {
+  let zone: Zone.ID
+
+  /// What an untyped value most likely is: the rule for fields the schema does not know.
+  static func inferredType(of json: JSONValue) throws(RecordError) -> FieldType {
+    switch json.kind {
+    case .integer, .bool: return .int64
+    case .double: return .double
+    case .string: return .string
+    case .array:
+      guard let first = json.elements.first else { throw RecordError(.badRequest, "the type of an empty list can't be told: send its type") }
+      let element = try inferredType(of: first)
+      guard element.element == nil else { throw RecordError(.badRequest, "a list of lists is not a field value") }
+      return .list(of: element)
+    case .object:
+      if json["latitude"] != nil { return .location }
+      if json["recordName"] != nil { return .reference }
+      if json["fileChecksum"] != nil { return .asset }
+      throw RecordError(.badRequest, "the object is neither a location nor a reference nor an asset")
+    case .null: throw RecordError(.badRequest, "null in a list")
+    }
+  }
+
+  /// - Throws: `BAD_REQUEST` saying what was expected.
+  func value(_ json: JSONValue, as type: FieldType) throws(RecordError) -> FieldValue {
+    if let element = type.element { return try list(json, of: element) }
+    switch type {
+    case .int64: return .int64(try integer(json, type))
+    case .double: return .double(try double(json))
+    case .string:
+      guard let text = json.string else { throw expected("a string", type) }
+      return .string(text)
+    case .bytes:
+      guard let text = json.string, let bytes = Base64.decode(text) else { throw expected("padded base64", type) }
+      return .bytes(bytes)
+    case .timestamp: return .timestamp(try milliseconds(json))
+    case .reference: return .reference(try reference(json))
+    case .location: return .location(try location(json))
+    default: throw RecordError(.badRequest, "the asset has no receipt of this server: upload its content first")
+    }
+  }
+
+  private func list(_ json: JSONValue, of element: FieldType) throws(RecordError) -> FieldValue {
+    guard json.kind == .array else { throw expected("an array", .list(of: element)) }
+    let items = json.elements
+    var values: [FieldValue] = []
+    values.reserveCapacity(items.count)
+    for (index, item) in items.enumerated() {
+      do {
+        values.append(try value(item, as: element))
+      } catch {
+        throw error.within("[\(index)]")
+      }
+    }
+    return .list(element: element, values)
+  }
+
+  private func integer(_ json: JSONValue, _ type: FieldType) throws(RecordError) -> Int64 {
+    if let number = json.int64 { return number }
+    if let flag = json.bool { return flag ? 1 : 0 }
+    if let number = json.double, let exact = Int64(exactly: number) { return exact }
+    if let text = json.string, let number = Int64(text) { return number }
+    throw expected("an integer of 64 bits", type)
+  }
+
+  private func double(_ json: JSONValue) throws(RecordError) -> Double {
+    if let number = json.double { return number }
+    if let flag = json.bool { return flag ? 1 : 0 }
+    if let text = json.string, let number = Self.decimal(text) { return number }
+    throw expected("a number", .double)
+  }
+
+  /// A number as JSON spells it: Swift would take `nan`, `inf` and hexadecimal digits too.
+  private static func decimal(_ text: String) -> Double? {
+    guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains($0) }), let number = Double(text),
+      number.isFinite
+    else { return nil }
+    return number
+  }
+
+  /// Fractions of a millisecond are rounded away: the wire has none (T-M25).
+  private func milliseconds(_ json: JSONValue) throws(RecordError) -> Int64 {
+    if let number = json.int64 { return number }
+    if let number = json.double ?? json.string.flatMap(Self.decimal), let exact = Int64(exactly: number.rounded()) { return exact }
+    throw expected("milliseconds since 1970", .timestamp)
+  }
+
+  private func reference(_ json: JSONValue) throws(RecordError) -> Reference {
+    guard json.kind == .object, let name = try json.optionalString("recordName") else { throw expected("an object with a recordName", .reference) }
+    // Users' records, which references may name, start with an underscore.
+    let target = name.hasPrefix("_") ? String(name.dropFirst()) : name
+    if let problem = RecordName.problem(target, kind: "recordName") { throw RecordError(.badRequest, problem) }
+    var action = Reference.Action.none
+    if let text = try json.optionalString("action") {
+      guard let known = Reference.Action(rawValue: text) else { throw RecordError(.badRequest, "action must be NONE, DELETE_SELF or VALIDATE") }
+      action = known
+    }
+    guard let zoneJSON = json.member("zoneID") else { return Reference(recordName: name, action: action) }
+    let sent = try ZoneReference(zoneJSON)
+    let zoneID = Zone.ID(zoneName: sent.zoneName, ownerName: sent.ownerRecordName ?? zone.ownerName)
+    return Reference(recordName: name, action: action, zoneID: zoneID == zone ? nil : zoneID)
+  }
+
+  private func location(_ json: JSONValue) throws(RecordError) -> Location {
+    guard json.kind == .object, let latitude = try number("latitude", of: json), let longitude = try number("longitude", of: json) else {
+      throw expected("an object with latitude and longitude", .location)
+    }
+    guard abs(latitude) <= 90, abs(longitude) <= 180 else { throw RecordError(.badRequest, "latitude or longitude is out of range") }
+    return Location(
+      latitude: latitude, longitude: longitude, horizontalAccuracy: try number("horizontalAccuracy", of: json),
+      verticalAccuracy: try number("verticalAccuracy", of: json), altitude: try number("altitude", of: json), speed: try number("speed", of: json),
+      course: try number("course", of: json), timestamp: try json.member("timestamp").map { time throws(RecordError) in try milliseconds(time) })
+  }
+
+  private func number(_ key: String, of json: JSONValue) throws(RecordError) -> Double? {
+    guard let value = json.member(key) else { return nil }
+    do {
+      return try double(value)
+    } catch {
+      throw error.within(key)
+    }
+  }
+
+  private func expected(_ what: String, _ type: FieldType) -> RecordError {
+    RecordError(.badRequest, "\(type.wireName) must be \(what)")
+  }
+}

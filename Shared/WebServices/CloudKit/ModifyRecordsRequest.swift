@@ -1,0 +1,137 @@
+// The body of `records/modify` (wire-protocol 4.1).
+
+public import JSON
+public import Records
+
+/// A batch of operations on one zone.
+public struct ModifyRecordsRequest: Sendable {
+  /// As sent; nil: not mentioned.
+  public let isAtomic: Bool?
+  /// In the order of the request; each record once.
+  public let operations: [RecordOperation]
+
+  /// The records whose type must be known before the request can be read: operations that change fields without naming a type.
+  public static func recordNamesWithoutType(in request: JSONValue) -> [String] {
+    guard let operations = request.member("operations"), operations.kind == .array else { return [] }
+    return operations.elements.compactMap { operation in
+      guard let record = operation.member("record"), record.member("recordType") == nil, record.member("fields") != nil else { return nil }
+      return record.member("recordName")?.string
+    }
+  }
+
+  /// - Parameters:
+  ///   - zone: the request's zone, resolved.
+  ///   - recordTypes: the types of the records that `recordNamesWithoutType` listed, as far as they exist.
+  ///   - newRecordName: a fresh name, for creations that leave it to the server.
+  /// - Throws: `BAD_REQUEST` for what is wrong with the request as a whole; what is wrong with one record is in its operation.
+  public init(
+    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], newRecordName: () -> String
+  ) throws(RecordError) {
+    isAtomic = try request.optionalBool("atomic")
+    let presentation = try RecordPresentation(of: request)
+    let reader = OperationReader(zone: zone, schema: schema, recordTypes: recordTypes, presentation: presentation)
+    operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+      try reader.read(json, newRecordName: newRecordName)
+    }
+    var names: Set<String> = []
+    names.reserveCapacity(operations.count)
+    for operation in operations where !names.insert(operation.recordName).inserted {
+      throw RecordError(.badRequest, "You can't save the same record twice")
+    }
+  }
+
+  /// The fields that saves carry and the schema lacks, each once as it came first, ascending by type and name.
+  public func undeclaredFields(in schema: SchemaIndex) -> [UndeclaredField] {
+    var found: [String: [String: UndeclaredField]] = [:]
+    for operation in operations {
+      guard case .success(let patch) = operation.patch, let recordType = patch.recordType else { continue }
+      let declared = schema.fields(of: recordType)
+      for change in patch.changes {
+        guard let field = change.field, declared[change.name] == nil, found[recordType]?[change.name] == nil else { continue }
+        found[recordType, default: [:]][change.name] = UndeclaredField(
+          recordType: recordType, field: change.name, type: field.value.type, isEncrypted: field.isEncrypted)
+      }
+    }
+    return found.values.flatMap(\.values).sorted { ($0.recordType, $0.field) < ($1.recordType, $1.field) }
+  }
+}
+
+/// Reads operations with what the whole request says.
+private struct OperationReader {
+  let zone: Zone.ID
+  let schema: SchemaIndex
+  let recordTypes: [String: String]
+  let presentation: RecordPresentation
+
+  func read(_ json: JSONValue, newRecordName: () -> String) throws(RecordError) -> RecordOperation {
+    let text = try json.requiredString("operationType")
+    guard let kind = RecordOperation.Kind(rawValue: text) else { throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'") }
+    let record = try json.requiredObject("record")
+    let sentName = try record.optionalString("recordName")
+    if sentName == nil, kind != .create { throw RecordError(.badRequest, "record.recordName is missing") }
+    let name = sentName ?? newRecordName()
+    let patch: Result<RecordPatch, RecordError>
+    do {
+      patch = .success(try self.patch(record, name: name, kind: kind))
+    } catch {
+      patch = .failure(error)
+    }
+    return RecordOperation(
+      kind: kind, recordName: name, recordChangeTag: try record.optionalString("recordChangeTag").flatMap { RecordChangeTag($0) }, patch: patch,
+      presentation: try RecordPresentation(of: json, otherwise: presentation))
+  }
+
+  private func patch(_ record: JSONValue, name: String, kind: RecordOperation.Kind) throws(RecordError) -> RecordPatch {
+    if kind.isDelete { return RecordPatch() }
+    if let problem = RecordName.problem(name, kind: "recordName") { throw RecordError(.badRequest, problem) }
+    let recordType = try record.optionalString("recordType") ?? recordTypes[name]
+    if let recordType, let problem = Self.problem(ofType: recordType) { throw RecordError(.badRequest, problem) }
+    if recordType == nil, kind == .create { throw RecordError(.badRequest, "recordType is missing for the new record '\(name)'") }
+    return RecordPatch(recordType: recordType, changes: try changes(record, recordType: recordType ?? ""), parent: try parent(record))
+  }
+
+  private func changes(_ record: JSONValue, recordType: String) throws(RecordError) -> [RecordPatch.Change] {
+    guard let fields = try record.optionalObject("fields") else { return [] }
+    let members = fields.members
+    guard members.count <= Limit.fieldsPerRecordType else {
+      throw RecordError(.badRequest, "\(recordType) has \(members.count) fields, the limit is \(Limit.fieldsPerRecordType)")
+    }
+    let reader = FieldReader(zone: zone, recordType: recordType, declarations: schema.fields(of: recordType))
+    var changes: [RecordPatch.Change] = []
+    changes.reserveCapacity(members.count)
+    for (name, value) in members {
+      if reader.declarations[name] == nil, let problem = Self.problem(ofField: name) { throw RecordError(.badRequest, "\(recordType): \(problem)") }
+      changes.append(RecordPatch.Change(name: name, field: try reader.read(name, value)))
+    }
+    return changes
+  }
+
+  private func parent(_ record: JSONValue) throws(RecordError) -> RecordPatch.Parent {
+    guard let json = record["parent"] else { return .unmentioned }
+    if json.isNull { return .set(nil) }
+    guard json.kind == .object, let name = try json.optionalString("recordName") else {
+      throw RecordError(.badRequest, "parent must be an object with a recordName")
+    }
+    if let problem = RecordName.problem(name, kind: "parent.recordName") { throw RecordError(.badRequest, problem) }
+    return .set(name)
+  }
+
+  private static func problem(ofType name: String) -> String? {
+    if name == ReservedName.shareRecordType { return "Cannot share - records of type \(name) are made by sharing, not by saving" }
+    return isIdentifier(name) ? nil : "'\(name.prefix(40))' is not a record type: it takes up to 255 letters, digits and underscores after a letter"
+  }
+
+  private static func problem(ofField name: String) -> String? {
+    isIdentifier(name) ? nil : "'\(name.prefix(40))' is not a field name: it takes up to 255 letters, digits and underscores after a letter"
+  }
+
+  private static func isIdentifier(_ name: String) -> Bool {
+    let bytes = name.utf8
+    guard (1...Limit.nameByteCount).contains(bytes.count), let first = bytes.first, isLetter(first) else { return false }
+    return bytes.allSatisfy { isLetter($0) || (0x30...0x39).contains($0) || $0 == UInt8(ascii: "_") }
+  }
+
+  private static func isLetter(_ byte: UInt8) -> Bool {
+    (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
+  }
+}

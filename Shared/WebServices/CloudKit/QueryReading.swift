@@ -1,0 +1,175 @@
+// The body of `records/query` (wire-protocol 3.5, 4.3).
+
+public import JSON
+public import Records
+
+/// A query with how its answer is paged and shown.
+public struct QueryRecordsRequest: Sendable {
+  public let query: RecordQuery
+  /// nil: not given, the default zone unless `isZoneWide`.
+  public let zone: ZoneReference?
+  /// Searches all zones.
+  public let isZoneWide: Bool
+  public let resultsLimit: Int
+  public let continuationMarker: String?
+  public let presentation: RecordPresentation
+
+  /// - Parameter owner: whose zones are searched; references without an owner mean theirs.
+  public init(_ request: JSONValue, owner: String, schema: SchemaIndex) throws(RecordError) {
+    zone = try request.member("zoneID").map { json throws(RecordError) in try ZoneReference(json) }
+    isZoneWide = try request.optionalBool("zoneWide") ?? false && zone == nil
+    resultsLimit = try ResultsLimit.clamped(request)
+    continuationMarker = try request.optionalString("continuationMarker")
+    presentation = try RecordPresentation(of: request)
+    let query = try request.requiredObject("query")
+    do {
+      self.query = try QueryReader(zone: Zone.ID(zoneName: zone?.zoneName ?? ReservedName.defaultZone, ownerName: owner), schema: schema).read(query)
+    } catch {
+      throw error.within("query")
+    }
+  }
+}
+
+private struct QueryReader {
+  let zone: Zone.ID
+  let schema: SchemaIndex
+
+  private static let filterLimit = 100
+  private static let orderLimit = 10
+
+  func read(_ json: JSONValue) throws(RecordError) -> RecordQuery {
+    let recordType = try json.requiredString("recordType")
+    let declarations = schema.fields(of: recordType)
+    let filters =
+      json.member("filterBy") == nil
+      ? []
+      : try json.requiredList("filterBy", limit: Self.filterLimit) { json throws(RecordError) in try filter(json, declarations) }
+    let orders =
+      json.member("sortBy") == nil
+      ? []
+      : try json.requiredList("sortBy", limit: Self.orderLimit) { json throws(RecordError) in try order(json, declarations) }
+    return RecordQuery(recordType: recordType, filters: filters, orders: orders)
+  }
+
+  private func filter(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Filter {
+    let text = try json.requiredString("comparator")
+    guard let comparator = RecordQuery.Comparator(rawValue: text) else { throw RecordError(.badRequest, "unknown comparator '\(text.prefix(40))'") }
+    guard comparator.isSupported else { throw RecordError(.badRequest, "comparator \(text) is not supported") }
+    let key = try key(of: json, declarations)
+    let fieldValue = try json.requiredObject("fieldValue")
+    guard let value = fieldValue.member("value") else { throw RecordError(.badRequest, "fieldValue.value is missing") }
+    do {
+      let type = try type(of: fieldValue, value, comparator, key, declarations)
+      return RecordQuery.Filter(key: key, comparator: comparator, value: try read(value, as: type, key))
+    } catch {
+      throw error.within(key.name)
+    }
+  }
+
+  private func order(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Order {
+    if json.member("relativeLocation") != nil { throw RecordError(.badRequest, "sorting by relativeLocation is not supported") }
+    let key = try key(of: json, declarations)
+    if case .field(let name) = key, let type = declarations[name]?.type, !Self.isSortable(type) {
+      throw RecordError(.badRequest, "Field '\(name)' is not marked sortable")
+    }
+    return RecordQuery.Order(key: key, isAscending: try json.optionalBool("ascending") ?? true)
+  }
+
+  private static func isSortable(_ type: FieldType) -> Bool {
+    switch type {
+    case .int64, .double, .string, .timestamp, .reference: true
+    default: false
+    }
+  }
+
+  private func key(of json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Key {
+    if let name = try json.optionalString("systemFieldName") {
+      guard let field = RecordQuery.SystemField(rawValue: name) ?? RecordQuery.SystemField(fieldName: name) else {
+        throw RecordError(.badRequest, "unknown systemFieldName '\(name.prefix(40))'")
+      }
+      return .system(field)
+    }
+    let name = try json.requiredString("fieldName")
+    if name.hasPrefix("___") {
+      guard let field = RecordQuery.SystemField(fieldName: name) else { throw RecordError(.badRequest, "unknown system field '\(name.prefix(40))'") }
+      return .system(field)
+    }
+    if declarations[name]?.isEncrypted ?? false { throw RecordError(.badRequest, "Field '\(name)' is not marked queryable") }
+    return .field(name)
+  }
+
+  /// The type to read a filter's value with: what the schema says and the comparator makes of it, or else what the request says.
+  private func type(
+    of fieldValue: JSONValue, _ value: JSONValue, _ comparator: RecordQuery.Comparator, _ key: RecordQuery.Key,
+    _ declarations: [String: SchemaIndex.FieldDeclaration]
+  ) throws(RecordError) -> FieldType {
+    let declared: FieldType? =
+      switch key {
+      case .field(let name): declarations[name]?.type
+      case .system(let field): field.type
+      }
+    let sent = try fieldValue.optionalString("type").map { text throws(RecordError) in try WireType(text).type }
+    guard let declared else {
+      if let sent { return comparator.takesList && sent.element == nil ? .list(of: sent) : sent }
+      return try ValueReader.inferredType(of: value)
+    }
+    guard let expected = comparator.valueType(for: declared) else {
+      throw RecordError(.badRequest, "\(comparator.rawValue) does not apply to a field of type \(declared.wireName)")
+    }
+    if case .field = key, let sent, sent != expected, !(comparator.takesList && sent == expected.element) {
+      throw RecordError(.badRequest, "the filter's value is \(sent.wireName), it must be \(expected.wireName)")
+    }
+    return expected
+  }
+
+  /// System fields that hold names take references as well as strings.
+  private func read(_ value: JSONValue, as type: FieldType, _ key: RecordQuery.Key) throws(RecordError) -> FieldValue {
+    if case .system = key {
+      if type == .stringList, value.kind == .array {
+        var names: [FieldValue] = []
+        for element in value.elements { names.append(.string(try name(element))) }
+        return .list(element: .string, names)
+      }
+      if type == .string { return .string(try name(value)) }
+    }
+    return try ValueReader(zone: zone).value(value, as: type)
+  }
+
+  private func name(_ value: JSONValue) throws(RecordError) -> String {
+    guard let name = value.string ?? value.member("recordName")?.string else { throw RecordError(.badRequest, "the filter's value must name a record") }
+    return name
+  }
+}
+
+extension RecordQuery.Comparator {
+  /// Whether queries with it can be answered.
+  public var isSupported: Bool {
+    switch self {
+    case .near, .containsAllTokens, .containsAnyTokens: false
+    default: true
+    }
+  }
+
+  /// Whether the filter's value is a list.
+  var takesList: Bool {
+    switch self {
+    case .in, .notIn, .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll: true
+    default: false
+    }
+  }
+
+  /// The type of the filter's value for a field of type `field`; nil when the comparator does not apply.
+  func valueType(for field: FieldType) -> FieldType? {
+    switch self {
+    case .equals, .notEquals: field
+    case .lessThan, .lessThanOrEquals, .greaterThan, .greaterThanOrEquals:
+      [.int64, .double, .string, .timestamp].contains(field) ? field : nil
+    case .in, .notIn: field.element == nil ? .list(of: field) : nil
+    case .listContains, .notListContains: field.element
+    case .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll: field.element == nil ? nil : field
+    case .beginsWith, .notBeginsWith: field == .string ? .string : nil
+    case .listMemberBeginsWith, .notListMemberBeginsWith: field == .stringList ? .string : nil
+    case .near, .containsAllTokens, .containsAnyTokens: nil
+    }
+  }
+}

@@ -1,0 +1,166 @@
+// Records into JSON, streamed from what the store hands out (wire-protocol 3.3, 3.4).
+
+import Crypto
+public import JSON
+public import Records
+
+/// Writes the records of one zone.
+public struct RecordDictionaryWriter: Sendable {
+  /// Makes asset URLs.
+  public struct AssetLinks: Sendable {
+    /// The gateway's public address without a final slash.
+    public let baseURL: String
+    public let signingKey: [UInt8]
+    /// When the URLs expire: seconds since 1970.
+    public let expiry: Int64
+
+    public init(baseURL: String, signingKey: [UInt8], expiry: Int64) {
+      self.baseURL = baseURL
+      self.signingKey = signingKey
+      self.expiry = expiry
+    }
+  }
+
+  private let zoneJSON: [UInt8]
+  private let assets: AssetLinks
+
+  public init(zone: Zone.ID, assets: AssetLinks) {
+    zoneJSON = zone.json
+    self.assets = assets
+  }
+
+  /// A live record.
+  public func write(_ record: Record, tag: RecordChangeTag, as presentation: RecordPresentation, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", record.recordName)
+    writer.member("recordType", record.recordType)
+    writer.key("fields")
+    writer.beginObject()
+    for element in record.fields where presentation.desiredKeys.contains(element.name) {
+      writer.key(element.name)
+      write(element.field, numbersAsStrings: presentation.numbersAsStrings, to: &writer)
+    }
+    writer.endObject()
+    writer.key("pluginFields")
+    writer.beginObject()
+    writer.endObject()
+    writer.member("recordChangeTag", tag.text)
+    writer.key("created")
+    write(record.created, to: &writer)
+    writer.key("modified")
+    write(record.modified, to: &writer)
+    writer.member("deleted", false)
+    if let parent = record.parent {
+      writer.key("parent")
+      writer.beginObject()
+      writer.member("recordName", parent)
+      writer.endObject()
+    }
+    if let shortGUID = record.shortGUID { writer.member("shortGUID", shortGUID) }
+    writer.key("zoneID")
+    writer.raw(zoneJSON)
+    writer.endObject()
+  }
+
+  /// A tombstone in a feed.
+  public func writeTombstone(_ recordName: String, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", recordName)
+    writer.member("deleted", true)
+    writer.key("zoneID")
+    writer.raw(zoneJSON)
+    writer.endObject()
+  }
+
+  /// The answer to a deletion: exactly these two keys.
+  public static func writeDeleted(_ recordName: String, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", recordName)
+    writer.member("deleted", true)
+    writer.endObject()
+  }
+
+  /// An item that failed.
+  public static func writeError(_ error: RecordError, of recordName: String, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", recordName)
+    error.writeMembers(to: &writer)
+    writer.endObject()
+  }
+
+  private func write(_ stamp: Stamp, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("timestamp", stamp.timestamp)
+    writer.member("userRecordName", stamp.userRecordName)
+    writer.member("deviceID", stamp.deviceID)
+    writer.endObject()
+  }
+
+  private func write(_ field: Field, numbersAsStrings: Bool, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.key("value")
+    write(field.value, numbersAsStrings: numbersAsStrings, to: &writer)
+    if field.isEncrypted, field.value.type == .bytes {
+      writer.member("type", "ENCRYPTED_BYTES")
+    } else {
+      writer.member("type", field.value.type.wireName)
+      if field.isEncrypted { writer.member("isEncrypted", true) }
+    }
+    writer.endObject()
+  }
+
+  private func write(_ value: FieldValue, numbersAsStrings: Bool, to writer: inout JSONWriter) {
+    switch value {
+    case .int64(let number), .timestamp(let number):
+      if numbersAsStrings { writer.string(String(number)) } else { writer.integer(number) }
+    case .double(let number):
+      // JSON has no other numbers; no request can bring one in.
+      if !number.isFinite { writer.null() } else if numbersAsStrings { writer.string(number.description) } else { writer.double(number) }
+    case .string(let text): writer.string(text)
+    case .bytes(let bytes): writer.base64(bytes)
+    case .reference(let reference): write(reference, to: &writer)
+    case .location(let location): write(location, to: &writer)
+    case .asset(let asset): write(asset, to: &writer)
+    case .list(_, let values):
+      writer.beginArray()
+      for value in values { write(value, numbersAsStrings: numbersAsStrings, to: &writer) }
+      writer.endArray()
+    }
+  }
+
+  private func write(_ reference: Reference, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", reference.recordName)
+    writer.member("action", reference.action.rawValue)
+    writer.key("zoneID")
+    if let zone = reference.zoneID { zone.write(to: &writer) } else { writer.raw(zoneJSON) }
+    writer.endObject()
+  }
+
+  private func write(_ location: Location, to writer: inout JSONWriter) {
+    writer.beginObject()
+    for (name, value) in [
+      ("latitude", location.latitude), ("longitude", location.longitude), ("horizontalAccuracy", location.horizontalAccuracy),
+      ("verticalAccuracy", location.verticalAccuracy), ("altitude", location.altitude), ("speed", location.speed), ("course", location.course),
+    ] as [(String, Double?)] {
+      guard let value, value.isFinite else { continue }
+      writer.key(name)
+      writer.double(value)
+    }
+    if let timestamp = location.timestamp { writer.member("timestamp", timestamp) }
+    writer.endObject()
+  }
+
+  private func write(_ asset: Asset, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("fileChecksum", asset.fileChecksum)
+    writer.member("size", asset.byteCount)
+    writer.member("downloadURL", assets.baseURL + AssetURL(hash: asset.hash, expiry: assets.expiry).path(signedWith: assets.signingKey))
+    writer.endObject()
+  }
+}
+
+extension Asset {
+  /// The checksum clients see: of Apple's shape (base64 of 0x01 and 20 bytes), opaque to them.
+  public var fileChecksum: String { Base64.encode([0x01] + hash.prefix(20)) }
+}

@@ -1,0 +1,163 @@
+// One operation of `records/modify`: what it says (wire-protocol 4.1), and what becomes of the record it meets.
+
+public import Records
+
+/// What a record dictionary of a request says about its record.
+public struct RecordPatch: Hashable, Sendable {
+  /// A field that is mentioned; nil removes it.
+  public struct Change: Hashable, Sendable {
+    public let name: String
+    public let field: Field?
+
+    public init(name: String, field: Field?) {
+      self.name = name
+      self.field = field
+    }
+  }
+
+  /// What is said about `parent`.
+  public enum Parent: Hashable, Sendable {
+    case unmentioned
+    case set(String?)
+  }
+
+  /// nil: not mentioned; the record's own type is meant.
+  public var recordType: String?
+  /// In the order they were sent, each name once.
+  public var changes: [Change]
+  public var parent: Parent
+
+  public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned) {
+    self.recordType = recordType
+    self.changes = changes
+    self.parent = parent
+  }
+}
+
+/// An operation on one record.
+public struct RecordOperation: Hashable, Sendable {
+  /// The raw value is `operationType`.
+  public enum Kind: String, Hashable, Sendable, CaseIterable {
+    case create, update, forceUpdate, replace, forceReplace, delete, forceDelete
+
+    public var isDelete: Bool { self == .delete || self == .forceDelete }
+    /// The record must be there, with the tag the client saw.
+    public var needsTag: Bool { self == .update || self == .replace || self == .delete }
+    /// Fields that are not mentioned are kept.
+    public var merges: Bool { self == .update || self == .forceUpdate }
+  }
+
+  public let kind: Kind
+  public let recordName: String
+  /// nil when none was sent, or one this server never made.
+  public let recordChangeTag: RecordChangeTag?
+  /// Why the operation can't be executed whatever the record is; else what it says.
+  public let patch: Result<RecordPatch, RecordError>
+  public let presentation: RecordPresentation
+
+  public init(
+    kind: Kind, recordName: String, recordChangeTag: RecordChangeTag? = nil, patch: Result<RecordPatch, RecordError> = .success(RecordPatch()),
+    presentation: RecordPresentation = .complete
+  ) {
+    self.kind = kind
+    self.recordName = recordName
+    self.recordChangeTag = recordChangeTag
+    self.patch = patch
+    self.presentation = presentation
+  }
+}
+
+extension RecordOperation {
+  /// The same operation, refused.
+  public func refused(_ error: RecordError) -> RecordOperation {
+    RecordOperation(kind: kind, recordName: recordName, recordChangeTag: recordChangeTag, patch: .failure(error), presentation: presentation)
+  }
+}
+
+/// What an operation does to the record it meets.
+public enum OperationDecision: Hashable, Sendable {
+  case save(Record)
+  case delete
+  /// Deleting what is not there.
+  case nothing
+}
+
+extension RecordOperation {
+  /// The live record of that name, as the store has it.
+  public struct Existing: Hashable, Sendable {
+    public let record: Record
+    public let sequence: Int64
+
+    public init(record: Record, sequence: Int64) {
+      self.record = record
+      self.sequence = sequence
+    }
+  }
+
+  /// Decides what the operation does: the table of wire-protocol 4.1.
+  /// - Parameters:
+  ///   - existing: nil for a record that never was or was deleted.
+  ///   - stamp: who asks, and when.
+  /// - Throws: the item's error.
+  public func decision(meeting existing: Existing?, stamp: Stamp) throws(RecordError) -> OperationDecision {
+    let patch = try patch.get()
+    if let existing {
+      if kind == .create { throw RecordError(.conflict, "record to insert already exists") }
+      if kind.needsTag {
+        guard let tag = recordChangeTag else { throw RecordError(.conflict, "record to update already exists with a different change tag") }
+        guard tag.sequence == existing.sequence else { throw RecordError(.conflict, "client oplock error updating record") }
+      }
+      if kind.isDelete { return .delete }
+      if let recordType = patch.recordType, recordType != existing.record.recordType {
+        throw RecordError(.badRequest, "record '\(recordName)' is of type \(existing.record.recordType), not \(recordType)")
+      }
+      return .save(try patch.applied(to: existing.record, merging: kind.merges, stamp: stamp))
+    }
+    if kind.needsTag { throw RecordError(.notFound, "Record not found") }
+    if kind == .forceDelete { return .nothing }
+    guard let recordType = patch.recordType else { throw RecordError(.badRequest, "recordType is missing for the new record '\(recordName)'") }
+    let blank = Record(recordName: recordName, recordType: recordType, fields: Fields(), created: stamp, modified: stamp)
+    return .save(try patch.applied(to: blank, merging: false, stamp: stamp))
+  }
+}
+
+extension RecordPatch {
+  /// The record with the patch applied.
+  /// - Parameter merging: whether what is not mentioned is kept.
+  /// - Throws: `QUOTA_EXCEEDED` for a record over the limit.
+  public func applied(to record: Record, merging: Bool, stamp: Stamp) throws(RecordError) -> Record {
+    var result = record
+    result.modified = stamp
+    if !merging {
+      result.fields = Fields()
+      result.fields.reserveCapacity(changes.count)
+      result.parent = nil
+    }
+    for change in changes { result.fields[change.name] = change.field }
+    if case .set(let parent) = parent { result.parent = parent }
+    let byteCount = result.fields.byteCount
+    guard byteCount <= Limit.recordByteCount else {
+      throw RecordError(.quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")
+    }
+    return result
+  }
+}
+
+extension Fields {
+  /// What the fields count towards the record limit: names and values, without assets' content.
+  var byteCount: Int { elements.reduce(0) { $0 + $1.name.utf8.count + $1.field.value.byteCount } }
+}
+
+extension FieldValue {
+  fileprivate var byteCount: Int {
+    switch self {
+    case .int64, .double, .timestamp: 8
+    case .string(let text): text.utf8.count
+    case .bytes(let bytes): bytes.count
+    case .reference(let reference): reference.recordName.utf8.count + (reference.zoneID.map { $0.zoneName.utf8.count + $0.ownerName.utf8.count } ?? 0)
+    case .location: 64
+    case .asset: 40
+    case .list(_, let values): values.reduce(0) { $0 + $1.byteCount }
+    }
+  }
+}

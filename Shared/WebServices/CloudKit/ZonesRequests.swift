@@ -1,0 +1,52 @@
+// The bodies of `zones/modify` and `zones/lookup` (wire-protocol 6.1, 6.2).
+
+public import JSON
+public import Records
+
+/// An operation on a zone; operations of a request are independent.
+public struct ZoneOperation: Hashable, Sendable {
+  /// The raw value is `operationType`.
+  public enum Kind: String, Hashable, Sendable, CaseIterable {
+    case create, delete
+  }
+
+  public let kind: Kind
+  public let zone: ZoneReference
+
+  public init(kind: Kind, zone: ZoneReference) {
+    self.kind = kind
+    self.zone = zone
+  }
+
+  public static func operations(of request: JSONValue) throws(RecordError) -> [ZoneOperation] {
+    let operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+      let text = try json.requiredString("operationType")
+      guard let kind = Kind(rawValue: text) else { throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'") }
+      let zone = try json.requiredObject("zone")
+      guard zone.member("zoneID") != nil else { throw RecordError(.badRequest, "zone.zoneID is missing") }
+      return ZoneOperation(kind: kind, zone: try ZoneReference(of: zone))
+    }
+    var zones: Set<ZoneReference> = []
+    for operation in operations where !zones.insert(operation.zone).inserted {
+      throw RecordError(.badRequest, "You can't modify the zone '\(operation.zone.zoneName.prefix(Limit.nameByteCount))' twice in one request")
+    }
+    return operations
+  }
+
+  /// Why the operation can't be executed whatever zones there are, or nil.
+  public var problem: RecordError? {
+    if zone.zoneName == ReservedName.defaultZone { return RecordError(.badRequest, "the default zone can't be created or deleted") }
+    guard kind == .create else { return nil }
+    return RecordName.problem(zone.zoneName, kind: "zoneName").map { RecordError(.badRequest, $0) }
+  }
+}
+
+/// `zones/lookup`.
+public enum LookupZonesRequest {
+  /// The zones in the order of the answer: bare zone IDs, or objects that hold one.
+  public static func zones(of request: JSONValue) throws(RecordError) -> [ZoneReference] {
+    try request.requiredList("zones", limit: Limit.recordsPerResponse) { json throws(RecordError) in
+      json.member("zoneID") == nil ? try ZoneReference(json) : try ZoneReference(of: json)
+    }
+  }
+}
