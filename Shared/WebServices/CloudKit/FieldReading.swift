@@ -1,6 +1,5 @@
 // Field dictionaries of requests into typed values (wire-protocol 3.4).
 
-import Crypto
 import JSON
 import Records
 
@@ -96,7 +95,7 @@ struct ValueReader {
       guard let text = json.string else { throw expected("a string", type) }
       return .string(text)
     case .bytes:
-      guard let text = json.string, let bytes = Base64.decode(text) else { throw expected("padded base64", type) }
+      guard let bytes = json.base64 else { throw expected("padded base64", type) }
       return .bytes(bytes)
     case .timestamp: return .timestamp(try milliseconds(json))
     case .reference: return .reference(try reference(json))

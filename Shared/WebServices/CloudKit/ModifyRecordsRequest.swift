@@ -92,14 +92,14 @@ private struct OperationReader {
 
   private func changes(_ record: JSONValue, recordType: String) throws(RecordError) -> [RecordPatch.Change] {
     guard let fields = try record.optionalObject("fields") else { return [] }
-    let members = fields.members
-    guard members.count <= Limit.fieldsPerRecordType else {
-      throw RecordError(.badRequest, "\(recordType) has \(members.count) fields, the limit is \(Limit.fieldsPerRecordType)")
+    guard fields.count <= Limit.fieldsPerRecordType else {
+      throw RecordError(.badRequest, "\(recordType) has \(fields.count) fields, the limit is \(Limit.fieldsPerRecordType)")
     }
     let reader = FieldReader(zone: zone, recordType: recordType, declarations: schema.fields(of: recordType))
     var changes: [RecordPatch.Change] = []
-    changes.reserveCapacity(members.count)
-    for (name, value) in members {
+    changes.reserveCapacity(fields.count)
+    try fields.forEachMember { key, value throws(RecordError) in
+      let name = key.string ?? ""
       if reader.declarations[name] == nil, let problem = Self.problem(ofField: name) { throw RecordError(.badRequest, "\(recordType): \(problem)") }
       changes.append(RecordPatch.Change(name: name, field: try reader.read(name, value)))
     }

@@ -1,0 +1,147 @@
+import JSON
+import Records
+import Testing
+
+@testable import WebServices
+
+@Suite struct `Queries` {
+  static func request(_ text: String) throws -> QueryRecordsRequest {
+    try QueryRecordsRequest(try Wire.json(text), owner: "_alice", schema: Wire.schema)
+  }
+
+  static func query(filters: String = "[]", orders: String = "[]") throws -> RecordQuery {
+    try request(#"{"query":{"recordType":"Note","filterBy":\#(filters),"sortBy":\#(orders)}}"#).query
+  }
+
+  static let record = Record(
+    recordName: "m", recordType: "Note",
+    fields: [
+      "double": .double(1.5), "int64": .int64(5), "int64List": .list(element: .int64, [.int64(1), .int64(2)]),
+      "location": .location(Location(latitude: 1, longitude: 2)), "reference": .reference(Reference(recordName: "b", action: .none)),
+      "string": .string("Milk"), "stringList": .list(element: .string, [.string("red"), .string("green")]), "timestamp": .timestamp(1000),
+    ], created: Wire.stamp, modified: Wire.later, parent: "root")
+
+  static func matches(_ key: String, _ comparator: String, _ value: String) throws -> Bool {
+    let filter = #"[{"\#(key.hasPrefix("system.") ? "systemFieldName" : "fieldName")":"\#(key.replacing("system.", with: ""))","#
+    return try query(filters: filter + #""comparator":"\#(comparator)","fieldValue":{"value":\#(value)}}]"#).matches(record)
+  }
+
+  @Test(arguments: [
+    ("string", "EQUALS", #""Milk""#, true), ("string", "EQUALS", #""milk""#, false), ("string", "NOT_EQUALS", #""milk""#, true),
+    ("missing", "EQUALS", "1", false), ("missing", "NOT_EQUALS", "1", true),
+    ("int64", "LESS_THAN", "6", true), ("int64", "LESS_THAN", "5", false), ("int64", "LESS_THAN_OR_EQUALS", "5", true),
+    ("int64", "GREATER_THAN", "4", true), ("int64", "GREATER_THAN", "5", false), ("int64", "GREATER_THAN_OR_EQUALS", "5", true),
+    ("double", "GREATER_THAN", "1", true), ("timestamp", "LESS_THAN", "1001", true), ("string", "GREATER_THAN", #""Mil""#, true),
+    ("missing", "LESS_THAN", "1", false),
+    ("int64", "IN", "[1,5]", true), ("int64", "IN", "[]", false), ("int64", "NOT_IN", "[1,2]", true), ("missing", "NOT_IN", "[1]", true),
+    ("string", "IN", #"["a","Milk"]"#, true), ("reference", "IN", #"[{"recordName":"b"}]"#, true),
+    ("string", "BEGINS_WITH", #""Mi""#, true), ("string", "BEGINS_WITH", #""mi""#, false), ("string", "NOT_BEGINS_WITH", #""X""#, true),
+    ("stringList", "LIST_CONTAINS", #""red""#, true), ("stringList", "LIST_CONTAINS", #""blue""#, false), ("stringList", "NOT_LIST_CONTAINS", #""blue""#, true),
+    ("int64List", "LIST_CONTAINS_ANY", "[7,2]", true), ("int64List", "LIST_CONTAINS_ANY", "[7]", false), ("int64List", "NOT_LIST_CONTAINS_ANY", "[7]", true),
+    ("int64List", "LIST_CONTAINS_ALL", "[1,2]", true), ("int64List", "LIST_CONTAINS_ALL", "[1,7]", false), ("int64List", "NOT_LIST_CONTAINS_ALL", "[1,7]", true),
+    ("stringList", "LIST_MEMBER_BEGINS_WITH", #""gr""#, true), ("stringList", "NOT_LIST_MEMBER_BEGINS_WITH", #""gr""#, false),
+    ("stringList", "EQUALS", #"["red","green"]"#, true), ("stringList", "EQUALS", #"["green","red"]"#, false),
+    ("reference", "EQUALS", #"{"recordName":"b"}"#, true), ("reference", "EQUALS", #"{"recordName":"b","zoneID":{"zoneName":"Other"}}"#, false),
+    ("location", "EQUALS", #"{"latitude":1,"longitude":2}"#, true),
+    ("___recordId", "EQUALS", #"{"recordName":"m"}"#, true), ("___recordID", "IN", #"["m","n"]"#, true), ("system.recordName", "BEGINS_WITH", #""m""#, true),
+    ("___parent", "EQUALS", #"{"recordName":"root"}"#, true), ("___share", "EQUALS", #"{"recordName":"s"}"#, false),
+    ("___createdBy", "EQUALS", #"{"recordName":"_alice"}"#, true), ("___modifiedBy", "EQUALS", #""_bob""#, true),
+    ("___createTime", "LESS_THAN", "1700000000001", true), ("system.modifiedTimestamp", "GREATER_THAN", "1700000000000", true),
+  ])
+  func `a filter passes what it should`(key: String, comparator: String, value: String, passes: Bool) throws {
+    #expect(try Self.matches(key, comparator, value) == passes)
+  }
+
+  @Test func `filters are joined by and, and the type must fit`() throws {
+    let both = try Self.query(
+      filters: #"[{"fieldName":"int64","comparator":"EQUALS","fieldValue":{"value":5}},{"fieldName":"string","comparator":"EQUALS","fieldValue":{"value":"x"}}]"#)
+    #expect(!both.matches(Self.record))
+    #expect(!RecordQuery(recordType: "Task").matches(Self.record))
+    #expect(RecordQuery(recordType: "Note").matches(Self.record))
+  }
+
+  @Test(arguments: [
+    (#"{}"#, "query is missing"),
+    (#"{"query":{}}"#, "query: recordType is missing"),
+    (#"{"query":{"recordType":"Note","filterBy":[{}]}}"#, "query: filterBy[0]: comparator is missing"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIKE"}]}}"#, "query: filterBy[0]: unknown comparator 'LIKE'"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR"}]}}"#, "query: filterBy[0]: comparator NEAR is not supported"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"CONTAINS_ALL_TOKENS"}]}}"#, "query: filterBy[0]: comparator CONTAINS_ALL_TOKENS is not supported"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"CONTAINS_ANY_TOKENS"}]}}"#, "query: filterBy[0]: comparator CONTAINS_ANY_TOKENS is not supported"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldValue":{"value":1}}]}}"#, "query: filterBy[0]: fieldName is missing"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"___nope"}]}}"#, "query: filterBy[0]: unknown system field '___nope'"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","systemFieldName":"nope"}]}}"#, "query: filterBy[0]: unknown systemFieldName 'nope'"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64"}]}}"#, "query: filterBy[0]: fieldValue is missing"),
+    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64","fieldValue":{}}]}}"#, "query: filterBy[0]: fieldValue.value is missing"),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64","fieldValue":{"value":"x"}}]}}"#,
+      "query: filterBy[0]: int64: INT64 must be an integer of 64 bits"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64","fieldValue":{"value":"x","type":"STRING"}}]}}"#,
+      "query: filterBy[0]: int64: the filter's value is STRING, it must be INT64"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"BEGINS_WITH","fieldName":"int64","fieldValue":{"value":"x"}}]}}"#,
+      "query: filterBy[0]: int64: BEGINS_WITH does not apply to a field of type INT64"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIST_CONTAINS","fieldName":"string","fieldValue":{"value":"x"}}]}}"#,
+      "query: filterBy[0]: string: LIST_CONTAINS does not apply to a field of type STRING"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"secret","fieldValue":{"value":"x"}}]}}"#,
+      "query: filterBy[0]: Field 'secret' is not marked queryable"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"___recordId","fieldValue":{"value":7}}]}}"#,
+      "query: filterBy[0]: recordName: the filter's value must name a record"
+    ),
+    (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"stringList"}]}}"#, "query: sortBy[0]: Field 'stringList' is not marked sortable"),
+    (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"where","relativeLocation":{}}]}}"#, "query: sortBy[0]: sorting by relativeLocation is not supported"),
+    (#"{"query":{"recordType":"Note"},"resultsLimit":-1}"#, "resultsLimit must be positive"),
+    (#"{"query":{"recordType":"Note"},"continuationMarker":1}"#, "continuationMarker must be a string"),
+  ])
+  func `a query that can't be answered is refused with the place`(text: String, reason: String) throws {
+    #expect(try Wire.reason { _ = try Self.request(text) } == reason)
+  }
+
+  @Test func `all 21 comparators are known`() {
+    #expect(RecordQuery.Comparator.allCases.count == 21)
+  }
+
+  @Test func `an IN list may come with the element's type`() throws {
+    let query = try Self.query(filters: #"[{"fieldName":"int64","comparator":"IN","fieldValue":{"value":[5],"type":"INT64"}}]"#)
+    #expect(query.matches(Self.record))
+  }
+
+  @Test func `records are ordered by each order in turn, missing values first, names last`() throws {
+    let query = try Self.query(orders: #"[{"fieldName":"int64","ascending":false},{"fieldName":"string"}]"#)
+    func record(_ name: String, _ number: Int64?, _ text: String?) -> Record {
+      var record = Record(recordName: name, recordType: "Note", fields: Fields(), created: Wire.stamp, modified: Wire.stamp)
+      record.fields["int64"] = number.map { Field(.int64($0)) }
+      record.fields["string"] = text.map { Field(.string($0)) }
+      return record
+    }
+    let records = [record("a", 1, "x"), record("b", 2, "y"), record("c", 2, nil), record("d", nil, "a"), record("e", 2, "y"), record("f", 2, "Y")]
+    let sorted = records.sorted { query.precedes(query.sortValues(of: $0), $0.recordName, query.sortValues(of: $1), $1.recordName) }
+    #expect(sorted.map(\.recordName) == ["c", "f", "b", "e", "a", "d"])
+  }
+
+  @Test func `zoneWide holds only without a zone`() throws {
+    #expect(try Self.request(#"{"query":{"recordType":"Note"},"zoneWide":true}"#).isZoneWide)
+    #expect(try !Self.request(#"{"query":{"recordType":"Note"},"zoneWide":true,"zoneID":{"zoneName":"A"}}"#).isZoneWide)
+  }
+
+  @Test func `a marker comes back as it was, for its own query alone`() throws {
+    let query = try Self.query(orders: #"[{"fieldName":"int64"},{"fieldName":"string"},{"fieldName":"reference"},{"fieldName":"double"},{"fieldName":"none"}]"#)
+    let marker = QueryMarker(zoneName: "Trips", recordName: "m", sortValues: query.sortValues(of: Self.record))
+    let text = marker.text(for: query)
+    #expect(try QueryMarker(text, for: query) == marker)
+    let refusal = RecordError(.badRequest, "Invalid continuation format")
+    #expect(throws: refusal) { try QueryMarker(text, for: RecordQuery(recordType: "Note")) }
+    #expect(throws: refusal) { try QueryMarker(String(text.dropLast(4)), for: query) }
+    #expect(throws: refusal) { try QueryMarker("", for: query) }
+    #expect(throws: refusal) { try QueryMarker("not base64!", for: query) }
+  }
+}
