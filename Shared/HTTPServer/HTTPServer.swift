@@ -1,74 +1,93 @@
 // libmicrohttpd behind one small Swift face.
 
-public enum HTTPMethod: String, Hashable, Sendable {
-  case get = "GET"
-  case head = "HEAD"
-  case post = "POST"
-  case put = "PUT"
-  case delete = "DELETE"
-  case options = "OPTIONS"
-  case patch = "PATCH"
-}
+internal import Synchronization
 
-/// A complete request. Shape: the header policy has been applied (pitfalls.md); the body is at most the configured limit.
-public struct HTTPRequest: Sendable {
-  public let method: HTTPMethod
-  /// Path and query exactly as in the request line (what signatures cover).
-  public let target: String
-  /// The path's segments, percent-decoded; a segment that does not decode to UTF-8 was refused before.
-  public let pathSegments: [String]
-  /// The query's names and values, percent-decoded, in order.
-  public let query: [(name: String, value: String)]
-  /// Names in lower case.
-  public let headers: [(name: String, value: String)]
-  public let body: [UInt8]
-  /// The peer's address without port.
-  public let remoteAddress: String
+/// An HTTP/1.1 server on one address: epoll on threads of its own, every handler call in a task.
+///
+/// It owns its threads until `stop()`; a server that goes out of scope stops itself.
+public final class HTTPServer: Sendable {
+  public struct Configuration: Sendable {
+    /// An IP address to listen on (IPv4 or IPv6), or `localhost`.
+    public var address = "127.0.0.1"
+    /// 0: any free port.
+    public var port: UInt16 = 0
+    /// Of one request's body; more is answered 413, before reading when `Content-Length` says so.
+    public var bodyByteLimit = 8 * 1024 * 1024
+    /// Of all bodies in hand together; more is answered 503, so that many large bodies can't exhaust the memory.
+    public var totalBodyByteLimit = 512 * 1024 * 1024
+    /// Of request line and headers; more is answered 431 or 414. Also what a connection costs in memory.
+    public var headerByteLimit = 16 * 1024
+    /// From the connection's start until the first request's headers are complete.
+    public var headerDeadline = Duration.seconds(10)
+    /// Without a byte in either direction, while the peer is expected to send or to read. Granularity: seconds.
+    public var idleLimit = Duration.seconds(60)
+    /// A body must arrive within 20 s plus its length at this rate.
+    public var slowestBodyBytesPerSecond = 16 * 1024
+    /// Further connections wait in the backlog.
+    public var connectionLimit = 10_000
+    public var threadCount = 2
+    public var listenBacklog = 1024
 
-  public init(
-    method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)], headers: [(name: String, value: String)],
-    body: [UInt8], remoteAddress: String
-  ) {
-    self.method = method
-    self.target = target
-    self.pathSegments = pathSegments
-    self.query = query
-    self.headers = headers
-    self.body = body
-    self.remoteAddress = remoteAddress
+    public init() {}
   }
 
-  /// The first value of a query parameter.
-  public func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
-  /// The first value of a header; `name` in lower case.
-  public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
-}
-
-/// An answer.
-public struct HTTPResponse: Sendable {
-  public enum Body: Sendable {
-    case bytes([UInt8])
-    /// Sent piece by piece until the sequence ends or the peer hangs up, which cancels its iteration.
-    case stream(AsyncStream<[UInt8]>)
-    /// A range of a regular file (sendfile); the server answers 404 if it can't be opened.
-    case file(path: String, offset: UInt64, byteCount: UInt64)
+  /// Why a server could not start.
+  public struct StartError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// One sentence naming the address and what to change.
+    public let description: String
+    /// Of the failed system call; 0 when there was none.
+    public let errno: Int32
   }
 
-  public var status: Int
-  public var headers: [(name: String, value: String)]
-  public var body: Body
+  /// The port it listens on.
+  public let port: UInt16
+  private let core: ServerCore
+  private let daemon: Daemon
 
-  public init(status: Int, headers: [(name: String, value: String)] = [], body: Body = .bytes([])) {
-    self.status = status
-    self.headers = headers
-    self.body = body
+  /// Listens and serves at once.
+  /// - Throws: `StartError`: the address is malformed or taken, or out of threads or file descriptors; nothing is left behind.
+  public init(configuration: Configuration = Configuration(), handler: any HTTPHandler) throws(StartError) {
+    let listener = try ListenSocket(configuration)
+    port = listener.port
+    do throws(StartError) {
+      core = ServerCore(configuration, handler, try ConnectionTable(configuration))
+    } catch {
+      listener.close()
+      throw error
+    }
+    guard let daemon = Daemon(core, listener, configuration) else {
+      listener.close()
+      core.connections.stop()
+      throw StartError(description: "The HTTP server could not start its threads; check the limits on threads and open files.", errno: 0)
+    }
+    self.daemon = daemon
   }
-}
 
-/// Answers requests; called concurrently, cancelled when the peer hangs up.
-public protocol HTTPHandler: Sendable {
-  func respond(to request: HTTPRequest) async -> HTTPResponse
-  /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's
-  /// own error form.
-  func refusal(status: Int, reason: String) -> HTTPResponse
+  deinit { stop() }
+
+  /// Open connections, idle ones included.
+  public var connectionCount: Int { core.connections.count }
+
+  /// Takes no further connections, answers what is in hand with `Connection: close`, closes idle connections, asks the handler to release
+  /// what it holds, ends open-ended bodies, and returns when no connection is left or `limit` has passed; then what still runs is
+  /// cancelled. Call `stop()` afterwards.
+  public func drain(within limit: Duration) async {
+    core.isDraining.store(true, ordering: .sequentiallyConsistent)
+    daemon.quiesce()
+    core.handler.releaseHeldRequests()
+    let deadline = ContinuousClock.now + limit
+    while true {
+      let links = core.connections.links
+      if links.isEmpty { return }
+      for link in links { link.drain() }
+      if ContinuousClock.now >= deadline { break }
+      // Polled, because an idle connection and the first byte of a request look alike until the request's headers are complete.
+      guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { break }  // Dropped because a cancelled drain ends like a late one.
+    }
+    for link in core.connections.links { link.abandon() }
+  }
+
+  /// Ends everything now: requests in hand are answered 503 or cut, tasks are cancelled. Blocks until the threads are gone; a second
+  /// call does nothing. Not to be called from within a handler's body source.
+  public func stop() { daemon.stop(core) }
 }

@@ -1,0 +1,148 @@
+// libmicrohttpd's daemon: its start, its end, and the calls it makes into us. The callbacks are top-level functions because closures in a
+// main.swift would be bound to the main actor and trap on the library's threads.
+
+internal import CMicroHTTPD
+internal import Glibc
+internal import Synchronization
+
+/// What all connections of a server share.
+final class ServerCore: Sendable {
+  let configuration: HTTPServer.Configuration
+  let handler: any HTTPHandler
+  let connections: ConnectionTable
+  let isDraining = Atomic(false)
+  let isStopped = Atomic(false)
+  /// Declared or received bytes of all bodies in hand.
+  let bodyByteCount = Atomic(0)
+
+  init(_ configuration: HTTPServer.Configuration, _ handler: any HTTPHandler, _ connections: ConnectionTable) {
+    self.configuration = configuration
+    self.handler = handler
+    self.connections = connections
+  }
+
+  /// Counts `count` more bytes, unless that would pass the limit.
+  func reserveBody(_ count: Int) -> Bool {
+    let total = bodyByteCount.add(count, ordering: .relaxed).newValue
+    if total <= configuration.totalBodyByteLimit { return true }
+    releaseBody(count)
+    return false
+  }
+
+  func releaseBody(_ count: Int) { bodyByteCount.subtract(count, ordering: .relaxed) }
+}
+
+final class Daemon: Sendable {
+  private struct State {
+    var daemon: OpaquePointer?
+    /// Retained for the callbacks until the threads are gone.
+    let core: Unmanaged<ServerCore>
+    var isQuiesced = false
+  }
+
+  private let state: Mutex<State>
+
+  /// nil when libmicrohttpd can't start; the listener is the caller's then.
+  init?(_ core: ServerCore, _ listener: ListenSocket, _ configuration: HTTPServer.Configuration) {
+    var options = aquifer_mhd_options()
+    options.listen_fd = listener.fd
+    options.connection_limit = UInt32(clamping: max(configuration.connectionLimit, 1))
+    options.idle_seconds = UInt32(clamping: max(configuration.idleLimit.components.seconds, 1))
+    options.thread_count = UInt32(clamping: max(configuration.threadCount, 1))
+    options.connection_memory = max(configuration.headerByteLimit, 1024)
+    let retained = Unmanaged.passRetained(core)
+    let daemon = aquifer_mhd_start(&options, retained.toOpaque(), accessCallback, completedCallback, connectionCallback, targetCallback, unescapeCallback)
+    guard let daemon else {
+      retained.release()
+      return nil
+    }
+    state = Mutex(State(daemon: daemon, core: retained))
+  }
+
+  /// Stops accepting; what was accepted goes on.
+  func quiesce() {
+    state.withLock { state in
+      guard let daemon = state.daemon, !state.isQuiesced else { return }
+      state.isQuiesced = true
+      let listener = MHD_quiesce_daemon(daemon)
+      if listener >= 0 { close(listener) }
+    }
+  }
+
+  func stop(_ core: ServerCore) {
+    let (daemon, retained) = state.withLock { state in
+      defer { state.daemon = nil }
+      return (state.daemon, state.core)
+    }
+    guard let daemon else { return }
+    core.isStopped.store(true, ordering: .sequentiallyConsistent)
+    // A daemon must not be stopped with a suspended connection; after this flag none is suspended anew.
+    for link in core.connections.links { link.abandon() }
+    MHD_stop_daemon(daemon)
+    core.connections.stop()
+    retained.release()
+  }
+}
+
+/// Borrows the object behind a `cls` or context pointer.
+private func object<T: AnyObject>(_ pointer: UnsafeMutableRawPointer?, as: T.Type) -> T? {
+  pointer.map { Unmanaged<T>.fromOpaque($0).takeUnretainedValue() }
+}
+
+/// A connection begins or is about to be closed (its descriptor is still open here).
+private func connectionCallback(
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
+) {
+  guard let core = object(cls, as: ServerCore.self), let connection, let context else { return }
+  switch code {
+  case .CONNECTION_NOTIFY_STARTED:
+    let link = Link(fd: aquifer_mhd_fd(connection), remoteAddress: addressText(aquifer_mhd_peer_address(connection)), core)
+    context.pointee = Unmanaged.passRetained(link).toOpaque()
+    core.connections.insert(link)
+  case .CONNECTION_NOTIFY_CLOSED:
+    guard let pointer = context.pointee else { return }
+    let link = Unmanaged<Link>.fromOpaque(pointer).takeRetainedValue()
+    context.pointee = nil
+    core.connections.remove(link)
+  }
+}
+
+/// The request line has been read; the library's own copy of the target will be taken apart, so it is kept here.
+private func targetCallback(_ cls: UnsafeMutableRawPointer?, _ uri: UnsafePointer<CChar>?, _ connection: OpaquePointer?) -> UnsafeMutableRawPointer? {
+  guard let connection, let uri, let link = object(aquifer_mhd_socket_context(connection), as: Link.self) else { return nil }
+  link.setTarget(String(validatingCString: uri))
+  return nil
+}
+
+/// The library decodes nothing: `RequestTarget` does, strictly.
+private func unescapeCallback(_ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ text: UnsafeMutablePointer<CChar>?) -> Int {
+  text.map { strlen($0) } ?? 0
+}
+
+/// Headers complete (first call of a request), a piece of body, the body's end, or resumed with an answer.
+private func accessCallback(
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ url: UnsafePointer<CChar>?, _ method: UnsafePointer<CChar>?,
+  _ version: UnsafePointer<CChar>?, _ data: UnsafePointer<CChar>?, _ byteCount: UnsafeMutablePointer<Int>?,
+  _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
+) -> MHD_Result {
+  guard let core = object(cls, as: ServerCore.self), let connection, let context, let byteCount else { return .NO }
+  if let exchange = object(context.pointee, as: Exchange.self) {
+    guard byteCount.pointee > 0 else { return exchange.proceed() ? .YES : .NO }
+    let piece = UnsafeRawBufferPointer(start: data, count: byteCount.pointee)
+    byteCount.pointee = 0
+    return exchange.receive(piece) ? .YES : .NO
+  }
+  guard let link = object(aquifer_mhd_socket_context(connection), as: Link.self), let method, let version else { return .NO }
+  let exchange = Exchange(link, ConnectionHandle(pointer: connection), core)
+  context.pointee = Unmanaged.passRetained(exchange).toOpaque()
+  return exchange.begin(method: String(cString: method), isHTTP10: strcmp(version, MHD_HTTP_VERSION_1_0) == 0) ? .YES : .NO
+}
+
+/// A request is over, whatever its end.
+private func completedCallback(
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_RequestTerminationCode
+) {
+  guard let context, let pointer = context.pointee else { return }
+  context.pointee = nil
+  Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue().complete()
+}

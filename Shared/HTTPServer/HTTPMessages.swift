@@ -1,0 +1,108 @@
+// What a handler is given and what it answers: plain values that know nothing of the library below.
+
+/// The methods that reach a handler; the server answers 501 for any other.
+public enum HTTPMethod: String, Hashable, Sendable {
+  case get = "GET"
+  case head = "HEAD"
+  case post = "POST"
+  case put = "PUT"
+  case delete = "DELETE"
+  case options = "OPTIONS"
+  case patch = "PATCH"
+}
+
+/// A complete request. Shape: the header policy has been applied (pitfalls.md); the body is at most the configured limit.
+public struct HTTPRequest: Sendable {
+  public let method: HTTPMethod
+  /// Path and query exactly as in the request line (what signatures cover).
+  public let target: String
+  /// The path's segments, percent-decoded; a segment that does not decode to UTF-8 without NUL was refused before.
+  /// Shape: `/` has none; an empty segment (`//`, a final `/`) stays an empty string.
+  public let pathSegments: [String]
+  /// The query's names and values, percent-decoded, in order; a `+` is a plus sign (web-auth tokens contain it).
+  public let query: [(name: String, value: String)]
+  /// Names in lower case.
+  public let headers: [(name: String, value: String)]
+  public let body: [UInt8]
+  /// The peer's address without port.
+  public let remoteAddress: String
+
+  public init(
+    method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)], headers: [(name: String, value: String)],
+    body: [UInt8], remoteAddress: String
+  ) {
+    self.method = method
+    self.target = target
+    self.pathSegments = pathSegments
+    self.query = query
+    self.headers = headers
+    self.body = body
+    self.remoteAddress = remoteAddress
+  }
+
+  /// The first value of a query parameter.
+  public func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
+  /// The first value of a header; `name` in lower case.
+  public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
+}
+
+/// An answer.
+public struct HTTPResponse: Sendable {
+  public enum Body: Sendable {
+    case bytes([UInt8])
+    /// Sent piece by piece until the sequence ends or the peer hangs up, which cancels its iteration; the next piece is asked for when
+    /// the one before was taken, so a slow reader holds one piece.
+    case stream(AsyncStream<[UInt8]>)
+    /// An open-ended body that costs no task while it waits (event streams); draining ends it once it has nothing to say.
+    case source(any HTTPBodySource)
+    /// A range of a regular file (sendfile); the server answers 404 if it can't be opened or is shorter.
+    case file(path: String, offset: UInt64, byteCount: UInt64)
+  }
+
+  /// 200…599.
+  public var status: Int
+  /// Names are tokens, values have no control characters (else the peer gets a 500). `Content-Length`, `Transfer-Encoding`, `Date` and
+  /// `Connection` are the server's.
+  public var headers: [(name: String, value: String)]
+  public var body: Body
+
+  public init(status: Int, headers: [(name: String, value: String)] = [], body: Body = .bytes([])) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+  }
+}
+
+/// Where an open-ended body comes from. The server pulls, so that nothing can queue up behind a slow reader.
+public protocol HTTPBodySource: AnyObject, Sendable {
+  /// Called once, before the first `next`. `wake` makes the server ask `next` again; it may be called from anywhere, any number of times,
+  /// also after `detach`, but not while holding a lock that `next` or `detach` takes.
+  func attach(wake: @escaping @Sendable () -> Void)
+  /// What is to be sent now. Called on a thread of the server: must not block.
+  func next() -> HTTPBodyPiece
+  /// The peer is gone, or the body has ended. Called once, also when `attach` never was (an answer to HEAD).
+  func detach()
+}
+
+public enum HTTPBodyPiece: Sendable {
+  case bytes([UInt8])
+  /// Nothing until `wake` is called.
+  case nothingYet
+  case end
+}
+
+/// Answers requests; called concurrently, cancelled when the peer hangs up.
+///
+/// HEAD arrives as GET does (`method` tells); the server leaves the body of its answer out.
+public protocol HTTPHandler: Sendable {
+  func respond(to request: HTTPRequest) async -> HTTPResponse
+  /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's
+  /// own error form.
+  func refusal(status: Int, reason: String) -> HTTPResponse
+  /// Called once when the server starts to drain: requests that wait for something to happen should be answered now.
+  func releaseHeldRequests()
+}
+
+extension HTTPHandler {
+  public func releaseHeldRequests() {}
+}

@@ -1,0 +1,72 @@
+// The header rules libmicrohttpd 0.9.75 does not keep: its parser predates RFC 9112, and a request that two parsers frame differently is
+// a smuggled one. Every doubt is a 400 and a closed connection.
+
+/// Looks at each header of a request and then says how its body is framed.
+struct HeaderPolicy {
+  /// How a request's body is framed.
+  enum Framing: Equatable {
+    case none
+    /// `Content-Length`, at most `maximumContentLength`.
+    case length(UInt64)
+    case chunked
+  }
+
+  /// More digits than this could overflow; no body of ours is that long.
+  static let maximumContentLengthDigitCount = 15
+
+  private var problem: String?
+  private var contentLength: UInt64?
+  private var isChunked = false
+  private var seen: Set<Single> = []
+
+  /// Headers that must not be repeated.
+  private enum Single: String {
+    case contentLength = "content-length"
+    case transferEncoding = "transfer-encoding"
+    case host = "host"
+  }
+
+  /// - Parameter name: in lower case.
+  mutating func take(name: String, value: UnsafeBufferPointer<UInt8>) {
+    if name.isEmpty || !name.utf8.allSatisfy(Self.isTokenByte) { problem = "A header's name is not a token." }
+    if value.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7f }) { problem = "The header '\(name)' has a control character." }
+    guard let single = Single(rawValue: name) else { return }
+    if !seen.insert(single).inserted { problem = "The header '\(name)' is repeated." }
+    switch single {
+    case .contentLength: takeContentLength(value)
+    case .transferEncoding:
+      isChunked = value.elementsEqual("chunked".utf8) { $0 | 0x20 == $1 }
+      if !isChunked { problem = "The only transfer encoding accepted is 'chunked'." }
+    case .host: break
+    }
+  }
+
+  private mutating func takeContentLength(_ value: UnsafeBufferPointer<UInt8>) {
+    guard (1...Self.maximumContentLengthDigitCount).contains(value.count), value.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      problem = "Content-Length is not a number of at most \(Self.maximumContentLengthDigitCount) digits."
+      return
+    }
+    contentLength = value.reduce(0) { $0 * 10 + UInt64($1 & 0x0f) }
+  }
+
+  /// - Throws: `Refusal` (400).
+  func framing(isHTTP10: Bool) throws(Refusal) -> Framing {
+    if let problem { throw Refusal(400, problem) }
+    if !isHTTP10, !seen.contains(.host) { throw Refusal(400, "An HTTP/1.1 request needs a Host header.") }
+    if seen.contains(.transferEncoding) {
+      if contentLength != nil { throw Refusal(400, "A request has either Content-Length or Transfer-Encoding, not both.") }
+      if isHTTP10 { throw Refusal(400, "HTTP/1.0 has no Transfer-Encoding.") }
+      return .chunked
+    }
+    guard let contentLength, contentLength > 0 else { return .none }
+    return .length(contentLength)
+  }
+
+  /// RFC 9110 5.6.2.
+  static func isTokenByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+    default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+    }
+  }
+}

@@ -1,0 +1,112 @@
+// An answer in libmicrohttpd's form, made on the handler's task so that the library's threads only send.
+
+internal import CMicroHTTPD
+internal import Glibc
+
+/// An answer that must be either queued or discarded, once.
+///
+/// Unchecked because the pointer is owned by whoever holds the value, one at a time: the task, then the exchange, then the library.
+struct PreparedResponse: @unchecked Sendable {
+  private let pointer: OpaquePointer?
+  private let status: UInt32
+  private let closes: Bool
+  let feed: BodyFeed?
+
+  /// Bodies up to this size are copied: cheaper than keeping an array alive by an object.
+  private static let copiedByteCount = 2048
+
+  init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, closes: Bool = false) {
+    var response = response
+    if !(200...599).contains(response.status) || !response.headers.allSatisfy(Self.isValid) {
+      response = core.handler.refusal(status: 500, reason: "The answer could not be sent.")
+    }
+    if case .file(let path, let offset, let byteCount) = response.body {
+      if let file = Self.file(path, offset, byteCount) {
+        self.init(file, response, feed: nil, closes: closes)
+        return
+      }
+      response = core.handler.refusal(status: 404, reason: "The file is not there.")
+    }
+    switch response.body {
+    case .bytes(let bytes): self.init(Self.buffer(bytes), response, feed: nil, closes: closes)
+    case .source(let source):
+      let feed = BodyFeed(source, connection, core)
+      self.init(feed.response(), response, feed: feed, closes: closes)
+    case .stream(let stream):
+      let feed = BodyFeed(StreamPump(stream), connection, core)
+      self.init(feed.response(), response, feed: feed, closes: closes)
+    case .file:
+      // Only a refusal that answers with an unreadable file comes here.
+      self.init(Self.buffer([]), response, feed: nil, closes: closes)
+    }
+  }
+
+  private init(_ pointer: OpaquePointer?, _ response: HTTPResponse, feed: BodyFeed?, closes: Bool) {
+    self.pointer = pointer
+    self.status = UInt32(clamping: response.status)
+    self.closes = closes
+    self.feed = feed
+    guard let pointer else { return }
+    for header in response.headers where !Self.isOurs(header.name) { _ = MHD_add_response_header(pointer, header.name, header.value) }
+  }
+
+  /// Hands the answer to the library; on the connection's thread.
+  /// - Returns: false to close the connection, when the library would not take it.
+  func queue(on connection: ConnectionHandle, closes drains: Bool) -> Bool {
+    guard let pointer else { return false }
+    if closes || drains { _ = MHD_add_response_header(pointer, "Connection", "close") }
+    defer { MHD_destroy_response(pointer) }
+    return MHD_queue_response(connection.pointer, status, pointer) == .YES
+  }
+
+  /// Gives up an answer nobody waits for any more.
+  func discard() {
+    if let pointer { MHD_destroy_response(pointer) }
+  }
+
+  private static func isValid(_ header: (name: String, value: String)) -> Bool {
+    !header.name.isEmpty && header.name.utf8.allSatisfy(HeaderPolicy.isTokenByte) && header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+  }
+
+  /// Headers about the connection and the framing, which the library writes.
+  private static func isOurs(_ name: String) -> Bool {
+    ["content-length", "transfer-encoding", "connection", "date"].contains(name.lowercased())
+  }
+
+  private static func buffer(_ bytes: [UInt8]) -> OpaquePointer? {
+    if bytes.count <= copiedByteCount {
+      return bytes.withUnsafeBytes { MHD_create_response_from_buffer($0.count, UnsafeMutableRawPointer(mutating: $0.baseAddress), .RESPMEM_MUST_COPY) }
+    }
+    // The array's storage stays where it is as long as it is referenced and nobody writes to it, so the library can send from it.
+    let retained = Unmanaged.passRetained(RetainedBytes(bytes))
+    let address = bytes.withUnsafeBytes { UnsafeMutableRawPointer(mutating: $0.baseAddress) }
+    let response = MHD_create_response_from_buffer_with_free_callback_cls(bytes.count, address, releaseBytes, retained.toOpaque())
+    if response == nil { retained.release() }
+    return response
+  }
+
+  /// nil when the file can't be opened, is no regular file, or ends before the range does.
+  private static func file(_ path: String, _ offset: UInt64, _ byteCount: UInt64) -> OpaquePointer? {
+    let fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    guard fd >= 0 else { return nil }
+    var status = stat()
+    let (end, overflows) = offset.addingReportingOverflow(byteCount)
+    guard fstat(fd, &status) == 0, status.st_mode & S_IFMT == S_IFREG, !overflows, end <= UInt64(clamping: status.st_size),
+      let response = MHD_create_response_from_fd_at_offset64(byteCount, fd, offset)
+    else {
+      close(fd)
+      return nil
+    }
+    return response
+  }
+}
+
+private final class RetainedBytes: Sendable {
+  private let bytes: [UInt8]
+  init(_ bytes: [UInt8]) { self.bytes = bytes }
+}
+
+private func releaseBytes(_ context: UnsafeMutableRawPointer?) {
+  guard let context else { return }
+  Unmanaged<RetainedBytes>.fromOpaque(context).release()
+}

@@ -1,0 +1,93 @@
+// Takes a request target apart, strictly: what does not decode is refused, nothing is guessed.
+
+/// Path and query of a request line.
+struct RequestTarget {
+  let pathSegments: [String]
+  let query: [(name: String, value: String)]
+
+  /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, bytes that are not UTF-8, and an encoded NUL.
+  init(_ target: String) throws(Refusal) {
+    var rest = target.utf8[...]
+    if rest.contains(where: { $0 <= 0x20 || $0 == 0x7f }) { throw Refusal(400, "The request target has a control character or a space.") }
+    if rest.first != UInt8(ascii: "/") { rest = try Self.withoutAuthority(rest) }
+    let questionMark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
+    pathSegments = try Self.segments(rest[..<questionMark])
+    query = questionMark == rest.endIndex ? [] : try Self.parameters(rest[rest.index(after: questionMark)...])
+  }
+
+  private typealias Bytes = Substring.UTF8View
+
+  /// The path of an absolute target (`http://host/path`), which RFC 9112 tells servers to accept.
+  private static func withoutAuthority(_ target: Bytes) throws(Refusal) -> Bytes {
+    for scheme in ["http://", "https://"] where target.starts(with: scheme.utf8) {
+      let authority = target.dropFirst(scheme.utf8.count)
+      if let slash = authority.firstIndex(of: UInt8(ascii: "/")) { return authority[slash...] }
+    }
+    throw Refusal(400, "The request target does not start with '/'.")
+  }
+
+  private static func segments(_ path: Bytes) throws(Refusal) -> [String] {
+    let path = path.dropFirst()
+    if path.isEmpty { return [] }
+    var segments: [String] = []
+    for segment in path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
+      segments.append(try decoded(segment, what: "path"))
+    }
+    return segments
+  }
+
+  private static func parameters(_ query: Bytes) throws(Refusal) -> [(name: String, value: String)] {
+    var parameters: [(name: String, value: String)] = []
+    for parameter in query.split(separator: UInt8(ascii: "&")) {
+      let equals = parameter.firstIndex(of: UInt8(ascii: "=")) ?? parameter.endIndex
+      let name = try decoded(parameter[..<equals], what: "query")
+      let value = equals == parameter.endIndex ? "" : try decoded(parameter[parameter.index(after: equals)...], what: "query")
+      parameters.append((name, value))
+    }
+    return parameters
+  }
+
+  private static func decoded(_ text: Bytes, what: String) throws(Refusal) -> String {
+    guard text.contains(UInt8(ascii: "%")) else {
+      // The target as a whole is valid UTF-8, and so is a part of it between ASCII delimiters.
+      return String(Substring(text))
+    }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(text.count)
+    var rest = text
+    while let byte = rest.popFirst() {
+      guard byte == UInt8(ascii: "%") else {
+        bytes.append(byte)
+        continue
+      }
+      guard let high = rest.popFirst().flatMap(hexDigit), let low = rest.popFirst().flatMap(hexDigit) else {
+        throw Refusal(400, "The \(what) has a '%' that two hexadecimal digits don't follow.")
+      }
+      bytes.append(high << 4 | low)
+    }
+    guard !bytes.contains(0) else { throw Refusal(400, "The \(what) has an encoded NUL.") }
+    guard let decoded = String(validating: bytes, as: UTF8.self) else { throw Refusal(400, "The \(what) does not decode to UTF-8.") }
+    return decoded
+  }
+
+  private static func hexDigit(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}
+
+/// Why the server refuses a request before a handler is asked.
+struct Refusal: Error {
+  let status: Int
+  /// One sentence for the client.
+  let reason: String
+
+  init(_ status: Int, _ reason: String) {
+    self.status = status
+    self.reason = reason
+  }
+}

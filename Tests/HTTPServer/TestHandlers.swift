@@ -1,0 +1,96 @@
+// Handlers for tests, and the few signals they are steered by.
+
+import HTTPServer
+import Synchronization
+
+struct ClosureHandler: HTTPHandler {
+  var release: @Sendable () -> Void = {}
+  var respond: @Sendable (HTTPRequest) async -> HTTPResponse
+
+  func respond(to request: HTTPRequest) async -> HTTPResponse { await respond(request) }
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    HTTPResponse(status: status, headers: [("Content-Type", "application/json")], body: .bytes(Array("{\"refused\":\"\(reason)\"}".utf8)))
+  }
+  func releaseHeldRequests() { release() }
+}
+
+/// Answers with what it understood of the request, one thing a line.
+let echo = ClosureHandler { request in
+  var lines = ["\(request.method.rawValue) \(request.pathSegments)"]
+  lines += request.query.map { "\($0.name)=\($0.value)" }
+  lines += request.headers.filter { $0.name.hasPrefix("x-") }.map { "\($0.name): \($0.value)" }
+  lines.append(String(decoding: request.body, as: UTF8.self))
+  return HTTPResponse(status: 200, body: .bytes(Array(lines.joined(separator: "\n").utf8)))
+}
+
+/// Counts up, and lets tests wait for a count.
+final class Counter: Sendable {
+  private struct State {
+    var count = 0
+    var waiting: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
+  }
+  private let state = Mutex(State())
+
+  var count: Int { state.withLock { $0.count } }
+
+  func increment() {
+    let reached = state.withLock { state in
+      state.count += 1
+      let reached = state.waiting.filter { $0.count <= state.count }
+      state.waiting.removeAll { $0.count <= state.count }
+      return reached
+    }
+    for waiter in reached { waiter.continuation.resume() }
+  }
+
+  func reaches(_ count: Int) async {
+    await withCheckedContinuation { continuation in
+      let isReached = state.withLock { state in
+        if state.count >= count { return true }
+        state.waiting.append((count, continuation))
+        return false
+      }
+      if isReached { continuation.resume() }
+    }
+  }
+}
+
+/// A gate that requests wait at, until it is opened or they are cancelled.
+final class Gate: Sendable {
+  private struct State {
+    var isOpen = false
+    var nextID = 0
+    var waiting: [Int: CheckedContinuation<Bool, Never>] = [:]
+  }
+  private let state = Mutex(State())
+
+  func open() {
+    let waiting = state.withLock { state in
+      state.isOpen = true
+      defer { state.waiting = [:] }
+      return state.waiting
+    }
+    for continuation in waiting.values { continuation.resume(returning: true) }
+  }
+
+  /// - Returns: false when the task was cancelled.
+  func pass() async -> Bool {
+    let id = state.withLock { state in
+      state.nextID += 1
+      return state.nextID
+    }
+    return await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let result: Bool? = state.withLock { state in
+          if state.isOpen { return true }
+          if Task.isCancelled { return false }
+          state.waiting[id] = continuation
+          return nil
+        }
+        if let result { continuation.resume(returning: result) }
+      }
+    } onCancel: {
+      state.withLock { $0.waiting.removeValue(forKey: id) }?.resume(returning: false)
+    }
+  }
+}
