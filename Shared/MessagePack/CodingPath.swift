@@ -1,0 +1,39 @@
+// Where in a Codable value something went wrong, in words.
+
+/// An element of an array in a coding path.
+struct IndexKey: CodingKey {
+  let index: Int
+
+  init(_ index: Int) { self.index = index }
+  init?(stringValue: String) { nil }
+  init?(intValue: Int) { index = intValue }
+
+  var stringValue: String { "[\(index)]" }
+  var intValue: Int? { index }
+}
+
+extension MessagePackError {
+  init(_ error: EncodingError) {
+    switch error {
+    case .invalidValue(_, let context): self.init(context.debugDescription, at: context.codingPath)
+    @unknown default: self.init("the value can't be encoded")
+    }
+  }
+
+  init(_ error: DecodingError) {
+    switch error {
+    case .typeMismatch(_, let context), .dataCorrupted(let context): self.init(context.debugDescription, at: context.codingPath)
+    case .valueNotFound(_, let context): self.init("is null", at: context.codingPath)
+    case .keyNotFound(let key, let context): self.init("is missing", at: context.codingPath + [key])
+    @unknown default: self.init("the value can't be decoded")
+    }
+  }
+
+  private init(_ text: String, at path: [any CodingKey]) {
+    let name = path.reduce(into: "") { name, key in
+      if !name.isEmpty, !(key is IndexKey) { name += "." }
+      name += key.stringValue
+    }
+    self.init("\(name.isEmpty ? "the value" : name): \(text)")
+  }
+}

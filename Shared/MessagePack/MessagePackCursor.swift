@@ -1,0 +1,136 @@
+// The fast way to read MessagePack: value after value of an array, within one call, straight off the unpacked tree.
+
+import CMessagePack
+
+/// The values of an array, in order. It exists within `read` only, so that nothing points into memory that is gone.
+///
+/// Reading a value of another kind, or behind the end, throws; the place that is read next is then undefined.
+public struct MessagePackCursor: ~Copyable {
+  private let objects: UnsafeBufferPointer<msgpack_object>
+  private var position = 0
+
+  private init(_ array: msgpack_object_array) {
+    objects = UnsafeBufferPointer(start: array.ptr, count: Int(array.size))
+  }
+
+  /// Unpacks `bytes`, which must be one array, and lends a cursor at its first value.
+  /// - Throws: for anything else, and if `body` leaves values unread, so that no byte of a stored form goes unnoticed.
+  public static func read<Result>(
+    _ bytes: UnsafeRawBufferPointer, maximumByteCount: Int = MessagePackLimit.byteCount,
+    _ body: (inout MessagePackCursor) throws(MessagePackError) -> Result
+  ) throws(MessagePackError) -> Result {
+    var unpacked = msgpack_unpacked()
+    msgpack_unpacked_init(&unpacked)
+    defer { msgpack_unpacked_destroy(&unpacked) }
+    try MessagePackError.unpack(bytes, into: &unpacked, maximumByteCount: maximumByteCount)
+    guard unpacked.data.type == MSGPACK_OBJECT_ARRAY else { throw MessagePackError("the MessagePack is no array") }
+    return try readAll(of: unpacked.data.via.array, body)
+  }
+
+  private static func readAll<Result>(
+    of array: msgpack_object_array, _ body: (inout MessagePackCursor) throws(MessagePackError) -> Result
+  ) throws(MessagePackError) -> Result {
+    var cursor = MessagePackCursor(array)
+    let result = try body(&cursor)
+    guard cursor.remainingCount == 0 else { throw MessagePackError("\(cursor.remainingCount) values too many in an array of \(cursor.objects.count)") }
+    return result
+  }
+
+  /// How many values are left.
+  public var remainingCount: Int { objects.count - position }
+
+  @inline(__always)
+  private mutating func next() throws(MessagePackError) -> msgpack_object {
+    guard position < objects.count else { throw MessagePackError("an array of \(objects.count) values ends too early") }
+    position += 1
+    return objects[position - 1]
+  }
+
+  private func mismatch(_ expected: StaticString) -> MessagePackError {
+    MessagePackError("value \(position) of an array is not \(expected)")
+  }
+
+  public mutating func integer() throws(MessagePackError) -> Int64 {
+    let object = try next()
+    guard let value = object.integer else { throw mismatch("an integer of 64 bits") }
+    return value
+  }
+
+  /// An integer within `0...limit`.
+  public mutating func count(upTo limit: Int = .max) throws(MessagePackError) -> Int {
+    let value = try integer()
+    guard value >= 0, value <= Int64(limit) else { throw mismatch("a count within its limit") }
+    return Int(value)
+  }
+
+  public mutating func double() throws(MessagePackError) -> Double {
+    let object = try next()
+    guard object.type == MSGPACK_OBJECT_FLOAT64 else { throw mismatch("a double") }
+    return object.via.f64
+  }
+
+  public mutating func bool() throws(MessagePackError) -> Bool {
+    let object = try next()
+    guard object.type == MSGPACK_OBJECT_BOOLEAN else { throw mismatch("a boolean") }
+    return object.via.boolean
+  }
+
+  public mutating func string() throws(MessagePackError) -> String {
+    let object = try next()
+    guard let value = object.string else { throw mismatch("text in UTF-8") }
+    return value
+  }
+
+  public mutating func optionalString() throws(MessagePackError) -> String? {
+    try skipNull() ? nil : string()
+  }
+
+  public mutating func bytes() throws(MessagePackError) -> [UInt8] {
+    let object = try next()
+    guard let value = object.bytes else { throw mismatch("bytes") }
+    return [UInt8](value)
+  }
+
+  /// Steps over a null when one comes next.
+  public mutating func skipNull() throws(MessagePackError) -> Bool {
+    let object = try next()
+    if object.type == MSGPACK_OBJECT_NIL { return true }
+    position -= 1
+    return false
+  }
+
+  /// Reads all values of an array that comes next.
+  public mutating func array<Result>(_ body: (inout MessagePackCursor) throws(MessagePackError) -> Result) throws(MessagePackError) -> Result {
+    let object = try next()
+    guard object.type == MSGPACK_OBJECT_ARRAY else { throw mismatch("an array") }
+    return try Self.readAll(of: object.via.array, body)
+  }
+}
+
+extension msgpack_object {
+  /// An integer of either sign that fits.
+  var integer: Int64? {
+    switch type {
+    case MSGPACK_OBJECT_POSITIVE_INTEGER: Int64(exactly: via.u64)
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER: via.i64
+    default: nil
+    }
+  }
+
+  /// Text that is UTF-8.
+  var string: String? {
+    utf8.flatMap { String(validating: $0, as: UTF8.self) }
+  }
+
+  var utf8: UnsafeBufferPointer<UInt8>? {
+    guard type == MSGPACK_OBJECT_STR else { return nil }
+    let text = via.str
+    return UnsafeBufferPointer(start: UnsafeRawPointer(text.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(text.size))
+  }
+
+  var bytes: UnsafeBufferPointer<UInt8>? {
+    guard type == MSGPACK_OBJECT_BIN else { return nil }
+    let bytes = via.bin
+    return UnsafeBufferPointer(start: UnsafeRawPointer(bytes.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(bytes.size))
+  }
+}

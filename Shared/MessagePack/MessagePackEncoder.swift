@@ -1,0 +1,229 @@
+// Codable values as MessagePack with text keys: for control messages, whose fields come and go between releases.
+
+/// Encodes a `Codable` value: keyed containers and dictionaries as maps with text keys, `[UInt8]` as bytes, absent optionals as absent keys.
+public struct MessagePackEncoder: Sendable {
+  public init() {}
+
+  /// - Throws: what a type's `encode(to:)` throws, as a `MessagePackError` that names the coding path.
+  public func encode<Value: Encodable>(_ value: Value) throws(MessagePackError) -> [UInt8] {
+    let output = Output()
+    do {
+      try ValueEncoder(output, path: []).encode(value)
+    } catch let error as EncodingError {
+      throw MessagePackError(error)
+    } catch let error as MessagePackError {
+      throw error
+    } catch {
+      throw MessagePackError("\(error)")
+    }
+    return output.writer.bytes
+  }
+}
+
+/// The bytes so far and the containers that are still open, innermost last. Containers are written in place, one inside the other.
+private final class Output {
+  struct Open {
+    let place: Int
+    var count: Int
+  }
+
+  var writer = MessagePackWriter()
+  private var open: [Open] = []
+
+  func openContainer(isMap: Bool) -> Int {
+    let place = writer.openHeader(isMap: isMap)
+    open.append(Open(place: place, count: 0))
+    return place
+  }
+
+  /// Notes one more element of the container at `place`, which closes the containers opened inside it.
+  func addElement(to place: Int, path: [any CodingKey]) throws {
+    while let last = open.last, last.place > place { open.removeLast() }
+    guard let last = open.indices.last, open[last].place == place else {
+      throw EncodingError.invalidValue(place, .init(codingPath: path, debugDescription: "a container was written to after one around it"))
+    }
+    open[last].count += 1
+    writer.patchCount(open[last].count, at: place)
+  }
+
+  func count(at place: Int) -> Int { open.last { $0.place == place }?.count ?? 0 }
+}
+
+/// The place of one value.
+private final class ValueEncoder: Encoder {
+  let output: Output
+  let codingPath: [any CodingKey]
+  var userInfo: [CodingUserInfoKey: Any] { [:] }
+  private let start: Int
+  private var place: Int?
+
+  init(_ output: Output, path: [any CodingKey]) {
+    self.output = output
+    codingPath = path
+    start = output.writer.bytes.count
+  }
+
+  func encode<Value: Encodable>(_ value: Value) throws {
+    if Value.self == [UInt8].self, let bytes = value as? [UInt8] {
+      output.writer.bytes(bytes)
+    } else {
+      try value.encode(to: self)
+      // A type that encodes nothing, such as an empty struct, still takes its place.
+      if output.writer.bytes.count == start { output.writer.mapHeader(0) }
+    }
+  }
+
+  private func container(isMap: Bool) -> Int {
+    // A type may ask for its container again, as subclasses do.
+    if let place { return place }
+    let place = output.openContainer(isMap: isMap)
+    self.place = place
+    return place
+  }
+
+  func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+    KeyedEncodingContainer(KeyedOutput(output: output, place: container(isMap: true), codingPath: codingPath))
+  }
+
+  func unkeyedContainer() -> any UnkeyedEncodingContainer {
+    UnkeyedOutput(output: output, place: container(isMap: false), codingPath: codingPath)
+  }
+
+  func singleValueContainer() -> any SingleValueEncodingContainer {
+    SingleOutput(encoder: self)
+  }
+}
+
+extension MessagePackWriter {
+  fileprivate mutating func put(_ value: some BinaryInteger) {
+    if let value = Int64(exactly: value) { integer(value) } else { unsigned(UInt64(truncatingIfNeeded: value)) }
+  }
+}
+
+private struct KeyedOutput<Key: CodingKey>: KeyedEncodingContainerProtocol {
+  let output: Output
+  let place: Int
+  let codingPath: [any CodingKey]
+
+  private func add(_ key: Key) throws {
+    try output.addElement(to: place, path: codingPath)
+    output.writer.string(key.stringValue)
+  }
+
+  mutating func encodeNil(forKey key: Key) throws { try add(key); output.writer.null() }
+  mutating func encode(_ value: Bool, forKey key: Key) throws { try add(key); output.writer.bool(value) }
+  mutating func encode(_ value: String, forKey key: Key) throws { try add(key); output.writer.string(value) }
+  mutating func encode(_ value: Double, forKey key: Key) throws { try add(key); output.writer.double(value) }
+  mutating func encode(_ value: Float, forKey key: Key) throws { try add(key); output.writer.double(Double(value)) }
+  mutating func encode(_ value: Int, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: Int8, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: Int16, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: Int32, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: Int64, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: UInt, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: UInt8, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: UInt16, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: UInt32, forKey key: Key) throws { try add(key); output.writer.put(value) }
+  mutating func encode(_ value: UInt64, forKey key: Key) throws { try add(key); output.writer.put(value) }
+
+  mutating func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+    try add(key)
+    try ValueEncoder(output, path: codingPath + [key]).encode(value)
+  }
+
+  mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) -> KeyedEncodingContainer<Nested> {
+    superEncoder(forKey: key).container(keyedBy: type)
+  }
+
+  mutating func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+    superEncoder(forKey: key).unkeyedContainer()
+  }
+
+  mutating func superEncoder() -> any Encoder {
+    superEncoder(named: "super", codingKey: nil)
+  }
+
+  mutating func superEncoder(forKey key: Key) -> any Encoder {
+    superEncoder(named: key.stringValue, codingKey: key)
+  }
+
+  private func superEncoder(named name: String, codingKey: Key?) -> any Encoder {
+    do {
+      try output.addElement(to: place, path: codingPath)
+    } catch {
+      // The protocol lets nothing be thrown here, and only a hand-written `encode(to:)` that interleaves containers gets here.
+      preconditionFailure("\(error)")
+    }
+    output.writer.string(name)
+    return ValueEncoder(output, path: codingKey.map { codingPath + [$0] } ?? codingPath)
+  }
+}
+
+private struct UnkeyedOutput: UnkeyedEncodingContainer {
+  let output: Output
+  let place: Int
+  let codingPath: [any CodingKey]
+
+  var count: Int { output.count(at: place) }
+
+  private func add() throws { try output.addElement(to: place, path: codingPath) }
+
+  mutating func encodeNil() throws { try add(); output.writer.null() }
+  mutating func encode(_ value: Bool) throws { try add(); output.writer.bool(value) }
+  mutating func encode(_ value: String) throws { try add(); output.writer.string(value) }
+  mutating func encode(_ value: Double) throws { try add(); output.writer.double(value) }
+  mutating func encode(_ value: Float) throws { try add(); output.writer.double(Double(value)) }
+  mutating func encode(_ value: Int) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: Int8) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: Int16) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: Int32) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: Int64) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: UInt) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: UInt8) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: UInt16) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: UInt32) throws { try add(); output.writer.put(value) }
+  mutating func encode(_ value: UInt64) throws { try add(); output.writer.put(value) }
+
+  mutating func encode<Value: Encodable>(_ value: Value) throws {
+    let index = count
+    try add()
+    try ValueEncoder(output, path: codingPath + [IndexKey(index)]).encode(value)
+  }
+
+  mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
+    superEncoder().container(keyedBy: type)
+  }
+
+  mutating func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { superEncoder().unkeyedContainer() }
+
+  mutating func superEncoder() -> any Encoder {
+    let index = count
+    do { try add() } catch {
+      // As above: only a hand-written `encode(to:)` that interleaves containers gets here.
+      preconditionFailure("\(error)")
+    }
+    return ValueEncoder(output, path: codingPath + [IndexKey(index)])
+  }
+}
+
+private struct SingleOutput: SingleValueEncodingContainer {
+  let encoder: ValueEncoder
+  var codingPath: [any CodingKey] { encoder.codingPath }
+
+  mutating func encodeNil() { encoder.output.writer.null() }
+  mutating func encode(_ value: Bool) { encoder.output.writer.bool(value) }
+  mutating func encode(_ value: String) { encoder.output.writer.string(value) }
+  mutating func encode(_ value: Double) { encoder.output.writer.double(value) }
+  mutating func encode(_ value: Float) { encoder.output.writer.double(Double(value)) }
+  mutating func encode(_ value: Int) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: Int8) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: Int16) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: Int32) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: Int64) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: UInt) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: UInt8) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: UInt16) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: UInt32) { encoder.output.writer.put(value) }
+  mutating func encode(_ value: UInt64) { encoder.output.writer.put(value) }
+  mutating func encode<Value: Encodable>(_ value: Value) throws { try encoder.encode(value) }
+}

@@ -1,0 +1,149 @@
+// MessagePack in, as a tree that outlives the call that parsed it.
+
+import CMessagePack
+import Glibc
+
+/// A value inside an unpacked tree, which it keeps alive together with a copy of the bytes. Reading never fails: an accessor of
+/// another kind answers nil.
+public struct MessagePackValue: Sendable {
+  public enum Kind: Hashable, Sendable {
+    case null, bool
+    /// Within Int64 or UInt64.
+    case integer
+    case double, string, bytes, array, map
+    /// MessagePack's extension types, which Aquifer never writes.
+    case `extension`
+  }
+
+  private let tree: Tree
+  // The tree keeps what this points to alive and never changes it.
+  nonisolated(unsafe) private let object: UnsafePointer<msgpack_object>
+
+  /// Unpacks exactly one value.
+  /// - Throws: for bytes that are no MessagePack, cut short, followed by others, too many or too deeply nested (`MessagePackLimit`).
+  public init(parsing bytes: [UInt8], maximumByteCount: Int = MessagePackLimit.byteCount) throws(MessagePackError) {
+    tree = try Tree(bytes, maximumByteCount: maximumByteCount)
+    object = UnsafePointer(tree.root)
+  }
+
+  private init(_ tree: Tree, _ object: UnsafePointer<msgpack_object>) {
+    self.tree = tree
+    self.object = object
+  }
+
+  public var kind: Kind {
+    switch object.pointee.type {
+    case MSGPACK_OBJECT_NIL: .null
+    case MSGPACK_OBJECT_BOOLEAN: .bool
+    case MSGPACK_OBJECT_POSITIVE_INTEGER, MSGPACK_OBJECT_NEGATIVE_INTEGER: .integer
+    case MSGPACK_OBJECT_FLOAT32, MSGPACK_OBJECT_FLOAT64: .double
+    case MSGPACK_OBJECT_STR: .string
+    case MSGPACK_OBJECT_BIN: .bytes
+    case MSGPACK_OBJECT_ARRAY: .array
+    case MSGPACK_OBJECT_MAP: .map
+    default: .extension
+    }
+  }
+
+  public var isNull: Bool { object.pointee.type == MSGPACK_OBJECT_NIL }
+  public var bool: Bool? { object.pointee.type == MSGPACK_OBJECT_BOOLEAN ? object.pointee.via.boolean : nil }
+  /// An integer that fits; never a double.
+  public var int64: Int64? { object.pointee.integer }
+  /// An integer that is not negative.
+  public var uint64: UInt64? { object.pointee.type == MSGPACK_OBJECT_POSITIVE_INTEGER ? object.pointee.via.u64 : nil }
+
+  /// A number of either kind.
+  public var double: Double? {
+    switch object.pointee.type {
+    case MSGPACK_OBJECT_FLOAT32, MSGPACK_OBJECT_FLOAT64: object.pointee.via.f64
+    case MSGPACK_OBJECT_POSITIVE_INTEGER: Double(object.pointee.via.u64)
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER: Double(object.pointee.via.i64)
+    default: nil
+    }
+  }
+
+  /// Text; nil when it is not UTF-8.
+  public var string: String? { object.pointee.string }
+  public var bytes: [UInt8]? { object.pointee.bytes.map { [UInt8]($0) } }
+
+  /// How many elements an array or pairs a map has; 0 for other kinds.
+  public var count: Int {
+    switch object.pointee.type {
+    case MSGPACK_OBJECT_ARRAY: Int(object.pointee.via.array.size)
+    case MSGPACK_OBJECT_MAP: Int(object.pointee.via.map.size)
+    default: 0
+    }
+  }
+
+  /// The element of an array.
+  /// - Precondition: `index` is within `0..<count` and this is an array.
+  public subscript(index: Int) -> MessagePackValue {
+    precondition(kind == .array && index >= 0 && index < count, "element \(index) of \(count) in a \(kind)")
+    return MessagePackValue(tree, UnsafePointer(object.pointee.via.array.ptr + index))
+  }
+
+  /// The first value under a text key of a map; nil when absent or not a map. No key is copied.
+  public subscript(key: String) -> MessagePackValue? {
+    guard object.pointee.type == MSGPACK_OBJECT_MAP else { return nil }
+    let map = object.pointee.via.map
+    var key = key
+    return key.withUTF8 { key in
+      for index in 0..<Int(map.size) {
+        let pair = map.ptr + index
+        guard let name = pair.pointee.key.utf8, name.count == key.count else { continue }
+        if let left = name.baseAddress, let right = key.baseAddress, memcmp(left, right, key.count) != 0 { continue }
+        return MessagePackValue(tree, UnsafePointer(value(of: pair)))
+      }
+      return nil
+    }
+  }
+
+  /// An array's elements; empty for other kinds.
+  public var elements: [MessagePackValue] {
+    kind == .array ? (0..<count).map { self[$0] } : []
+  }
+
+  /// A map's pairs in their order; empty for other kinds.
+  public var pairs: [(key: MessagePackValue, value: MessagePackValue)] {
+    guard kind == .map else { return [] }
+    return (0..<count).map { index in
+      let pair = object.pointee.via.map.ptr + index
+      return (MessagePackValue(tree, UnsafePointer(key(of: pair))), MessagePackValue(tree, UnsafePointer(value(of: pair))))
+    }
+  }
+
+  private func key(of pair: UnsafeMutablePointer<msgpack_object_kv>) -> UnsafeMutablePointer<msgpack_object> {
+    UnsafeMutableRawPointer(pair).assumingMemoryBound(to: msgpack_object.self)
+  }
+
+  private func value(of pair: UnsafeMutablePointer<msgpack_object_kv>) -> UnsafeMutablePointer<msgpack_object> {
+    (UnsafeMutableRawPointer(pair) + MemoryLayout<msgpack_object>.stride).assumingMemoryBound(to: msgpack_object.self)
+  }
+}
+
+/// The unpacked objects and the bytes their text points into; written before the first value exists and never again.
+private final class Tree: Sendable {
+  // Pointers are not Sendable, but nothing writes to this memory, and it is freed after the last reference is gone.
+  nonisolated(unsafe) private let unpacked: UnsafeMutablePointer<msgpack_unpacked>
+  nonisolated(unsafe) private let bytes: UnsafeMutableRawBufferPointer
+
+  var root: UnsafeMutablePointer<msgpack_object> {
+    (UnsafeMutableRawPointer(unpacked) + (MemoryLayout<msgpack_unpacked>.offset(of: \.data) ?? 0)).assumingMemoryBound(to: msgpack_object.self)
+  }
+
+  init(_ source: [UInt8], maximumByteCount: Int) throws(MessagePackError) {
+    bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: source.count, alignment: 1)
+    bytes.copyBytes(from: source)
+    unpacked = UnsafeMutablePointer.allocate(capacity: 1)
+    unpacked.initialize(to: msgpack_unpacked())
+    msgpack_unpacked_init(unpacked)
+    // A throwing initializer of a class runs its deinit once all members are set: nothing leaks.
+    try MessagePackError.unpack(UnsafeRawBufferPointer(bytes), into: &unpacked.pointee, maximumByteCount: maximumByteCount)
+  }
+
+  deinit {
+    msgpack_unpacked_destroy(unpacked)
+    unpacked.deallocate()
+    bytes.deallocate()
+  }
+}
