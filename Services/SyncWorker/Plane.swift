@@ -1,19 +1,9 @@
 // What the worker's two planes share: the world they stand in, and how they answer.
 
-import Mirroring
-import ObjectModel
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
-
-/// An environment's schema and models, as the directory last told.
-struct EnvironmentSchema: Sendable {
-  let version: Int64
-  let schema: Schema
-  let models: [String: ManagedObjectModel]
-  let latestModelHash: String?
-}
 
 /// Where workers get schemas from: a cache over the share service, or a fixed value in tests.
 protocol SchemaSource: Sendable {
@@ -51,10 +41,20 @@ struct PlaneAnswer: Sendable {
 }
 
 /// A plane: turns a request that was routed to a shard it holds into an answer.
+///
+/// What stores throw becomes a `RecordError` by `RecordError(storing:)`; the shard's host recognises `RecordError.shardMoved`.
 protocol Plane: Sendable {
   /// - Parameter startNext: to be called once the request has its place in the shard's writer queue.
   /// - Throws: `RecordError` for a failure of the whole request; the caller renders it as the error dictionary.
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer
+
+  /// The plane's background work on a shard that this worker holds: started when the shard is open, cancelled before it is let go of,
+  /// which waits for the return. Returning early is fine.
+  func run(on store: any ShardStore) async
+}
+
+extension Plane {
+  func run(on store: any ShardStore) async {}
 }

@@ -1,0 +1,41 @@
+// The one place where the store's refusals become errors that clients see.
+
+import RecordStore
+import Records
+import ServiceKit
+
+extension RecordError {
+  /// The shard is another worker's now: the host lets go of it and the caller is told to ask elsewhere. Never shown to a client.
+  static let shardMoved = RecordError(.tryAgainLater, "The shard has moved to another worker", retryAfter: 1)
+
+  /// What an error thrown by a store, or out of a body it ran, means to the client. What the operator must know is logged here, once.
+  init(storing error: any Error, log: Log) {
+    switch error {
+    case let error as RecordError: self = error
+    case let error as StoreError: self.init(error, log: log)
+    case is CancellationError: self.init(.tryAgainLater, "The request was cancelled", retryAfter: 1)
+    default:
+      log.error("a store body failed", ["error": .text(String(describing: error))])
+      self.init(.internalError, "The server failed")
+    }
+  }
+
+  private init(_ error: StoreError, log: Log) {
+    switch error {
+    case .fenced, .closed: self = .shardMoved
+    case .overloaded: self.init(.tryAgainLater, "Too many requests are waiting for this database", retryAfter: 1)
+    case .full(let reason):
+      log.error("the store is full", ["reason": .text(reason)])
+      self.init(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 30)
+    case .corrupt(let reason):
+      log.error("the store is damaged", ["reason": .text(reason)])
+      self.init(.internalError, "The stored data of this database is damaged")
+    case .newerFormat(let found, let known):
+      log.error("the store was written by a newer release", ["found": .integer(Int64(found)), "known": .integer(Int64(known))])
+      self.init(.internalError, "The stored data was written by a newer release")
+    case .io(let reason):
+      log.error("the store failed", ["reason": .text(reason)])
+      self.init(.internalError, "The server could not read or write its data")
+    }
+  }
+}
