@@ -1,0 +1,64 @@
+// What can be wrong with a model: one row a rule (semantics 2.5), with the sentence that says how to mend it.
+
+/// A limitation of CloudKit that a model breaks. All of a model's problems make one 134060 report.
+public struct ModelProblem: Hashable, Sendable {
+  /// The raw value is the `rule` of reports: stable, for CI filters.
+  public enum Rule: String, Hashable, Sendable, CaseIterable {
+    case emptyModel, unknownConfiguration, unknownMember
+    case duplicateEntity, duplicateProperty, unknownParent, parentCycle
+    case entityName, propertyName, reservedName
+    case undefinedAttribute, objectIDAttribute, requiredAttribute, unreadableDefault, mergeableStorage
+    case missingDestination, missingInverse, inverseMismatch, orderedRelationship, requiredRelationship, denyDeleteRule, configurationCrossing
+    case ignoredAttribute, ignoredRelationship, ignoredEntity, encryptedRelationship, encryptedEntity
+    case uniquenessConstraint, fieldTypeClash, fieldEncryptionClash, fieldCount, recordByteCount
+  }
+
+  /// nil when it concerns the whole model.
+  public let entity: String?
+  /// nil when it concerns the whole entity.
+  public let property: String?
+  public let rule: Rule
+  /// One sentence naming entity and property.
+  public let message: String
+
+  /// What to change.
+  public var suggestion: String {
+    switch rule {
+    case .emptyModel: "Add an entity, or name the configuration that has the mirrored ones."
+    case .unknownConfiguration: "Name a configuration of the model, or none for all entities."
+    case .unknownMember: "Remove the entity from the configuration."
+    case .duplicateEntity, .duplicateProperty: "Rename one of them."
+    case .unknownParent: "Add the parent entity, or remove it from this one."
+    case .parentCycle: "Let one of the entities have no parent."
+    case .entityName, .propertyName: "Use a name of ASCII letters, digits and underscores that begins with a letter and is short enough for a field."
+    case .reservedName: "Rename the property: mirroring keeps the field to itself."
+    case .undefinedAttribute: "Choose the attribute's type."
+    case .objectIDAttribute: "Use a relationship, or store the object's URI."
+    case .requiredAttribute: "Make the attribute optional or give it a default value."
+    case .unreadableDefault: "Correct the default value."
+    case .mergeableStorage: "Turn mergeable storage off."
+    case .missingDestination: "Choose the relationship's destination."
+    case .missingInverse: "Add an inverse relationship to the destination and choose it here."
+    case .inverseMismatch: "Make the two relationships each other's inverse."
+    case .orderedRelationship: "Turn 'Ordered' off and keep the order in an attribute."
+    case .requiredRelationship: "Make the relationship optional."
+    case .denyDeleteRule: "Choose Nullify or Cascade as delete rule."
+    case .configurationCrossing: "Put both entities into the configuration, or remove the relationship."
+    case .ignoredAttribute: "Make the ignored attribute optional."
+    case .ignoredRelationship: "Remove the ignore key from the user info, or the relationship from the mirrored entity."
+    case .ignoredEntity: "Remove the ignore key and leave the entity out of the mirrored configuration instead."
+    case .encryptedRelationship, .encryptedEntity: "Remove the encryption key from the user info; encrypt attributes instead."
+    case .uniquenessConstraint: "Remove the constraint and merge duplicates after import instead."
+    case .fieldTypeClash, .fieldEncryptionClash: "Rename one of them, or declare the attribute once in the common parent."
+    case .fieldCount: "Spread the attributes over several entities that do not share a parent."
+    case .recordByteCount: "Spread the attributes over several entities."
+    }
+  }
+
+  public init(entity: String?, property: String? = nil, rule: Rule, message: String) {
+    self.entity = entity
+    self.property = property
+    self.rule = rule
+    self.message = message
+  }
+}

@@ -1,0 +1,93 @@
+// A model's schema: what Core Data's schema initialization would have created, without writing sample records (semantics section 3).
+
+public import Records
+
+/// Generates the schema that mirrored objects need.
+public enum SchemaGenerator {
+  /// The schema of a model's hierarchies, and the system types.
+  ///
+  /// Each hierarchy is one record type with the union of all its entities' fields; of two that clash the first stays (the validator
+  /// refuses such a model). `CDMR` is there when a relationship is many-to-many.
+  /// - Parameter configuration: nil is the default configuration; an unknown one has no entities.
+  public static func schema(for index: ModelIndex, configuration: String? = nil) -> Schema {
+    let entities = index.entities(inConfiguration: configuration) ?? []
+    var fieldsByType: [String: [String: Schema.Field]] = [:]
+    for entity in entities {
+      for field in fields(of: entity) {
+        fieldsByType[entity.recordType, default: [:]][field.name, default: field] = fieldsByType[entity.recordType]?[field.name] ?? field
+      }
+    }
+    var types = fieldsByType.map { Schema.RecordType(name: $0, fields: Array($1.values), grants: Schema.Grant.forMirroredTypes) }
+    if entities.contains(where: { !$0.mirroredLinks.isEmpty }) { types.append(linkRecordType) }
+    return Schema(recordTypes: types).withSystemTypes
+  }
+
+  /// The fields an entity's objects may have, companions included.
+  static func fields(of entity: EntityDescription) -> [Schema.Field] {
+    var fields = [
+      Schema.Field(standard: ReservedName.entityName, .string), Schema.Field(standard: ReservedName.moveReceipt, .bytes),
+      Schema.Field(standard: ReservedName.moveReceipt + ReservedName.assetSuffix, .asset),
+    ]
+    for attribute in entity.mirroredAttributes {
+      fields.append(Schema.Field(standard: attribute.fieldName, attribute.fieldType, isEncrypted: attribute.isEncrypted))
+      if let companion = attribute.assetFieldName { fields.append(Schema.Field(standard: companion, .asset)) }
+    }
+    for relationship in entity.mirroredToOnes {
+      fields.append(Schema.Field(standard: ReservedName.fieldPrefix + relationship.name, .string))
+    }
+    return fields
+  }
+
+  private static let linkRecordType = Schema.RecordType(
+    name: ReservedName.linkRecordType,
+    fields: [ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships].map { Schema.Field(standard: $0, .string) },
+    grants: Schema.Grant.forMirroredTypes)
+}
+
+extension Schema {
+  /// The types every environment has: without `cloudkit.share` no zone could be shared.
+  public static let systemRecordTypes: [RecordType] = [
+    RecordType(
+      name: ReservedName.usersRecordType, fields: [Field(name: "roles", type: .int64List)],
+      grants: [Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.read], role: "_world")]),
+    RecordType(
+      name: ReservedName.shareRecordType,
+      fields: [
+        Field(name: "cloudkit.thumbnailImageData", type: .bytes), Field(name: "cloudkit.title", type: .string),
+        Field(name: "cloudkit.type", type: .string),
+      ], grants: [Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.read], role: "_world")]),
+  ]
+
+  /// An environment's schema before anything was added to it.
+  public static let initial = Schema(recordTypes: systemRecordTypes)
+
+  /// With the system types added where they are missing.
+  public var withSystemTypes: Schema { merging(Schema.initial, replacesConflicts: false) }
+}
+
+extension Schema.Grant {
+  /// What record types get that a model or a save brings up.
+  public static let forMirroredTypes = [
+    Schema.Grant(permissions: [.write], role: "_creator"), Schema.Grant(permissions: [.create], role: "_icloud"),
+    Schema.Grant(permissions: [.read], role: "_world"),
+  ]
+}
+
+extension Schema.Indexes {
+  /// The indexes a field gets unless a schema text says otherwise: none on encrypted fields, bytes, assets and the rest.
+  public static func standard(for type: FieldType, isEncrypted: Bool = false) -> Schema.Indexes {
+    if isEncrypted { return [] }
+    return switch type {
+    case .string: [.queryable, .searchable, .sortable]
+    case .int64, .double, .timestamp: [.queryable, .sortable]
+    default: []
+    }
+  }
+}
+
+extension Schema.Field {
+  /// A field with the standard indexes of its type.
+  public init(standard name: String, _ type: FieldType, isEncrypted: Bool = false) {
+    self.init(name: name, type: type, isEncrypted: isEncrypted, indexes: .standard(for: type, isEncrypted: isEncrypted))
+  }
+}

@@ -1,0 +1,68 @@
+// A schema as `.ckdb` text: the form exports have, byte-identical for equal schemas.
+
+public import Records
+
+/// Prints what `SchemaParser` reads.
+public enum SchemaPrinter {
+  /// The text, ending in a line feed: roles, then record types ascending by name, system fields first in each.
+  public static func print(_ schema: Schema) -> String {
+    var text = "DEFINE SCHEMA\n"
+    for role in schema.roles.sorted() { text += "\n    CREATE ROLE \(spell(role));\n" }
+    for type in schema.recordTypes.sorted(by: { $0.name < $1.name }) { text += "\n" + print(type) }
+    return text
+  }
+
+  private static func print(_ type: Schema.RecordType) -> String {
+    var fields: [(name: String, type: String)] = SystemField.all.map { field in
+      (spell(field.name), typeText(field.type, isEncrypted: false, type.systemIndexes[field.name] ?? []))
+    }
+    for field in type.fields.sorted(by: { $0.name < $1.name }) {
+      fields.append((spell(field.name), typeText(field.type, isEncrypted: field.isEncrypted, field.indexes)))
+    }
+    let width = fields.map(\.name.utf8.count).max() ?? 0
+    var lines = fields.map { $0.name + String(repeating: " ", count: width - $0.name.utf8.count + 1) + $0.type }
+    lines += type.grants.map { "GRANT \($0.permissions.map(\.rawValue).joined(separator: ", ")) TO \"\($0.role)\"" }
+    return "    RECORD TYPE \(spell(type.name)) (\n" + lines.map { "        " + $0 }.joined(separator: ",\n") + "\n    );\n"
+  }
+
+  private static func typeText(_ type: FieldType, isEncrypted: Bool, _ indexes: Schema.Indexes) -> String {
+    var words = isEncrypted ? ["ENCRYPTED", type.schemaName] : [type.schemaName]
+    for (index, keyword) in Schema.Indexes.keywords where indexes.contains(index) { words.append(keyword) }
+    return words.joined(separator: " ")
+  }
+
+  private static func spell(_ name: String) -> String {
+    SchemaToken.isPlainIdentifier(name) && !SchemaToken.reservedWords.contains(name.lowercased()) ? name : "\"\(name)\""
+  }
+}
+
+/// The fields every record has; no schema declares others with three underscores.
+struct SystemField {
+  let name: String
+  let type: FieldType
+
+  static let all = [
+    SystemField(name: "___createTime", type: .timestamp), SystemField(name: "___createdBy", type: .reference),
+    SystemField(name: "___etag", type: .string), SystemField(name: "___modTime", type: .timestamp),
+    SystemField(name: "___modifiedBy", type: .reference), SystemField(name: "___recordID", type: .reference),
+  ]
+}
+
+extension Schema.Indexes {
+  /// In the order they are printed.
+  static let keywords: [(Schema.Indexes, String)] = [(.queryable, "QUERYABLE"), (.searchable, "SEARCHABLE"), (.sortable, "SORTABLE")]
+}
+
+extension FieldType {
+  /// As `.ckdb` text spells it, such as `LIST<INT64>`.
+  public var schemaName: String {
+    if let element { return "LIST<\(element.schemaName)>" }
+    return self == .asset ? "ASSET" : wireName
+  }
+
+  /// Of a scalar, by its upper-case name.
+  static let scalarsBySchemaName: [String: FieldType] = [
+    "STRING": .string, "INT64": .int64, "DOUBLE": .double, "TIMESTAMP": .timestamp, "BYTES": .bytes, "ASSET": .asset, "REFERENCE": .reference,
+    "LOCATION": .location,
+  ]
+}
