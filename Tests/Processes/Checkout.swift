@@ -1,0 +1,14 @@
+// Where these tests find the repository and the binaries that were built from it.
+
+import Foundation
+
+enum Checkout {
+  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  /// The folder of the executables, beside the test bundle that is running.
+  static let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().absoluteURL
+  /// The real models, which not every machine has; nil where they are absent.
+  static let sharedModels: URL? = {
+    let folder = root.deletingLastPathComponent().appending(path: "shared/models")
+    return FileManager.default.fileExists(atPath: folder.path) ? folder : nil
+  }()
+}
