@@ -5,14 +5,14 @@ public import Records
 /// Prints what `SchemaParser` reads.
 public enum SchemaPrinter {
   /// The text, ending in a line feed: roles, then record types ascending by name, system fields first in each.
-  public static func print(_ schema: Schema) -> String {
-    var text = "DEFINE SCHEMA\n"
-    for role in schema.roles.sorted() { text += "\n    CREATE ROLE \(spell(role));\n" }
-    for type in schema.recordTypes.sorted(by: { $0.name < $1.name }) { text += "\n" + print(type) }
-    return text
+  public static func text(of schema: Schema) -> String {
+    var lines = "DEFINE SCHEMA\n"
+    for role in schema.roles.sorted() { lines += "\n    CREATE ROLE \(spell(role));\n" }
+    for type in schema.recordTypes.sorted(by: { $0.name < $1.name }) { lines += "\n" + text(of: type) }
+    return lines
   }
 
-  private static func print(_ type: Schema.RecordType) -> String {
+  private static func text(of type: Schema.RecordType) -> String {
     var fields: [(name: String, type: String)] = SystemField.all.map { field in
       (spell(field.name), typeText(field.type, isEncrypted: false, type.systemIndexes[field.name] ?? []))
     }

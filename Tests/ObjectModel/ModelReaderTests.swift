@@ -166,7 +166,7 @@ import XCDataModel
       let index = ModelIndex(model)
       _ = ModelValidator.problems(of: index)
       _ = index.modelHash
-      let text = SchemaPrinter.print(SchemaGenerator.schema(for: index))
+      let text = SchemaPrinter.text(of: SchemaGenerator.schema(for: index))
       // Names that don't fit a schema are the validator's to refuse.
       if ModelValidator.problems(of: index).isEmpty { #expect(throws: Never.self) { try SchemaParser.parse(text) } }
     }

@@ -5,8 +5,8 @@ import Testing
 @Suite struct SchemaGeneratorTests {
   @Test func `T-S01 a model generates the same sorted text twice, which parses to the schema`() throws {
     let (first, second) = (ModelIndex(try read(everythingXML)), ModelIndex(try read(everythingXML)))
-    let text = SchemaPrinter.print(SchemaGenerator.schema(for: first))
-    #expect(text == SchemaPrinter.print(SchemaGenerator.schema(for: second)))
+    let text = SchemaPrinter.text(of: SchemaGenerator.schema(for: first))
+    #expect(text == SchemaPrinter.text(of: SchemaGenerator.schema(for: second)))
     let schema = try SchemaParser.parse(text)
     #expect(schema == SchemaGenerator.schema(for: first))
     #expect(schema.recordTypes.map(\.name) == ["CDMR", "CD_Animal", "CD_Person", "Users", "cloudkit.share"])
@@ -52,7 +52,7 @@ import Testing
     let share = try #require(schema.recordType(named: "cloudkit.share"))
     #expect(share.fields.map(\.name) == ["cloudkit.thumbnailImageData", "cloudkit.title", "cloudkit.type"])
     #expect(share.fields.map(\.type) == [.bytes, .string, .string])
-    let text = SchemaPrinter.print(schema)
+    let text = SchemaPrinter.text(of: schema)
     #expect(text.contains("RECORD TYPE \"cloudkit.share\" ("))
     #expect(text.contains("\"cloudkit.title\""))
     for type in schema.recordTypes where type.name.hasPrefix("CD_") {
@@ -71,7 +71,7 @@ import Testing
     guard let index = try model.load() else { return }
     #expect(ModelValidator.problems(of: index) == [])
     let schema = SchemaGenerator.schema(for: index)
-    #expect(try SchemaParser.parse(SchemaPrinter.print(schema)) == schema)
+    #expect(try SchemaParser.parse(SchemaPrinter.text(of: schema)) == schema)
     #expect(SchemaGate.schemaGap(index, schema).isEmpty)
     #expect(schema.recordType(named: "CDMR") != nil)
   }

@@ -54,9 +54,9 @@ private let exportedText = """
     #expect(pizza.systemIndexes == ["___modTime": [.queryable, .sortable], "___recordID": .queryable])
     #expect(pizza.grants == Schema.Grant.forMirroredTypes)
     #expect(schema.recordType(named: "Users")?.field(named: "roles")?.type == .int64List)
-    let printed = SchemaPrinter.print(schema)
+    let printed = SchemaPrinter.text(of: schema)
     #expect(try SchemaParser.parse(printed) == schema)
-    #expect(SchemaPrinter.print(try SchemaParser.parse(printed)) == printed)
+    #expect(SchemaPrinter.text(of: try SchemaParser.parse(printed)) == printed)
   }
 
   @Test func `comments, free layout, lower-case keywords and quoted names are read`() throws {
@@ -74,7 +74,7 @@ private let exportedText = """
     #expect(type.fields == [Schema.Field(name: "a.b", type: .referenceList), Schema.Field(name: "queryable", type: .string, indexes: .queryable)])
     #expect(type.grants == [Schema.Grant(permissions: [.read, .write], role: "editor")])
     #expect(schema.recordType(named: "Empty")?.fields == [])
-    #expect(try SchemaParser.parse(SchemaPrinter.print(schema)) == schema)
+    #expect(try SchemaParser.parse(SchemaPrinter.text(of: schema)) == schema)
   }
 
   @Test func `the printed form is the one of exports`() {
@@ -85,7 +85,7 @@ private let exportedText = """
           grants: [Schema.Grant(permissions: [.read, .write], role: "_world")], systemIndexes: ["___recordID": .queryable])
       ], roles: ["editor"])
     #expect(
-      SchemaPrinter.print(schema) == """
+      SchemaPrinter.text(of: schema) == """
         DEFINE SCHEMA
 
             CREATE ROLE editor;
@@ -169,7 +169,7 @@ private let exportedText = """
       var generator = SeededGenerator(seed: UInt64(seed))
       let text = String(decoding: generator.mutate(Array(exportedText.utf8), with: alphabet), as: UTF8.self)
       guard let schema = try? SchemaParser.parse(text) else { continue }
-      let printed = SchemaPrinter.print(schema)
+      let printed = SchemaPrinter.text(of: schema)
       #expect(try SchemaParser.parse(printed) == schema, "seed \(seed)")
     }
   }
