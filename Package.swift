@@ -68,7 +68,7 @@ let testTargets: [Target] = [
   tests("JSON", ["JSON"]),
   tests("MessagePack", ["MessagePack"]),
   tests("Crypto", ["Crypto"]),
-  tests("Records", ["Records", "MessagePack"]),
+  tests("Records", ["Records", "MessagePack", "Crypto"]),
   tests("ObjectModel", ["ObjectModel", "XCDataModel", "Records"]),
   tests("History", ["History", "Records"]),
   tests("Mirroring", ["Mirroring", "Records", "ObjectModel", "History"]),

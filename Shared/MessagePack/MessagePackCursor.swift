@@ -27,6 +27,16 @@ public struct MessagePackCursor: ~Copyable {
     return try readAll(of: unpacked.data.via.array, body)
   }
 
+  /// The same for bytes in an array.
+  public static func read<Result>(
+    _ bytes: [UInt8], maximumByteCount: Int = MessagePackLimit.byteCount,
+    _ body: (inout MessagePackCursor) throws(MessagePackError) -> Result
+  ) throws(MessagePackError) -> Result {
+    try bytes.withUnsafeBufferPointer { bytes throws(MessagePackError) in
+      try read(UnsafeRawBufferPointer(bytes), maximumByteCount: maximumByteCount, body)
+    }
+  }
+
   private static func readAll<Result>(
     of array: msgpack_object_array, _ body: (inout MessagePackCursor) throws(MessagePackError) -> Result
   ) throws(MessagePackError) -> Result {
