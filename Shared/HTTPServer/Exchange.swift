@@ -29,7 +29,9 @@ final class Exchange: Sendable {
 
   /// What of a request is known before its body.
   private struct Head {
+    /// A HEAD is answered as a GET whose body is left out.
     let method: HTTPMethod
+    let isHead: Bool
     let target: String
     let parts: RequestTarget
     let headers: [(name: String, value: String)]
@@ -54,14 +56,12 @@ final class Exchange: Sendable {
     var expectsBody = true
     do throws(Refusal) {
       let (headers, policy) = readHeaders(connection)
-      // A HEAD is answered as a GET whose body is left out, which the library does.
-      let known = method == "HEAD" ? .get : HTTPMethod(rawValue: method)
       let target = link.takeTarget()
       let framing = try policy.framing(isHTTP10: isHTTP10)
       expectsBody = framing != .none
       guard let target else { throw Refusal(400, "The request target is not UTF-8.") }
-      guard let known else { throw Refusal(501, "The method is not known here.") }
-      let head = Head(method: known, target: target, parts: try RequestTarget(target), headers: headers)
+      guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The method is not known here.") }
+      let head = Head(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)
       try admit(head, framing)
       return true
     } catch {
@@ -165,7 +165,7 @@ final class Exchange: Sendable {
       state.head = nil
       state.body = []
       MHD_suspend_connection(connection.pointer)
-      let task = Task { await self.work(request) }
+      let task = Task { await self.work(request, isHead: head.isHead) }
       state.phase = .working(task)
       return (task, state.hasHungUp)
     }
@@ -199,9 +199,9 @@ final class Exchange: Sendable {
 
   // MARK: On the handler's task
 
-  private func work(_ request: HTTPRequest) async {
+  private func work(_ request: HTTPRequest, isHead: Bool) async {
     let response = await core.handler.respond(to: request)
-    answer(PreparedResponse(response, for: connection, core))
+    answer(PreparedResponse(response, for: connection, core, isHead: isHead))
   }
 
   private func answer(_ response: PreparedResponse) {

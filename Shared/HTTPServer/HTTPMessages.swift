@@ -93,7 +93,7 @@ public enum HTTPBodyPiece: Sendable {
 
 /// Answers requests; called concurrently, cancelled when the peer hangs up.
 ///
-/// HEAD arrives as GET does (`method` tells); the server leaves the body of its answer out.
+/// A HEAD arrives as `.get`; the server leaves the body of its answer out.
 public protocol HTTPHandler: Sendable {
   func respond(to request: HTTPRequest) async -> HTTPResponse
   /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's

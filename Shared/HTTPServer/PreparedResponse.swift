@@ -15,7 +15,10 @@ struct PreparedResponse: @unchecked Sendable {
   /// Bodies up to this size are copied: cheaper than keeping an array alive by an object.
   private static let copiedByteCount = 2048
 
-  init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, closes: Bool = false) {
+  /// - Parameters:
+  ///   - isHead: leaves an open-ended body out: the library would send its last chunk, which the client would take for the next answer.
+  ///   - closes: ends the connection after the answer.
+  init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, isHead: Bool = false, closes: Bool = false) {
     var response = response
     if !(200...599).contains(response.status) || !response.headers.allSatisfy(Self.isValid) {
       response = core.handler.refusal(status: 500, reason: "The answer could not be sent.")
@@ -29,6 +32,10 @@ struct PreparedResponse: @unchecked Sendable {
     }
     switch response.body {
     case .bytes(let bytes): self.init(Self.buffer(bytes), response, feed: nil, closes: closes)
+    case .source(let source) where isHead:
+      source.detach()
+      self.init(Self.buffer([]), response, feed: nil, closes: closes)
+    case .stream where isHead: self.init(Self.buffer([]), response, feed: nil, closes: closes)
     case .source(let source):
       let feed = BodyFeed(source, connection, core)
       self.init(feed.response(), response, feed: feed, closes: closes)

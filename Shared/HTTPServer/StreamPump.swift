@@ -56,8 +56,8 @@ final class StreamPump: HTTPBodySource {
   private func pump() async {
     for await piece in stream {
       guard !piece.isEmpty else { continue }
+      // A cancelled task goes on to the sequence, which so hears of it, and ends.
       await offer(piece)
-      if Task.isCancelled { return }
     }
     let wake = state.withLock { state in
       state.hasEnded = true
