@@ -53,6 +53,8 @@ public struct BusError: Error, Hashable, Sendable {
     public static let unknownMessage = Code(rawValue: "unknownMessage")
     /// Arguments that don't decode; not executed.
     public static let badMessage = Code(rawValue: "badMessage")
+    /// A body or arguments over the bus's limit; not executed (of a reply: executed).
+    public static let tooLarge = Code(rawValue: "tooLarge")
     /// The shard is not held by that worker (or no longer): ask again with the latest map; not executed.
     public static let notMine = Code(rawValue: "notMine")
     public static let notFound = Code(rawValue: "notFound")
@@ -79,7 +81,7 @@ public struct Peer: Hashable, Sendable, Codable {
   /// Unique among the living processes of the installation and stable over restarts, e.g. `worker-1`.
   public let name: String
   public let role: Role
-  /// Drawn at start: tells a restarted process from its predecessor.
+  /// Drawn at start: tells a restarted process from its predecessor. Of two living processes with one name the greater counts.
   public let incarnation: UInt64
   /// Where others connect to it, e.g. `ipc:///run/aquifer/worker-1.sock` or `tcp://127.0.0.1:21001`.
   public let endpoint: String
@@ -140,7 +142,10 @@ public protocol Bus: AnyObject, Sendable {
   func setReady(_ isReady: Bool)
   /// Announces draining, waits until peers know and what runs is finished (at most `limit`), says goodbye.
   func drain(within limit: Duration) async
+  /// Fails what is under way, cancels handlers, ends streams. Must be called before the bus is let go; a second call does nothing.
   func close()
+  /// Counts since the start; zeros once the bus is closed.
+  func statistics() async -> BusStatistics
 }
 
 extension Bus {
@@ -155,14 +160,19 @@ public struct BusHandlers: Sendable {
   public typealias Handler = @Sendable (_ arguments: [UInt8], _ body: [UInt8], _ context: CallContext) async throws -> (reply: [UInt8], body: [UInt8])
 
   public struct Entry: Sendable {
-    /// The ordering key of encoded arguments; throws `badMessage`.
-    public let orderingKey: @Sendable (_ arguments: [UInt8]) throws -> String?
     public let handler: Handler
+
+    public init(handler: @escaping Handler) { self.handler = handler }
   }
 
   public private(set) var entries: [String: Entry] = [:]
+  /// Told what callers are not: the description of an error that became `internalError`, of arguments that did not decode.
+  let report: @Sendable (_ message: String, _ description: String) -> Void
 
-  public init() {}
+  /// - Parameter report: for logs; a description may quote what a peer sent, so it belongs into debug output only.
+  public init(report: @escaping @Sendable (_ message: String, _ description: String) -> Void = { _, _ in }) {
+    self.report = report
+  }
 
   mutating func set(_ entry: Entry, for name: String) {
     precondition(entries[name] == nil, "two handlers for \(name)")

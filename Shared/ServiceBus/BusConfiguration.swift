@@ -1,0 +1,56 @@
+// The limits of a process's end of the bus, and what it tells of itself: every queue is bounded and says so when full.
+
+/// Limits and intervals of a bus.
+public struct BusConfiguration: Sendable {
+  /// Calls under way per peer.
+  public var windowCount = 512
+  /// Calls per peer that wait for a place in the window; one more is `overloaded` at once.
+  public var backlogCount = 1024
+  /// Handlers that run at a time.
+  public var runningCount = 1024
+  /// Requests that wait for a handler or for their turn in an order; one more is answered `overloaded`.
+  public var waitingCount = 8192
+  /// Bytes of requests that wait or run here, and of calls that wait for a window; more is `overloaded`.
+  public var heldByteCount = 512 << 20
+  /// The longest body and the longest encoded arguments of a request or reply; longer ones are `tooLarge`.
+  public var partByteLimit = 16 << 20
+  /// How often a process announces itself.
+  public var heartbeat: Duration = .milliseconds(500)
+  /// The silence after which a peer counts as lost.
+  public var liveness: Duration = .seconds(2)
+  /// Told what an operator may want to know. Called on the bus's own thread: must not block and must not call the bus.
+  public var observe: @Sendable (BusEvent) -> Void = { _ in }
+
+  public init() {}
+}
+
+/// What happened on the bus beside calls; for logs.
+public enum BusEvent: Sendable, Equatable {
+  case peerConnected(Peer)
+  case peerLost(Peer)
+  /// Another process announces itself with this process's name and a newer incarnation: peers listen to that one only.
+  case superseded(by: Peer)
+  /// Bytes that are no frame of ours were dropped.
+  case malformedFrame
+  /// A peer did not take what was sent to it; the link was given up.
+  case stalledLink(peerName: String)
+  /// An endpoint that is not connected to, and why.
+  case refusedEndpoint(String, reason: String)
+}
+
+/// Counts since the start, and what is under way now; for metrics.
+public struct BusStatistics: Sendable, Equatable {
+  public var calls: UInt64 = 0
+  /// Calls that failed, by code, whoever found the failure.
+  public var failures: [BusError.Code: UInt64] = [:]
+  public var served: UInt64 = 0
+  /// Requests refused because too many wait.
+  public var refusedRequests: UInt64 = 0
+  public var malformedFrames: UInt64 = 0
+  public var callsUnderWay = 0
+  public var callsInBacklog = 0
+  public var handlersRunning = 0
+  public var requestsWaiting = 0
+
+  public init() {}
+}

@@ -1,0 +1,165 @@
+// What both buses do alike on the callers' side: encode a call and wait for it, run handlers, keep the list of peers.
+
+import MessagePack
+import Synchronization
+
+/// What callers and handlers tell the exchange.
+enum Command: Sendable {
+  case call(CallRequest)
+  case cancel(UInt64)
+  case finished(IncomingID, Outcome)
+  case startNext(IncomingID)
+  case setReady(Bool)
+  case drain(Duration, done: @Sendable () -> Void)
+  case statistics(@Sendable (BusStatistics) -> Void)
+  case connect(String)
+  case disconnect(String)
+}
+
+/// The callers' side of a bus.
+final class BusFront: Sendable {
+  let name: String
+  let handlers: BusHandlers
+  let configuration: BusConfiguration
+  let board = PeerBoard()
+  /// Milliseconds of the exchange's clock are counted from here.
+  let start: ContinuousClock.Instant
+  /// Correlation ids start at a random value, so that a restarted process takes no answer meant for its predecessor.
+  private let lastCorrelation: Atomic<UInt64>
+
+  init(name: String, handlers: BusHandlers, configuration: BusConfiguration, start: ContinuousClock.Instant) {
+    self.name = name
+    self.handlers = handlers
+    self.configuration = configuration
+    self.start = start
+    lastCorrelation = Atomic(UInt64.random(in: 0..<1 << 62))
+  }
+
+  /// - Parameters:
+  ///   - now: the exchange's time.
+  ///   - post: hands a command over; false when the bus is closed.
+  func call<M: Message>(
+    _ message: M, body: [UInt8], to destination: Destination, within deadline: Duration, now: Int64, post: @escaping @Sendable (Command) -> Bool
+  ) async throws(BusError) -> Answer<M.Reply> {
+    let arguments = try encode(message)
+    let key = message.orderingKey ?? ""
+    try check(M.name, arguments: arguments, body: body, key: key)
+    let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
+    let flag = CancelFlag()
+    let outcome: Outcome = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let request = CallRequest(
+          correlation: correlation, destination: destination, name: M.name, key: key, arguments: arguments, body: body, deadline: now + deadline.milliseconds,
+          cancelFlag: flag, complete: { continuation.resume(returning: $0) })
+        if !post(.call(request)) { continuation.resume(returning: .failure(BusError(.unreachable, "the bus is closed"))) }
+      }
+    } onCancel: {
+      flag.set()
+      _ = post(.cancel(correlation))
+    }
+    let payload = try outcome.get()
+    do {
+      return Answer(try MessagePackDecoder().decode(M.Reply.self, from: payload.arguments), body: payload.body)
+    } catch {
+      handlers.report(M.name, "a reply that does not decode: \(error)")
+      throw BusError(.badMessage, "the reply to \(M.name) does not decode")
+    }
+  }
+
+  private func encode<M: Message>(_ message: M) throws(BusError) -> [UInt8] {
+    do {
+      return try MessagePackEncoder().encode(message)
+    } catch {
+      handlers.report(M.name, "arguments that do not encode: \(error)")
+      throw BusError(.badMessage, "the arguments of \(M.name) do not encode")
+    }
+  }
+
+  private func check(_ name: String, arguments: [UInt8], body: [UInt8], key: String) throws(BusError) {
+    let limit = configuration.partByteLimit
+    guard body.count <= limit else { throw BusError(.tooLarge, "a body of \(body.count) bytes; \(name) may carry \(limit)") }
+    guard arguments.count <= limit else { throw BusError(.tooLarge, "arguments of \(arguments.count) bytes; \(name) may carry \(limit)") }
+    guard name.utf8.count <= Frame.textByteLimit, key.utf8.count <= Frame.textByteLimit else {
+      throw BusError(.tooLarge, "an ordering key of \(key.utf8.count) bytes; \(Frame.textByteLimit) are allowed")
+    }
+  }
+
+  /// Runs a handler in a task of its own and posts its end.
+  func serve(_ request: IncomingRequest, post: @escaping @Sendable (Command) -> Bool) {
+    let context = CallContext(caller: request.caller, deadline: start + .milliseconds(request.deadline)) {
+      _ = post(.startNext(request.id))
+    }
+    request.handle.set(
+      Task { [self] in
+        var outcome = await handlers.serve(request.name, arguments: request.arguments, body: request.body, context: context)
+        if case .success(let payload) = outcome, max(payload.body.count, payload.arguments.count) > configuration.partByteLimit {
+          outcome = .failure(
+            BusError(.tooLarge, "a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \(configuration.partByteLimit)"))
+        }
+        _ = post(.finished(request.id, outcome))
+      })
+  }
+
+  /// Waits until peers know and what runs is finished.
+  func drain(within limit: Duration, post: @Sendable (Command) -> Bool) async {
+    await withCheckedContinuation { continuation in
+      if !post(.drain(limit, done: { continuation.resume() })) { continuation.resume() }
+    }
+  }
+
+  func statistics(post: @Sendable (Command) -> Bool) async -> BusStatistics {
+    await withCheckedContinuation { continuation in
+      if !post(.statistics { continuation.resume(returning: $0) }) { continuation.resume(returning: BusStatistics()) }
+    }
+  }
+}
+
+/// The present peers, and who wants to know of changes.
+final class PeerBoard: Sendable {
+  private struct State {
+    var peers: [Peer] = []
+    var version: UInt64 = 0
+    var isClosed = false
+    var nextSubscriber = 0
+    var subscribers: [Int: AsyncStream<[Peer]>.Continuation] = [:]
+  }
+  private let state = Mutex(State())
+
+  var peers: [Peer] { state.withLock(\.peers) }
+
+  func publish(_ peers: [Peer], version: UInt64) {
+    state.withLock { state in
+      guard version > state.version else { return }
+      state.peers = peers
+      state.version = version
+      for id in state.subscribers.keys.sorted() { state.subscribers[id]?.yield(peers) }
+    }
+  }
+
+  /// Begins with the present peers; keeps only the newest list for a slow reader.
+  func changes() -> AsyncStream<[Peer]> {
+    let (stream, continuation) = AsyncStream.makeStream(of: [Peer].self, bufferingPolicy: .bufferingNewest(1))
+    let id = state.withLock { state -> Int? in
+      continuation.yield(state.peers)
+      if state.isClosed { return nil }
+      state.nextSubscriber += 1
+      state.subscribers[state.nextSubscriber] = continuation
+      return state.nextSubscriber
+    }
+    guard let id else {
+      continuation.finish()
+      return stream
+    }
+    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.subscribers[id] = nil } }
+    return stream
+  }
+
+  func close() {
+    let subscribers = state.withLock { state in
+      state.isClosed = true
+      defer { state.subscribers = [:] }
+      return state.subscribers.values.map { $0 }
+    }
+    for subscriber in subscribers { subscriber.finish() }
+  }
+}

@@ -1,0 +1,140 @@
+// The two ends of a call as an exchange sees them: what the caller asked for, and what arrived.
+
+import Synchronization
+
+/// Set by a cancelled task, perhaps before the exchange has heard of its call.
+final class CancelFlag: Sendable {
+  private let flag = Atomic<Bool>(false)
+  var isSet: Bool { flag.load(ordering: .acquiring) }
+  func set() { flag.store(true, ordering: .releasing) }
+}
+
+/// A call on its way into an exchange.
+struct CallRequest: Sendable {
+  let correlation: UInt64
+  let destination: Destination
+  let name: String
+  /// Empty: none.
+  let key: String
+  let arguments: [UInt8]
+  let body: [UInt8]
+  let deadline: Int64
+  let cancelFlag: CancelFlag
+  /// Called exactly once, with the answer or the failure.
+  let complete: @Sendable (Outcome) -> Void
+}
+
+/// A call under way or in a backlog. Belongs to one exchange.
+final class Outgoing: TimerEntry {
+  let request: CallRequest
+  let peer: PeerState
+  /// The link it was sent on; nil while it waits for a place in the window.
+  var link: LinkID?
+  var place: TimerPlace?
+
+  init(_ request: CallRequest, to peer: PeerState) {
+    self.request = request
+    self.peer = peer
+  }
+
+  var deadline: Int64 { request.deadline }
+  var byteCount: Int { request.arguments.count + request.body.count }
+}
+
+/// A request that arrived, told apart from all others.
+struct IncomingID: Hashable, Sendable {
+  let link: LinkID
+  let correlation: UInt64
+}
+
+/// A request to be served.
+struct IncomingRequest: Sendable {
+  let id: IncomingID
+  let caller: Peer
+  let name: String
+  let key: String
+  let arguments: [UInt8]
+  let body: [UInt8]
+  let deadline: Int64
+  let handle: TaskHandle
+
+  var byteCount: Int { arguments.count + body.count }
+}
+
+/// A request that waits or runs. Belongs to one exchange.
+final class Incoming {
+  enum Stage {
+    /// Another request holds its key.
+    case queued
+    /// Starts as soon as fewer handlers run.
+    case startable
+    case running
+  }
+  let request: IncomingRequest
+  var stage = Stage.queued
+  /// The next request with its key waits for it.
+  var holdsKey = false
+  /// Nobody waits for its answer.
+  var isAbandoned = false
+
+  init(_ request: IncomingRequest) { self.request = request }
+}
+
+/// A handler's task, which may be cancelled before it is known.
+final class TaskHandle: Sendable {
+  private enum State {
+    case idle
+    case running(Task<Void, Never>)
+    case cancelled
+  }
+  private let state = Mutex(State.idle)
+
+  func set(_ task: Task<Void, Never>) {
+    let wasCancelled = state.withLock { state in
+      if case .cancelled = state { return true }
+      state = .running(task)
+      return false
+    }
+    if wasCancelled { task.cancel() }
+  }
+
+  func cancel() {
+    let task = state.withLock { state -> Task<Void, Never>? in
+      defer { state = .cancelled }
+      if case .running(let task) = state { return task }
+      return nil
+    }
+    task?.cancel()
+  }
+}
+
+/// A way to another process. A shell numbers its links; the loopback is every exchange's own.
+struct LinkID: Hashable, Sendable, Comparable {
+  let number: UInt64
+  static let loopback = LinkID(number: 0)
+  static func < (a: LinkID, b: LinkID) -> Bool { a.number < b.number }
+}
+
+/// A link on which a process has announced itself.
+struct Link {
+  let peer: PeerState
+  var lastHeard: Int64
+  /// The last announcement's bytes: most are repeated.
+  var announcement: [UInt8]
+  /// The peer has acknowledged this process's drain.
+  var knowsDrain = false
+}
+
+/// A process that is connected. Belongs to one exchange.
+final class PeerState {
+  var peer: Peer
+  /// In the order they came up; calls go over the first.
+  var links: [LinkID] = []
+  var underWay = 0
+  var backlog = FIFO<Outgoing>()
+  var backlogByteCount = 0
+  /// Takes no calls any more.
+  var isDraining = false
+
+  init(_ peer: Peer) { self.peer = peer }
+}

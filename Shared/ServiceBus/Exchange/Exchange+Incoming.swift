@@ -1,0 +1,173 @@
+// Requests from others: a bounded number runs, those with one key start in the order they arrived; and the drain, which waits for them.
+
+extension Exchange {
+  mutating func requested(_ frame: Frame, on link: LinkID) {
+    let id = IncomingID(link: link, correlation: frame.correlation)
+    guard let caller = links[link]?.peer.peer, incoming[id] == nil else { return malformed() }
+    if let error = refusal(of: frame, on: link) { return send(Frame(failure: error, correlation: frame.correlation), on: link) }
+    let request = IncomingRequest(
+      id: id, caller: caller, name: frame.name, key: frame.key, arguments: frame.arguments, body: frame.body, deadline: now + Int64(frame.budget),
+      handle: TaskHandle())
+    let call = Incoming(request)
+    incoming[id] = call
+    heldIncomingByteCount += request.byteCount
+    if !request.key.isEmpty {
+      guard mailboxes[request.key] == nil else {
+        mailboxes[request.key]?.append(id)
+        return
+      }
+      mailboxes[request.key] = FIFO()
+      call.holdsKey = true
+    }
+    call.stage = .startable
+    startable.append(id)
+    startWaiting()
+  }
+
+  private mutating func refusal(of frame: Frame, on link: LinkID) -> BusError? {
+    if link != .loopback {
+      switch phase {
+      case .open: break
+      case .draining: if links[link]?.knowsDrain == true { return BusError(.draining, "\(me.peer.name) is shutting down") }
+      case .gone: return BusError(.draining, "\(me.peer.name) is shutting down")
+      }
+    }
+    guard names.contains(frame.name) else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
+    guard incoming.count - runningCount < configuration.waitingCount,
+      heldIncomingByteCount + frame.arguments.count + frame.body.count <= configuration.heldByteCount
+    else {
+      statistics.refusedRequests += 1
+      return BusError(.overloaded, "too many requests wait at \(me.peer.name)")
+    }
+    return nil
+  }
+
+  private mutating func startWaiting() {
+    while runningCount < configuration.runningCount, let id = startable.popFirst() {
+      guard let call = incoming[id] else { continue }
+      if call.request.deadline <= now {
+        // Nobody waits for it any more, and it was not executed.
+        forget(call)
+        continue
+      }
+      call.stage = .running
+      runningCount += 1
+      statistics.served += 1
+      actions.append(.start(call.request))
+    }
+  }
+
+  /// A handler has returned or thrown.
+  mutating func finished(_ id: IncomingID, _ outcome: Outcome) {
+    guard let call = incoming[id], call.stage == .running else { return }
+    runningCount -= 1
+    if !call.isAbandoned, links[id.link] != nil {
+      switch outcome {
+      case .success(let payload): send(Frame(kind: .reply, correlation: id.correlation, arguments: payload.arguments, body: payload.body), on: id.link)
+      case .failure(let error): send(Frame(failure: error, correlation: id.correlation), on: id.link)
+      }
+    }
+    forget(call)
+    startWaiting()
+    checkDrained()
+    deliverLoopback()
+  }
+
+  /// A handler lets the next request with its key start.
+  mutating func startNext(_ id: IncomingID) {
+    guard let call = incoming[id], call.stage == .running else { return }
+    releaseKey(of: call)
+    startWaiting()
+    deliverLoopback()
+  }
+
+  private mutating func releaseKey(of call: Incoming) {
+    guard call.holdsKey else { return }
+    call.holdsKey = false
+    let key = call.request.key
+    guard let id = mailboxes[key]?.popFirst(), let next = incoming[id] else {
+      mailboxes[key] = nil
+      return
+    }
+    next.holdsKey = true
+    next.stage = .startable
+    startable.append(id)
+  }
+
+  /// The caller no longer waits: a running handler is cancelled, a waiting request is never executed.
+  mutating func cancelled(_ id: IncomingID) {
+    guard let call = incoming[id], !call.isAbandoned else { return }
+    call.isAbandoned = true
+    switch call.stage {
+    case .running: actions.append(.cancel(call.request.handle))
+    case .startable:
+      startable.removeAll { $0 == id }
+      forget(call)
+    case .queued:
+      mailboxes[call.request.key]?.removeAll { $0 == id }
+      forget(call)
+    }
+    startWaiting()
+    checkDrained()
+  }
+
+  private mutating func forget(_ call: Incoming) {
+    incoming[call.request.id] = nil
+    heldIncomingByteCount -= call.request.byteCount
+    releaseKey(of: call)
+  }
+
+  mutating func abandonRequests(on link: LinkID) {
+    for id in incoming.keys.filter({ $0.link == link }).sorted(by: { $0.correlation < $1.correlation }) { cancelled(id) }
+  }
+}
+
+// MARK: Drain and end
+
+extension Exchange {
+  /// Tells peers, waits for them and for what runs until `limit`, then says goodbye and calls `done`.
+  mutating func drain(until limit: Int64, _ done: @escaping @Sendable () -> Void) {
+    switch phase {
+    case .open:
+      me.peer.isReady = false
+      announcement = me.announcement(isDraining: true)
+      phase = .draining(limit: limit, done: [done])
+      announceToAll()
+    case .draining(let earlier, let others): phase = .draining(limit: min(limit, earlier), done: others + [done])
+    case .gone: actions.append(.finish(done))
+    }
+    checkDrained()
+  }
+
+  mutating func checkDrained() {
+    guard case .draining = phase, incoming.isEmpty, links.allSatisfy({ $0.key == .loopback || $0.value.knowsDrain }) else { return }
+    leave()
+  }
+
+  mutating func leave() {
+    guard case .draining(_, let done) = phase else { return }
+    for link in links.keys.sorted() where link != .loopback { send(Frame(kind: .goodbye), on: link) }
+    end()
+    for done in done { actions.append(.finish(done)) }
+  }
+
+  /// Gives up everything at once.
+  mutating func close() {
+    if case .draining(_, let done) = phase { for done in done { actions.append(.finish(done)) } }
+    end()
+  }
+
+  private mutating func end() {
+    if case .gone = phase { return }
+    phase = .gone
+    for link in links.keys.sorted() { unregister(link) }
+    abandonRequests(on: .loopback)
+    failAllCalls()
+  }
+}
+
+extension Frame {
+  init(failure error: BusError, correlation: UInt64) {
+    self.init(kind: .failure, correlation: correlation, name: error.code.rawValue, arguments: Array(error.reason.utf8))
+  }
+}

@@ -1,0 +1,160 @@
+// Calls to others: window, backlog, deadlines, cancellation.
+
+extension Exchange {
+  /// A caller wants an answer. Whatever happens, the call completes exactly once, and by its deadline.
+  mutating func call(_ request: CallRequest) {
+    statistics.calls += 1
+    switch target(of: request) {
+    case .failure(let error): complete(request, .failure(error))
+    case .success(let peer): place(Outgoing(request, to: peer))
+    }
+    deliverLoopback()
+  }
+
+  private mutating func target(of request: CallRequest) -> Result<PeerState, BusError> {
+    if case .gone = phase { return .failure(BusError(.unreachable, "the bus is closed")) }
+    if request.cancelFlag.isSet { return .failure(BusError(.cancelled, "the call was cancelled")) }
+    if request.deadline <= now { return .failure(BusError(.timedOut, "the deadline had passed before \(request.name) was sent")) }
+    switch request.destination {
+    case .peer(let name):
+      guard let peer = name == me.peer.name ? me : peers[name] else { return .failure(BusError(.unreachable, "\(name) is not connected")) }
+      return peer.isDraining ? .failure(BusError(.draining, "\(name) is shutting down")) : .success(peer)
+    case .role(let role):
+      guard let peer = choose(role) else { return .failure(BusError(.unreachable, "no ready \(role.rawValue) is connected")) }
+      return .success(peer)
+    }
+  }
+
+  /// The ready process of that role with the fewest calls under way; equals take turns.
+  private mutating func choose(_ role: Role) -> PeerState? {
+    var candidates = peers.values.filter { $0.peer.role == role && $0.peer.isReady && !$0.isDraining }
+    if me.peer.role == role, me.peer.isReady { candidates.append(me) }
+    guard let least = candidates.map(\.load).min() else { return nil }
+    candidates = candidates.filter { $0.load == least }.sorted { $0.peer.name < $1.peer.name }
+    nextChoice &+= 1
+    return candidates[Int(UInt(bitPattern: nextChoice) % UInt(candidates.count))]
+  }
+
+  private mutating func place(_ call: Outgoing) {
+    let peer = call.peer
+    guard peer.underWay >= configuration.windowCount || !peer.backlog.isEmpty else {
+      keep(call)
+      return transmit(call)
+    }
+    guard peer.backlog.count < configuration.backlogCount, heldOutgoingByteCount + call.byteCount <= configuration.heldByteCount else {
+      return complete(call.request, .failure(BusError(.overloaded, "too many calls to \(peer.peer.name) are under way")))
+    }
+    keep(call)
+    peer.backlog.append(call)
+    heldOutgoingByteCount += call.byteCount
+    statistics.callsInBacklog += 1
+  }
+
+  private mutating func keep(_ call: Outgoing) {
+    outgoing[call.request.correlation] = call
+    wheel.insert(call)
+  }
+
+  private mutating func transmit(_ call: Outgoing) {
+    guard let link = call.peer.links.first else { return }
+    call.link = link
+    call.peer.underWay += 1
+    let request = call.request
+    send(
+      Frame(
+        kind: .request, correlation: request.correlation, budget: UInt32(clamping: max(1, request.deadline - now)), name: request.name, key: request.key,
+        arguments: request.arguments, body: request.body), on: link)
+  }
+
+  /// Sends what waits while the window has room.
+  private mutating func pump(_ peer: PeerState, ignoringWindow: Bool = false) {
+    guard !peer.links.isEmpty else { return }
+    while ignoringWindow || peer.underWay < configuration.windowCount, let call = peer.backlog.popFirst() {
+      leftBacklog(call)
+      transmit(call)
+    }
+  }
+
+  /// Takes back a request that never left; it goes out first when the peer can be reached on another link, and fails otherwise.
+  mutating func recall(_ correlation: UInt64, from link: LinkID) {
+    guard let call = outgoing[correlation], call.link == link else { return }
+    call.link = nil
+    call.peer.underWay -= 1
+    call.peer.backlog.prepend(call)
+    heldOutgoingByteCount += call.byteCount
+    statistics.callsInBacklog += 1
+  }
+
+  private mutating func leftBacklog(_ call: Outgoing) {
+    heldOutgoingByteCount -= call.byteCount
+    statistics.callsInBacklog -= 1
+  }
+
+  /// The peer has answered. An answer on another link than the call's is none.
+  mutating func ended(_ correlation: UInt64, on link: LinkID, _ outcome: Outcome) {
+    guard let call = outgoing[correlation], call.link == link else { return }
+    finish(call, outcome)
+    pump(call.peer)
+  }
+
+  /// The caller's task was cancelled.
+  mutating func cancel(_ correlation: UInt64) {
+    guard let call = outgoing[correlation] else { return }
+    giveUp(call, BusError(.cancelled, "the call was cancelled"))
+  }
+
+  mutating func expire(_ call: Outgoing) {
+    giveUp(call, BusError(.timedOut, "\(call.peer.peer.name) did not answer \(call.request.name) in time"))
+  }
+
+  private mutating func giveUp(_ call: Outgoing, _ error: BusError) {
+    if let link = call.link, links[link] != nil { send(Frame(kind: .cancel, correlation: call.request.correlation), on: link) }
+    finish(call, .failure(error))
+    pump(call.peer)
+    deliverLoopback()
+  }
+
+  private mutating func finish(_ call: Outgoing, _ outcome: Outcome) {
+    outgoing[call.request.correlation] = nil
+    wheel.remove(call)
+    if call.link != nil {
+      call.peer.underWay -= 1
+    } else {
+      call.peer.backlog.removeAll { $0 === call }
+      leftBacklog(call)
+    }
+    complete(call.request, outcome)
+  }
+
+  private mutating func complete(_ request: CallRequest, _ outcome: Outcome) {
+    if case .failure(let error) = outcome { statistics.failures[error.code, default: 0] += 1 }
+    actions.append(.complete(request, outcome))
+  }
+
+  /// Fails calls to a peer that lost a link.
+  mutating func failCalls(to peer: PeerState, where isLost: (Outgoing) -> Bool) {
+    if peer.links.isEmpty { peer.backlog = FIFO() }
+    let lost = outgoing.values.filter { $0.peer === peer && isLost($0) }.sorted { $0.request.correlation < $1.request.correlation }
+    for call in lost {
+      finish(call, .failure(BusError(.unreachable, call.link == nil ? "\(peer.peer.name) is not connected" : "\(peer.peer.name) was lost before it answered")))
+    }
+    pump(peer)
+  }
+
+  /// The peer drains: everything for it goes out before the acknowledgement, nothing after.
+  mutating func acknowledgeDrain(of peer: PeerState, on link: LinkID) {
+    if !peer.isDraining { pump(peer, ignoringWindow: true) }
+    peer.isDraining = true
+    send(Frame(kind: .drainAcknowledged), on: link)
+  }
+
+  mutating func failAllCalls() {
+    for call in outgoing.values.sorted(by: { $0.request.correlation < $1.request.correlation }) {
+      finish(call, .failure(BusError(.unreachable, "the bus was closed")))
+    }
+  }
+}
+
+extension PeerState {
+  fileprivate var load: Int { underWay + backlog.count }
+}

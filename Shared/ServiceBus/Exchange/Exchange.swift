@@ -1,0 +1,172 @@
+// What a process does with calls and frames, decided without sockets, threads or a clock: both buses are thin shells around this value.
+
+/// The decisions of one process's end of the bus.
+///
+/// A shell feeds it commands, frames and the time, then carries out `takeActions()` in order. It never blocks and keeps no reference
+/// to the shell. Times are milliseconds of a clock that never goes back.
+struct Exchange {
+  enum Action {
+    case send(Frame, LinkID)
+    case complete(CallRequest, Outcome)
+    case start(IncomingRequest)
+    case cancel(TaskHandle)
+    /// All connected peers, ascending by name; a greater version is newer.
+    case peersChanged([Peer], version: UInt64)
+    case event(BusEvent)
+    case finish(@Sendable () -> Void)
+  }
+
+  enum Phase {
+    case open
+    /// Peers were told; what is here is finished.
+    case draining(limit: Int64, done: [@Sendable () -> Void])
+    /// Goodbye was said, or the bus was closed.
+    case gone
+  }
+
+  let configuration: BusConfiguration
+  /// Message names that are served here.
+  let names: Set<String>
+  var now: Int64
+  var phase = Phase.open
+  var actions: [Action] = []
+  var statistics = BusStatistics()
+  let heartbeat: Int64
+  let liveness: Int64
+
+  // Membership (Exchange+Membership).
+  var me: PeerState
+  var announcement: [UInt8]
+  /// Links that the shell says are up, announced or not.
+  var upLinks: Set<LinkID> = []
+  var links: [LinkID: Link] = [:]
+  var peers: [String: PeerState] = [:]
+  var membershipVersion: UInt64 = 0
+  var lastBeat: Int64
+
+  // Calls to others (Exchange+Outgoing).
+  var outgoing: [UInt64: Outgoing] = [:]
+  var wheel: TimerWheel<Outgoing>
+  var heldOutgoingByteCount = 0
+  var nextChoice = 0
+
+  // Requests from others (Exchange+Incoming).
+  var incoming: [IncomingID: Incoming] = [:]
+  /// Requests whose key is held by another, by key.
+  var mailboxes: [String: FIFO<IncomingID>] = [:]
+  /// Requests that could start but for `runningCount`.
+  var startable = FIFO<IncomingID>()
+  var runningCount = 0
+  var heldIncomingByteCount = 0
+
+  /// Frames to this process itself, delivered before an input returns.
+  var loopback = FIFO<Frame>()
+
+  init(peer: Peer, names: Set<String>, configuration: BusConfiguration, now: Int64) {
+    self.configuration = configuration
+    self.names = names
+    self.now = now
+    heartbeat = configuration.heartbeat.milliseconds
+    liveness = configuration.liveness.milliseconds
+    me = PeerState(peer)
+    me.links = [.loopback]
+    announcement = Announcement(peer: peer, isDraining: nil).encoded()
+    lastBeat = now
+    wheel = TimerWheel(now: now)
+    links[.loopback] = Link(peer: me, lastHeard: now, announcement: announcement)
+  }
+
+  mutating func takeActions() -> [Action] {
+    defer { actions.removeAll(keepingCapacity: true) }
+    return actions
+  }
+
+  /// Sends a frame, to this process itself through a queue so that inputs never nest.
+  mutating func send(_ frame: Frame, on link: LinkID) {
+    if link == .loopback { loopback.append(frame) } else { actions.append(.send(frame, link)) }
+  }
+
+  mutating func deliverLoopback() {
+    while let frame = loopback.popFirst() { dispatch(frame, on: .loopback) }
+  }
+
+  /// A frame arrived on a link.
+  mutating func received(_ frame: Frame, on link: LinkID) {
+    dispatch(frame, on: link)
+    deliverLoopback()
+  }
+
+  private mutating func dispatch(_ frame: Frame, on link: LinkID) {
+    if frame.kind == .announce { return announced(frame.arguments, on: link) }
+    if frame.kind == .superseded { return superseded(frame.arguments) }
+    guard links[link] != nil else {
+      if frame.kind == .request { send(Frame(kind: .whoAreYou, correlation: frame.correlation), on: link) }
+      return
+    }
+    links[link]?.lastHeard = now
+    switch frame.kind {
+    case .announce, .superseded: break
+    case .whoAreYou:
+      send(Frame(kind: .announce, arguments: announcement), on: link)
+      ended(frame.correlation, on: link, .failure(BusError(.unreachable, "the peer did not know this process yet")))
+    case .request: requested(frame, on: link)
+    case .reply: ended(frame.correlation, on: link, .success(Payload(arguments: frame.arguments, body: frame.body)))
+    case .failure:
+      ended(frame.correlation, on: link, .failure(BusError(BusError.Code(rawValue: frame.name), String(decoding: frame.arguments, as: UTF8.self))))
+    case .cancel: cancelled(IncomingID(link: link, correlation: frame.correlation))
+    case .drainAcknowledged:
+      links[link]?.knowsDrain = true
+      checkDrained()
+    case .goodbye: unregister(link)
+    }
+  }
+
+  /// Does what callers and handlers ask for; connections and statistics are the shell's.
+  mutating func obey(_ command: Command) {
+    switch command {
+    case .call(let request): call(request)
+    case .cancel(let correlation): cancel(correlation)
+    case .finished(let id, let outcome): finished(id, outcome)
+    case .startNext(let id): startNext(id)
+    case .setReady(let isReady): setReady(isReady)
+    case .drain(let limit, let done): drain(until: now + limit.milliseconds, done)
+    case .statistics, .connect, .disconnect: break
+    }
+  }
+
+  /// What time brings: expired calls, heartbeats, peers that fell silent.
+  mutating func tick(now: Int64) {
+    self.now = now
+    for call in wheel.expire(now: now) { expire(call) }
+    beat()
+    if case .draining(let limit, _) = phase, now >= limit { leave() }
+    deliverLoopback()
+  }
+
+  /// The counts, with what is under way now.
+  var currentStatistics: BusStatistics {
+    var current = statistics
+    current.callsUnderWay = outgoing.count - current.callsInBacklog
+    current.handlersRunning = runningCount
+    current.requestsWaiting = incoming.count - runningCount
+    return current
+  }
+
+  /// When `tick` is to be called at the latest.
+  var nextTick: Int64 {
+    var next = lastBeat + heartbeat
+    if let check = wheel.nextCheck { next = min(next, check) }
+    if case .draining(let limit, _) = phase { next = min(next, limit) }
+    return next
+  }
+}
+
+extension Duration {
+  /// Rounded up, at least 0, at most some 292 000 years.
+  var milliseconds: Int64 {
+    guard self > .zero else { return 0 }
+    let (seconds, attoseconds) = components
+    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+    return overflow || product > .max - 1000 ? .max / 4 : product + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+  }
+}

@@ -1,0 +1,42 @@
+// The queue behind every backlog and mailbox: an array that gives up its front cheaply.
+
+struct FIFO<Element> {
+  private var elements: [Element?] = []
+  private var head = 0
+
+  var isEmpty: Bool { head == elements.count }
+  var count: Int { elements.count - head }
+
+  mutating func append(_ element: Element) {
+    elements.append(element)
+  }
+
+  mutating func prepend(_ element: Element) {
+    if head > 0 {
+      head -= 1
+      elements[head] = element
+    } else {
+      elements.insert(element, at: 0)
+    }
+  }
+
+  mutating func popFirst() -> Element? {
+    guard head < elements.count else { return nil }
+    let element = elements[head].take()
+    head += 1
+    if head == elements.count {
+      elements.removeAll(keepingCapacity: head <= 64)
+      head = 0
+    } else if head >= 64, head * 2 >= elements.count {
+      elements.removeFirst(head)
+      head = 0
+    }
+    return element
+  }
+
+  mutating func removeAll(where isUnwanted: (Element) -> Bool) {
+    elements.removeFirst(head)
+    head = 0
+    elements.removeAll { $0.map(isUnwanted) ?? true }
+  }
+}

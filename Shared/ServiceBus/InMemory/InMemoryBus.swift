@@ -1,0 +1,41 @@
+// The bus of tests: the same decisions as over ZeroMQ, in one process and without sockets.
+
+/// A process's end of an `InMemoryNetwork`.
+public final class InMemoryBus: Bus {
+  let front: BusFront
+  private let network: InMemoryNetwork
+  /// `memory://` and the name, unless given.
+  public let endpoint: String
+  private let node: InMemoryNetwork.NodeID
+
+  /// Joins a network; a bus that is bound to the same endpoint there is cut off, as if its process had died.
+  /// - Parameter incarnation: nil: the greatest of the network yet.
+  public init(
+    name: String, role: Role, network: InMemoryNetwork, handlers: BusHandlers, endpoint: String? = nil, adminURL: String? = nil, isReady: Bool = false,
+    configuration: BusConfiguration = BusConfiguration(), incarnation: UInt64? = nil
+  ) {
+    self.network = network
+    self.endpoint = endpoint ?? "memory://" + name
+    front = BusFront(name: name, handlers: handlers, configuration: configuration, start: network.start)
+    let peer = Peer(
+      name: name, role: role, incarnation: incarnation ?? network.nextIncarnation(), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
+    node = network.join(peer, front)
+  }
+
+  private var post: @Sendable (Command) -> Bool {
+    { [network, node] in network.post($0, from: node) }
+  }
+
+  public func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply> {
+    try await front.call(message, body: body, to: destination, within: deadline, now: network.now, post: post)
+  }
+
+  public var peers: [Peer] { front.board.peers }
+  public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
+  public func connect(to endpoint: String) { _ = post(.connect(endpoint)) }
+  public func disconnect(from endpoint: String) { _ = post(.disconnect(endpoint)) }
+  public func setReady(_ isReady: Bool) { _ = post(.setReady(isReady)) }
+  public func drain(within limit: Duration) async { await front.drain(within: limit, post: post) }
+  public func close() { network.remove(node) }
+  public func statistics() async -> BusStatistics { await front.statistics(post: post) }
+}

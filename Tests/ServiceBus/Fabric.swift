@@ -1,0 +1,78 @@
+// The worlds the conformance suite runs in: buses in memory, or over ZeroMQ.
+
+import ServiceBus
+import Testing
+
+@testable import ServiceBusPeer
+
+/// An implementation of the bus.
+enum Transport: String, CaseIterable, CustomTestStringConvertible {
+  case memory
+  var testDescription: String { rawValue }
+}
+
+/// A bus of the suite with what its handlers did.
+struct Station: Sendable {
+  let bus: any Bus
+  let endpoint: String
+  let state: HandlerState
+
+  func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(20)) async throws(BusError) -> Answer<M.Reply> {
+    try await bus.call(message, body: body, to: .peer(name), within: deadline)
+  }
+
+  /// The failure of a call that must fail.
+  func failure<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(20)) async -> BusError? {
+    do {
+      _ = try await call(message, body: body, to: name, within: deadline)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  func meets(_ names: String...) async {
+    await bus.waitForPeers { peers in names.allSatisfy { name in peers.contains { $0.name == name } } }
+  }
+
+  func loses(_ name: String) async {
+    await bus.waitForPeers { peers in !peers.contains { $0.name == name } }
+  }
+
+  /// Waits until a handler here has written an entry.
+  func journal(of name: String, contains entry: String) async throws {
+    while try await !call(Journal(), to: name).reply.entries.contains(entry) { await Task.yield() }
+  }
+}
+
+/// Makes buses that can meet, and ends them.
+final class Fabric: Sendable {
+  let transport: Transport
+  let network = InMemoryNetwork()
+
+  init(_ transport: Transport) { self.transport = transport }
+
+  func station(
+    _ name: String, _ role: Role = .worker, isReady: Bool = true, endpoint: String? = nil, incarnation: UInt64? = nil,
+    configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }
+  ) throws -> Station {
+    let state = HandlerState(name: name)
+    let handlers = state.handlers(reports: reports)
+    switch transport {
+    case .memory:
+      let bus = InMemoryBus(
+        name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, isReady: isReady, configuration: configuration, incarnation: incarnation)
+      return Station(bus: bus, endpoint: bus.endpoint, state: state)
+    }
+  }
+
+  /// Two stations, `a` connected to `b`.
+  func pair(_ configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }) async throws -> (a: Station, b: Station) {
+    let a = try station("a", .gateway, configuration: configuration)
+    let b = try station("b", .worker, configuration: configuration, reports: reports)
+    a.bus.connect(to: b.endpoint)
+    await a.meets("b")
+    await b.meets("a")
+    return (a, b)
+  }
+}
