@@ -1,13 +1,15 @@
 // The worlds the conformance suite runs in: buses in memory, or over ZeroMQ.
 
+import Glibc
 import ServiceBus
+import Synchronization
 import Testing
 
 @testable import ServiceBusPeer
 
 /// An implementation of the bus.
 enum Transport: String, CaseIterable, CustomTestStringConvertible {
-  case memory
+  case memory, ipc, tcp
   var testDescription: String { rawValue }
 }
 
@@ -16,6 +18,8 @@ struct Station: Sendable {
   let bus: any Bus
   let endpoint: String
   let state: HandlerState
+  /// Kept with it: sockets lie in its folder.
+  let fabric: Fabric
 
   func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(20)) async throws(BusError) -> Answer<M.Reply> {
     try await bus.call(message, body: body, to: .peer(name), within: deadline)
@@ -49,6 +53,7 @@ struct Station: Sendable {
 final class Fabric: Sendable {
   let transport: Transport
   let network = InMemoryNetwork()
+  private let folder = SocketFolder()
 
   init(_ transport: Transport) { self.transport = transport }
 
@@ -62,7 +67,12 @@ final class Fabric: Sendable {
     case .memory:
       let bus = InMemoryBus(
         name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, isReady: isReady, configuration: configuration, incarnation: incarnation)
-      return Station(bus: bus, endpoint: bus.endpoint, state: state)
+      return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
+    case .ipc, .tcp:
+      let bus = try ZeroMQBus(
+        name: name, role: role, endpoint: endpoint ?? (transport == .ipc ? folder.endpoint() : "tcp://127.0.0.1:*"), isReady: isReady, handlers: handlers,
+        configuration: configuration, incarnation: incarnation)
+      return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
     }
   }
 
@@ -74,5 +84,23 @@ final class Fabric: Sendable {
     await a.meets("b")
     await b.meets("a")
     return (a, b)
+  }
+}
+
+/// A folder for sockets, removed with the fabric.
+final class SocketFolder: Sendable {
+  let path: String
+  private let count = Atomic<Int>(0)
+
+  init() {
+    var template = Array("/tmp/aquifer-bus-XXXXXX".utf8CString)
+    path = mkdtemp(&template).map { String(cString: $0) } ?? "/tmp"
+  }
+
+  func endpoint() -> String { "ipc://\(path)/\(count.wrappingAdd(1, ordering: .relaxed).newValue)" }
+
+  deinit {
+    for number in 0...count.load(ordering: .relaxed) { unlink("\(path)/\(number)") }
+    rmdir(path)
   }
 }

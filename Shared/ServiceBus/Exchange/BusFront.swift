@@ -35,6 +35,9 @@ final class BusFront: Sendable {
     lastCorrelation = Atomic(UInt64.random(in: 0..<1 << 62))
   }
 
+  /// Milliseconds of real time since `start`.
+  var now: Int64 { start.duration(to: .now).milliseconds }
+
   /// - Parameters:
   ///   - now: the exchange's time.
   ///   - post: hands a command over; false when the bus is closed.

@@ -26,9 +26,9 @@ extension Exchange {
     deliverLoopback()
   }
 
-  /// A frame could not be sent because the link is dead. A request was not executed, so it may take another link.
-  mutating func undeliverable(_ frame: Frame, on link: LinkID) {
-    if frame.kind == .request { recall(frame.correlation, from: link) }
+  /// Frames could not be sent because the link is dead. Their requests were not executed, so they may take another link.
+  mutating func undeliverable(_ frames: [Frame], on link: LinkID) {
+    for frame in frames.reversed() where frame.kind == .request { recall(frame.correlation, from: link) }
     linkDown(link)
   }
 

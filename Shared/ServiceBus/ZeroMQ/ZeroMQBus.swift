@@ -1,0 +1,97 @@
+// The bus between processes: one ROUTER bound, one DEALER to each endpoint it was told of, one thread that owns them.
+
+import CZeroMQ
+import Glibc
+import Synchronization
+
+/// A process's end of the bus over ZeroMQ.
+public final class ZeroMQBus: Bus {
+  let front: BusFront
+  private let queue: CommandQueue
+  private let thread: Mutex<pthread_t?>
+  /// Where others connect to, with the port that was found for `tcp://127.0.0.1:*`.
+  public let endpoint: String
+
+  /// Binds the endpoint and starts.
+  /// - Parameters:
+  ///   - endpoint: `ipc://` and a path whose folder exists, or `tcp://` on a loopback address (port `*`: any).
+  ///   - incarnation: nil: drawn from the clock and the system's randomness.
+  /// - Throws: `BusError.refused` with one sentence when the endpoint is not allowed or cannot be bound.
+  public init(
+    name: String, role: Role, endpoint: String, adminURL: String? = nil, isReady: Bool = false, handlers: BusHandlers,
+    configuration: BusConfiguration = BusConfiguration(), incarnation: UInt64? = nil
+  ) throws(BusError) {
+    if let reason = Endpoint.refusal(endpoint) { throw BusError(.refused, reason) }
+    queue = try CommandQueue()
+    guard let context = zmq_ctx_new() else { throw BusError(.refused, "no ZeroMQ context: \(ZeroMQSocket.lastError)") }
+    zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 16_384)
+    let router: ZeroMQSocket
+    do throws(BusError) {
+      router = try ZeroMQSocket(.router, in: context, partByteLimit: configuration.partByteLimit, monitorName: "router")
+      do throws(BusError) {
+        self.endpoint = try router.bind(endpoint)
+      } catch {
+        router.close()
+        throw error
+      }
+    } catch {
+      zmq_ctx_term(context)
+      throw error
+    }
+    front = BusFront(name: name, handlers: handlers, configuration: configuration, start: .now)
+    let peer = Peer(
+      name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
+    let loop = ZeroMQLoop(context: context, router: router, peer: peer, queue: queue, front: front)
+    var started = pthread_t()
+    let parcel = Unmanaged.passRetained(loop)
+    let result = pthread_create(
+      &started, nil,
+      { parcel in
+        guard let parcel else { return nil }
+        ZeroMQBus.blockSignals()
+        Unmanaged<ZeroMQLoop>.fromOpaque(parcel).takeRetainedValue().run()
+        return nil
+      }, parcel.toOpaque())
+    guard result == 0 else {
+      parcel.release()
+      router.close()
+      zmq_ctx_term(context)
+      throw BusError(.refused, "no thread for the bus: \(String(cString: strerror(result)))")
+    }
+    thread = Mutex(started)
+  }
+
+  deinit { close() }
+
+  /// Signals belong to the service's main thread.
+  private static func blockSignals() {
+    var all = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_BLOCK, &all, nil)
+  }
+
+  private static var wallClock: Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
+
+  public func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply> {
+    try await front.call(message, body: body, to: destination, within: deadline, now: front.now) { [queue] in queue.post($0) }
+  }
+
+  public var peers: [Peer] { front.board.peers }
+  public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
+  public func connect(to endpoint: String) { _ = queue.post(.connect(endpoint)) }
+  public func disconnect(from endpoint: String) { _ = queue.post(.disconnect(endpoint)) }
+  public func setReady(_ isReady: Bool) { _ = queue.post(.setReady(isReady)) }
+  public func drain(within limit: Duration) async { await front.drain(within: limit) { queue.post($0) } }
+  public func statistics() async -> BusStatistics { await front.statistics { queue.post($0) } }
+
+  /// Returns when the sockets are closed and the endpoint is free, at most some 300 ms later.
+  public func close() {
+    queue.close()
+    let started = thread.withLock { $0.take() }
+    if let started { pthread_join(started, nil) }
+  }
+}

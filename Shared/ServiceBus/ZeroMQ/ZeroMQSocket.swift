@@ -1,0 +1,165 @@
+// A ZeroMQ socket as the bus uses one: options set once, whole frames in and out, never blocking. Only one thread may touch it.
+
+import CZeroMQ
+import Glibc
+
+/// A socket and the monitor that tells of its connections.
+struct ZeroMQSocket {
+  enum Kind { case router, dealer }
+
+  enum Sent {
+    case sent
+    /// The peer does not take it now.
+    case wouldBlock
+    /// There is no such connection.
+    case unreachable
+  }
+
+  enum Received {
+    /// From a ROUTER with the route's number; 0 from a DEALER.
+    case frame(Frame, route: UInt32)
+    /// Not one of ours: dropped.
+    case malformed
+    case nothing
+  }
+
+  enum ConnectionEvent {
+    case established, lost
+  }
+
+  let handle: UnsafeMutableRawPointer
+  let monitor: UnsafeMutableRawPointer
+  private let kind: Kind
+
+  /// - Parameter monitorName: unique in the context.
+  init(_ kind: Kind, in context: UnsafeMutableRawPointer, partByteLimit: Int, monitorName: String) throws(BusError) {
+    guard let handle = zmq_socket(context, kind == .router ? ZMQ_ROUTER : ZMQ_DEALER) else { throw BusError(.refused, "no socket: \(Self.lastError)") }
+    guard let monitor = zmq_socket(context, ZMQ_PAIR) else {
+      zmq_close(handle)
+      throw BusError(.refused, "no socket: \(Self.lastError)")
+    }
+    self.handle = handle
+    self.monitor = monitor
+    self.kind = kind
+    for (option, value) in [
+      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, 500), (ZMQ_HEARTBEAT_TIMEOUT, 1500), (ZMQ_HEARTBEAT_TTL, 1500),
+      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_SNDHWM, 4096), (ZMQ_RCVHWM, 4096), (ZMQ_LINGER, 300),
+    ] as [(Int32, Int32)] { set(option, value) }
+    if kind == .router { set(ZMQ_ROUTER_MANDATORY, 1) }
+    // A header may be longer than a short part; unlimited, nine bytes of anybody reserve gigabytes.
+    var longest = Int64(max(partByteLimit, Frame.fixedHeaderByteCount + 2 * Frame.textByteLimit))
+    zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &longest, 8)
+    let events = ZMQ_EVENT_DISCONNECTED | (kind == .dealer ? ZMQ_EVENT_HANDSHAKE_SUCCEEDED : 0)
+    let address = "inproc://monitor-\(monitorName)"
+    guard zmq_socket_monitor(handle, address, events) == 0, zmq_connect(monitor, address) == 0 else {
+      close()
+      throw BusError(.refused, "no socket monitor: \(Self.lastError)")
+    }
+  }
+
+  private func set(_ option: Int32, _ value: Int32) {
+    var value = value
+    zmq_setsockopt(handle, option, &value, 4)
+  }
+
+  static var lastError: String { String(cString: zmq_strerror(zmq_errno())) }
+
+  func bind(_ endpoint: String) throws(BusError) -> String {
+    guard zmq_bind(handle, endpoint) == 0 else { throw BusError(.refused, "\(endpoint) cannot be bound: \(Self.lastError)") }
+    var bytes = [CChar](repeating: 0, count: 512)
+    var count = bytes.count
+    guard zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, &bytes, &count) == 0, count > 0 else { throw BusError(.refused, "\(endpoint): \(Self.lastError)") }
+    return String(decoding: bytes[..<(count - 1)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  func connect(_ endpoint: String) throws(BusError) {
+    guard zmq_connect(handle, endpoint) == 0 else { throw BusError(.refused, "\(endpoint): \(Self.lastError)") }
+  }
+
+  func close() {
+    zmq_socket_monitor(handle, nil, 0)
+    for socket in [handle, monitor] { zmq_close(socket) }
+  }
+
+  /// The next event of a connection; nil when there is none.
+  func nextEvent() -> ConnectionEvent? {
+    while true {
+      var message = zmq_msg_t()
+      zmq_msg_init(&message)
+      defer { zmq_msg_close(&message) }
+      guard zmq_msg_recv(&message, monitor, ZMQ_DONTWAIT) >= 0 else { return nil }
+      let event = zmq_msg_size(&message) >= 2 ? zmq_msg_data(&message).loadUnaligned(as: UInt16.self) : 0
+      while zmq_msg_more(&message) != 0, zmq_msg_recv(&message, monitor, ZMQ_DONTWAIT) >= 0 {}
+      if Int32(event) == ZMQ_EVENT_HANDSHAKE_SUCCEEDED { return .established }
+      if Int32(event) == ZMQ_EVENT_DISCONNECTED { return .lost }
+    }
+  }
+}
+
+// MARK: Frames
+
+extension ZeroMQSocket {
+  /// Routing ids that libzmq draws: a zero byte and four more. Others are chosen by strangers.
+  private static var routeByteCount: Int { 5 }
+
+  /// Sends `[route] [header] [arguments] [body]`; trailing empty parts are left out.
+  func send(_ frame: Frame, route: UInt32) -> Sent {
+    let parts = frame.body.isEmpty ? (frame.arguments.isEmpty ? 1 : 2) : 3
+    if kind == .router {
+      let result = sendPart(byteCount: Self.routeByteCount, more: true) { bytes in
+        bytes[0] = 0
+        bytes.storeBytes(of: route, toByteOffset: 1, as: UInt32.self)
+      }
+      guard result == .sent else { return result }
+    }
+    let result = sendPart(byteCount: frame.headerByteCount, more: parts > 1) { frame.writeHeader(into: $0) }
+    guard result == .sent else { return result }
+    if parts > 1 { _ = sendPart(byteCount: frame.arguments.count, more: parts > 2) { $0.copyBytes(from: frame.arguments) } }
+    if parts > 2 { _ = sendPart(byteCount: frame.body.count, more: false) { $0.copyBytes(from: frame.body) } }
+    return .sent
+  }
+
+  /// One copy: an array's storage cannot be lent to libzmq, which keeps it beyond the call.
+  private func sendPart(byteCount: Int, more: Bool, _ fill: (UnsafeMutableRawBufferPointer) -> Void) -> Sent {
+    var message = zmq_msg_t()
+    guard zmq_msg_init_size(&message, byteCount) == 0 else { return .wouldBlock }
+    fill(UnsafeMutableRawBufferPointer(start: zmq_msg_data(&message), count: byteCount))
+    if zmq_msg_send(&message, handle, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0 { return .sent }
+    let error = zmq_errno()
+    zmq_msg_close(&message)
+    return error == EAGAIN ? .wouldBlock : .unreachable
+  }
+
+  /// Takes one frame, whatever its parts are; parts beyond the body are skipped.
+  func receive() -> Received {
+    var message = zmq_msg_t()
+    zmq_msg_init(&message)
+    defer { zmq_msg_close(&message) }
+    guard zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0 else { return .nothing }
+    var route: UInt32? = 0
+    if kind == .router {
+      route = Self.route(of: &message)
+      guard nextPart(&message) else { return .malformed }
+    }
+    var frame = Frame(header: UnsafeRawBufferPointer(start: zmq_msg_data(&message), count: zmq_msg_size(&message)))
+    if nextPart(&message) { frame?.arguments = Self.bytes(of: &message) }
+    if nextPart(&message) { frame?.body = Self.bytes(of: &message) }
+    while nextPart(&message) {}
+    guard let frame, let route else { return .malformed }
+    return .frame(frame, route: route)
+  }
+
+  /// The parts of a message arrive together, so the next one is there.
+  private func nextPart(_ message: inout zmq_msg_t) -> Bool {
+    zmq_msg_more(&message) != 0 && zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0
+  }
+
+  private static func route(of message: inout zmq_msg_t) -> UInt32? {
+    guard zmq_msg_size(&message) == routeByteCount, let bytes = zmq_msg_data(&message), bytes.load(as: UInt8.self) == 0 else { return nil }
+    return bytes.loadUnaligned(fromByteOffset: 1, as: UInt32.self)
+  }
+
+  private static func bytes(of message: inout zmq_msg_t) -> [UInt8] {
+    [UInt8](UnsafeRawBufferPointer(start: zmq_msg_data(&message), count: zmq_msg_size(&message)))
+  }
+}
