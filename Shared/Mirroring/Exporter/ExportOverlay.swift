@@ -1,0 +1,91 @@
+// The records an export run has touched, over the zone as it is stored: changes are applied here in order, and only what differs in
+// the end is written. That is how insert-and-delete, repeated edits and edits that change nothing collapse.
+
+import Records
+
+/// A record under the hands of the exporter.
+struct OverlayEntry {
+  /// As the zone holds it; nil when the name was never used.
+  let base: SourceRecord?
+  /// As it is now; nil while it is not alive.
+  var record: Record?
+  /// Fields whose present value the server decided on: pointers it cleared that the client did not name.
+  var serverFields: Set<String> = []
+  /// The server decided on the deletion: a superfluous link record of a pair.
+  var isServersDeletion = false
+
+  init(base: SourceRecord?) {
+    self.base = base
+    record = base.flatMap { $0.isDeleted ? nil : $0.record }
+  }
+
+  /// A tombstone, or deleted earlier in this run: unlike a name nobody knows yet, nothing may point here any more.
+  var isGone: Bool { record == nil && base != nil }
+
+  var baseRecord: Record? { base.flatMap { $0.isDeleted ? nil : $0.record } }
+}
+
+/// A zone with changes on top.
+struct ExportOverlay {
+  private let source: any RecordSource
+  private(set) var entries: [String: OverlayEntry] = [:]
+  /// Names in the order they were first loaded, so that nothing depends on a dictionary's order.
+  private(set) var order: [String] = []
+  /// Pointers that were set here, by target; some may have been cleared again since.
+  private var added: [String: [RecordPointer]] = [:]
+  private var stored: [String: [RecordPointer]] = [:]
+
+  init(source: any RecordSource) { self.source = source }
+
+  mutating func entry(_ name: String) throws -> OverlayEntry {
+    if let entry = entries[name] { return entry }
+    let entry = OverlayEntry(base: try source.record(named: name))
+    entries[name] = entry
+    order.append(name)
+    return entry
+  }
+
+  mutating func set(_ entry: OverlayEntry, named name: String) {
+    if entries.updateValue(entry, forKey: name) == nil { order.append(name) }
+  }
+
+  mutating func notePointer(from source: String, field: String, to target: String) {
+    added[target, default: []].append(RecordPointer(field: field, source: source))
+  }
+
+  /// Live pointers to `target` as of now, each once, stored ones first.
+  mutating func pointers(to target: String) throws -> [RecordPointer] {
+    try candidates(to: target).filter { pointer in
+      guard let record = try entry(pointer.source).record else { return false }
+      if pointer.field == ReservedName.linkRecordNames {
+        guard let link = LinkRecord(record) else { return false }
+        return link.ends.first == target || link.ends.second == target
+      }
+      return record.fields.string(pointer.field) == target
+    }
+  }
+
+  /// Names of link records that name both objects, live or deleted in this run, stored ones first. No record is read for it:
+  /// a tag with ten thousand photos costs two lists of names.
+  mutating func linkCandidates(_ a: String, _ b: String) throws -> [String] {
+    let first = try candidates(to: a).filter { $0.field == ReservedName.linkRecordNames }.map(\.source)
+    if first.isEmpty || a == b { return first }
+    let second = Set(try candidates(to: b).map(\.source))
+    return first.filter(second.contains)
+  }
+
+  /// Everything that points to `target`, or did before this run changed it.
+  private mutating func candidates(to target: String) throws -> [RecordPointer] {
+    // A name that was never used can be pointed to all the same: links and to-ones may arrive before their target.
+    let known: [RecordPointer]
+    if let cached = stored[target] {
+      known = cached
+    } else {
+      known = try source.pointers(to: target)
+      stored[target] = known
+    }
+    guard let more = added[target] else { return known }
+    var seen = Set(known)
+    return known + more.filter { seen.insert($0).inserted }
+  }
+}

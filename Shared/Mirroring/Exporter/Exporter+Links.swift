@@ -1,0 +1,95 @@
+// Many-to-many relationships: a record per pair, never two (R13–R15).
+
+import History
+import ObjectModel
+import Records
+
+extension Exporter {
+  mutating func setLinks(
+    _ relationship: RelationshipDescription, _ link: LinkDescription, of owner: String, entity: EntityDescription, to value: RelationshipValue
+  ) throws {
+    let (added, removed): ([String], [String])
+    switch value {
+    case .toMany(let targets):
+      let kept = Set(targets)
+      (added, removed) = (targets, try linkedObjects(of: owner, link).filter { !kept.contains($0) })
+    case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
+    case .toOne: return note(owner, entity.name, .badRequest, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+    }
+    for target in removed { try removeLink(link, owner, target) }
+    for target in added {
+      switch try self.target(target, of: relationship) {
+      // An end that is unknown may still arrive; clients hold such a link until it does (T-O02).
+      case .alive, .unknown: try addLink(link, owner, target)
+      case .gone: break
+      case .wrongEntity:
+        note(owner, entity.name, .badRequest, "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+      }
+    }
+  }
+
+  /// The pair has one live link record afterwards: the one it had, one this run deleted before, or a new one.
+  private mutating func addLink(_ link: LinkDescription, _ owner: String, _ target: String) throws {
+    let key = link.key(source: owner, target: target)
+    let records = try linkRecords(key, owner, target)
+    let alive = try records.filter { try overlay.entry($0).record != nil }
+    // Two devices can make the same link through the record plane; one record is enough (T-C11).
+    for superfluous in alive.dropFirst() { try remove(superfluous, isServersOwn: true) }
+    guard alive.isEmpty else { return }
+    if let name = records.first {
+      var entry = try overlay.entry(name)
+      entry.record = entry.baseRecord ?? linkRecord(link, owner, target, named: name)
+      overlay.set(entry, named: name)
+    } else {
+      let name = makeRecordName()
+      var entry = OverlayEntry(base: nil)
+      entry.record = linkRecord(link, owner, target, named: name)
+      overlay.set(entry, named: name)
+      pairs[key] = [name]
+      overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: owner)
+      overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: target)
+    }
+  }
+
+  private mutating func removeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws {
+    let key = link.key(source: owner, target: target)
+    for name in try linkRecords(key, owner, target) { try remove(name) }
+  }
+
+  private func linkRecord(_ link: LinkDescription, _ owner: String, _ target: String, named name: String) -> Record {
+    Record(
+      recordName: name, recordType: ReservedName.linkRecordType, fields: LinkRecord.fields(of: link, source: owner, target: target),
+      created: stamp, modified: stamp)
+  }
+
+  /// The link records of a pair, alive or deleted in this run, ascending by name but for those made here.
+  private mutating func linkRecords(_ key: String, _ owner: String, _ target: String) throws -> [String] {
+    if let known = pairs[key] { return known }
+    var found: [String] = []
+    for name in try overlay.linkCandidates(owner, target) {
+      guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), links.resolve(parts)?.key == key else { continue }
+      found.append(name)
+    }
+    found.sort()
+    pairs[key] = found
+    return found
+  }
+
+  private mutating func linkPointers(to objectID: String) throws -> [String] {
+    try overlay.pointers(to: objectID).filter { $0.field == ReservedName.linkRecordNames }.map(\.source)
+  }
+
+  /// The objects `owner` is linked with in one relationship.
+  private mutating func linkedObjects(of owner: String, _ link: LinkDescription) throws -> [String] {
+    var objects: [String] = []
+    for name in try linkPointers(to: owner) {
+      guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), let pair = links.resolve(parts) else { continue }
+      let other = pair.other(than: owner)
+      guard link.key(source: owner, target: other) == pair.key else { continue }
+      // Known from here on, so that removing it needs no second search.
+      if pairs[pair.key]?.contains(name) != true { pairs[pair.key, default: []].append(name) }
+      objects.append(other)
+    }
+    return objects
+  }
+}

@@ -1,0 +1,93 @@
+// Objects made, edited and deleted.
+
+import History
+import ObjectModel
+import Records
+
+extension Exporter {
+  /// An insert over a live record of the same entity writes what it brings (`changedKeys`); over a tombstone it makes the object anew.
+  mutating func insert(_ change: HistoryChange) throws {
+    let entity = try entity(of: change)
+    var entry = try overlay.entry(change.objectID)
+    var record: Record
+    if let existing = entry.record {
+      try check(existing, is: entity, change)
+      record = existing
+    } else {
+      record = Record(recordName: change.objectID, recordType: entity.recordType, fields: Fields(), created: stamp, modified: stamp)
+    }
+    record.fields[ReservedName.entityName] = Field(.string(entity.name))
+    try serializer.write(change.attributes, of: entity, into: &record)
+    entry.record = record
+    entry.isServersDeletion = false
+    overlay.set(entry, named: change.objectID)
+  }
+
+  mutating func update(_ change: HistoryChange) throws {
+    let entity = try entity(of: change)
+    var entry = try overlay.entry(change.objectID)
+    guard var record = entry.record else {
+      let reason = entry.isGone ? "the object was deleted; an edit does not bring it back" : "there is no such object"
+      throw MirroringProblem(recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason)
+    }
+    try check(record, is: entity, change)
+    try serializer.write(change.attributes, of: entity, into: &record)
+    entry.record = record
+    overlay.set(entry, named: change.objectID)
+  }
+
+  /// Deletes the object, its links, and clears what pointed to it. Deleting what is gone already is no error.
+  mutating func delete(_ change: HistoryChange) throws {
+    let entity = try entity(of: change)
+    guard let record = try overlay.entry(change.objectID).record else { return }
+    try check(record, is: entity, change)
+    try remove(change.objectID)
+    for pointer in try overlay.pointers(to: change.objectID) where pointer.source != change.objectID {
+      if pointer.field == ReservedName.linkRecordNames {
+        try remove(pointer.source)
+      } else {
+        try clear(pointer.field, of: pointer.source)
+      }
+    }
+  }
+
+  /// H9: the import deleted the object here, so what this store did to it since is of no interest any more.
+  mutating func dropState(of objectID: String) throws {
+    let entry = try overlay.entry(objectID)
+    overlay.set(OverlayEntry(base: entry.base), named: objectID)
+    for pointer in try overlay.pointers(to: objectID) where pointer.field == ReservedName.linkRecordNames {
+      let link = try overlay.entry(pointer.source)
+      overlay.set(OverlayEntry(base: link.base), named: pointer.source)
+    }
+  }
+
+  mutating func remove(_ recordName: String, isServersOwn: Bool = false) throws {
+    var entry = try overlay.entry(recordName)
+    entry.record = nil
+    entry.serverFields = []
+    entry.isServersDeletion = isServersOwn
+    overlay.set(entry, named: recordName)
+  }
+
+  /// Clears a to-one field on the server's own account.
+  mutating func clear(_ field: String, of recordName: String) throws {
+    var entry = try overlay.entry(recordName)
+    guard entry.record?.fields[field] != nil else { return }
+    entry.record?.fields[field] = nil
+    entry.serverFields.insert(field)
+    overlay.set(entry, named: recordName)
+  }
+
+  private func entity(of change: HistoryChange) throws(MirroringProblem) -> EntityDescription {
+    if let entity = model.entity(named: change.entity) { return entity }
+    throw MirroringProblem(
+      recordName: change.objectID, entity: change.entity, code: .badRequest, reason: "the store's model has no entity \(change.entity)")
+  }
+
+  /// Names are unique over all entities: an object of another hierarchy must not be overwritten.
+  private func check(_ record: Record, is entity: EntityDescription, _ change: HistoryChange) throws(MirroringProblem) {
+    guard record.recordType != entity.recordType else { return }
+    throw MirroringProblem(
+      recordName: change.objectID, entity: change.entity, code: .conflict, reason: "the name belongs to a record of type \(record.recordType)")
+  }
+}

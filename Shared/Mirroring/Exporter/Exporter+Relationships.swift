@@ -1,0 +1,125 @@
+// To-one relationships, and one-to-many ones given from the parent's side; inverses are kept here (R11, R12, I6).
+
+import History
+import ObjectModel
+import Records
+
+extension Exporter {
+  mutating func setRelationships(of change: HistoryChange) throws {
+    guard let entity = model.entity(named: change.entity), try overlay.entry(change.objectID).record != nil else { return }
+    for named in change.relationships {
+      guard let relationship = entity.relationship(named: named.name) else { continue }
+      switch (relationship.storage, named.value) {
+      case (.field(let field), .toOne(let target)):
+        try setToOne(relationship, field: field, of: change.objectID, entity: entity, to: target)
+      case (.inverseField(let field), let value):
+        try setChildren(relationship, field: field, of: change.objectID, entity: entity, to: value)
+      case (.link(let link), let value):
+        try setLinks(relationship, link, of: change.objectID, entity: entity, to: value)
+      case (.field, _):
+        note(change.objectID, change.entity, .badRequest, "\(change.entity).\(named.name) is a to-one relationship, the value is a set")
+      case (.none, _): break
+      }
+    }
+  }
+
+  /// What became of an object that is to be pointed to.
+  enum Target {
+    case alive
+    /// Never heard of: it may still arrive.
+    case unknown
+    /// Deleted: nothing points there any more.
+    case gone
+    case wrongEntity
+  }
+
+  mutating func target(_ objectID: String, of relationship: RelationshipDescription) throws -> Target {
+    let entry = try overlay.entry(objectID)
+    guard let record = entry.record else { return entry.isGone ? .gone : .unknown }
+    return record.recordType == model.entity(named: relationship.destinationName)?.recordType ? .alive : .wrongEntity
+  }
+
+  private mutating func setToOne(
+    _ relationship: RelationshipDescription, field: String, of owner: String, entity: EntityDescription, to target: String?
+  ) throws {
+    var target = target
+    switch try target.map({ try self.target($0, of: relationship) }) {
+    case .wrongEntity?:
+      return note(owner, entity.name, .badRequest, "\(entity.name).\(relationship.name) points to an object that is no \(relationship.destinationName)")
+    case .gone?:
+      // Somebody deleted the target first (T-O05): the sender is to learn that its object points nowhere.
+      target = nil
+      try point(owner, field, to: nil)
+      try markServersOwn(field, of: owner)
+    case .alive?, .unknown?, nil:
+      try point(owner, field, to: target)
+    }
+    guard let inverse = relationship.inverse, !inverse.isToMany else { return }
+    // One-to-one: whoever had either of the two lets go of it.
+    try clearPointers(named: inverse.name, declaredBy: inverse.declaringEntityName, to: owner, but: target)
+    guard let target else { return }
+    try clearPointers(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target, but: owner)
+    try point(target, ReservedName.fieldPrefix + inverse.name, to: owner)
+  }
+
+  /// Sets a to-one field for the client, who named it.
+  private mutating func point(_ source: String, _ field: String, to target: String?) throws {
+    var entry = try overlay.entry(source)
+    guard entry.record != nil else { return }
+    entry.record?.fields[field] = target.map { Field(.string($0)) }
+    entry.serverFields.remove(field)
+    overlay.set(entry, named: source)
+    if let target { overlay.notePointer(from: source, field: field, to: target) }
+  }
+
+  private mutating func markServersOwn(_ field: String, of owner: String) throws {
+    var entry = try overlay.entry(owner)
+    entry.serverFields.insert(field)
+    overlay.set(entry, named: owner)
+  }
+
+  /// Objects that point to `target` by one relationship. Fields of other entities may have the same name (`CD_photo` of a rating and of
+  /// a thumbnail), so the source's entity decides.
+  private mutating func sources(named name: String, declaredBy entityName: String, to target: String) throws -> [String] {
+    let field = ReservedName.fieldPrefix + name
+    let recordType = model.entity(named: entityName)?.recordType
+    return try overlay.pointers(to: target).filter { $0.field == field }.map(\.source).filter { source in
+      guard let record = try overlay.entry(source).record, record.recordType == recordType else { return false }
+      guard let entity = model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName)) else { return true }
+      return entity.relationship(named: name)?.declaringEntityName == entityName
+    }
+  }
+
+  private mutating func clearPointers(named name: String, declaredBy entityName: String, to target: String, but kept: String?) throws {
+    for source in try sources(named: name, declaredBy: entityName, to: target) where source != kept {
+      try clear(ReservedName.fieldPrefix + name, of: source)
+    }
+  }
+
+  /// One-to-many from the parent's side: the children's field is what is written.
+  private mutating func setChildren(
+    _ relationship: RelationshipDescription, field: String, of parent: String, entity: EntityDescription, to value: RelationshipValue
+  ) throws {
+    let (added, removed): ([String], [String])
+    switch value {
+    case .toMany(let children):
+      let kept = Set(children)
+      let present = try relationship.inverse.map { try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: parent) } ?? []
+      (added, removed) = (children, present.filter { !kept.contains($0) })
+    case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
+    case .toOne: return note(parent, entity.name, .badRequest, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+    }
+    for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
+      try point(child, field, to: nil)
+    }
+    for child in added {
+      switch try target(child, of: relationship) {
+      case .alive: try point(child, field, to: parent)
+      case .wrongEntity:
+        note(parent, entity.name, .badRequest, "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+      case .gone: break
+      case .unknown: note(child, relationship.destinationName, .notFound, "there is no such object to put into \(entity.name).\(relationship.name)")
+      }
+    }
+  }
+}

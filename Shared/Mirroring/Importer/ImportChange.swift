@@ -1,0 +1,22 @@
+// What an import batch says, record by record (mirror-api `changes`).
+
+public import Records
+
+/// A record's change as a change of objects.
+public enum ImportChange: Sendable {
+  /// The object's present state; the record has its name, tag and stamps.
+  case save(ObjectValues, Record)
+  case delete(entity: String, objectID: String)
+  case link(MirroredLink)
+  case unlink(MirroredLink)
+}
+
+/// What became of one record.
+public enum ImportOutcome: Sendable {
+  case change(ImportChange)
+  /// Nothing for this store: a type or entity its model doesn't know, a record that is none of mirroring's, or a link that another
+  /// record still makes. It stays on the server (R2).
+  case nothing
+  /// Left out and reported; the others go on (R10).
+  case problem(MirroringProblem)
+}

@@ -1,0 +1,28 @@
+// Why one record or object was left out of an export or import: listed per record in events, never a reason to stop the others.
+
+public import Records
+
+/// A record that could not be mirrored.
+public struct MirroringProblem: Error, Hashable, Sendable {
+  public let recordName: String
+  /// The entity, or the record type where no entity is known.
+  public let entity: String
+  public let code: ServerErrorCode
+  public let cocoaErrorCode: CocoaErrorCode?
+  /// Names the property; never a user's value.
+  public let reason: String
+
+  public init(recordName: String, entity: String, code: ServerErrorCode, cocoaErrorCode: CocoaErrorCode? = nil, reason: String) {
+    self.recordName = recordName
+    self.entity = entity
+    self.code = code
+    self.cocoaErrorCode = cocoaErrorCode
+    self.reason = reason
+  }
+}
+
+/// A value that does not fit its attribute (R10).
+struct ValueMismatch: Error {
+  /// `entity.attribute` and what was expected.
+  let reason: String
+}

@@ -1,0 +1,85 @@
+// One attribute's value as a field's value and back (semantics 2.3).
+
+import History
+import ObjectModel
+import Records
+
+extension AttributeDescription {
+  /// `entity.attribute`, as errors name it.
+  func path(in entity: String) -> String { "\(entity).\(name)" }
+
+  /// The value as its field holds it; nil for null. Values kept as assets are `AssetContents`' business.
+  func encode(_ value: AttributeValue, entity: String) throws(ValueMismatch) -> FieldValue? {
+    switch (type, value) {
+    case (_, .null): return nil
+    case (.integer16, .integer(let number)), (.integer32, .integer(let number)), (.integer64, .integer(let number)): return .int64(number)
+    case (.boolean, .boolean(let flag)): return .int64(flag ? 1 : 0)
+    case (.float, .double(let number)), (.double, .double(let number)): return .double(number)
+    case (.decimal, .decimal(let text)):
+      guard let number = DecimalText.double(text) else { break }
+      return .double(number)
+    case (.date, .date(let milliseconds)): return .timestamp(milliseconds)
+    case (.uuid, .uuid(let text)), (.string, .string(let text)), (.uri, .uri(let text)): return .string(text)
+    case (.binary, .binary(let bytes)), (.transformable, .binary(let bytes)): return .bytes(bytes)
+    case (.composite, .composite(let elements)): return .bytes(CompositeCoding.encode(elements))
+    default: break
+    }
+    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), the value is not")
+  }
+
+  /// The value a present field stands for.
+  /// - Throws: when the field's type, or what it holds, does not fit the attribute (R10).
+  func decode(_ value: FieldValue, entity: String) throws(ValueMismatch) -> AttributeValue {
+    switch (type, value) {
+    case (.integer16, .int64(let number)) where Int16(exactly: number) != nil: return .integer(number)
+    case (.integer32, .int64(let number)) where Int32(exactly: number) != nil: return .integer(number)
+    case (.integer64, .int64(let number)): return .integer(number)
+    case (.boolean, .int64(let number)): return .boolean(number != 0)
+    case (.float, .double(let number)), (.double, .double(let number)): return .double(number)
+    case (.decimal, .double(let number)) where number.isFinite: return .decimal(DecimalText.text(number))
+    case (.date, .timestamp(let milliseconds)): return .date(milliseconds)
+    case (.uuid, .string(let text)):
+      guard let canonical = UUIDText.canonical(text) else { break }
+      return .uuid(canonical)
+    case (.string, .string(let text)): return .string(text)
+    case (.uri, .string(let text)): return .uri(text)
+    case (.binary, .bytes(let bytes)), (.transformable, .bytes(let bytes)): return .binary(bytes)
+    case (.composite, .bytes(let bytes)):
+      guard let elements = CompositeCoding.decode(bytes, elements: attribute.elements) else { break }
+      return .composite(elements)
+    default: break
+    }
+    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), the field is \(value.type.wireName) and does not fit it")
+  }
+
+  /// The field value whose content an asset file holds (T-M10).
+  func fieldValue(fromContent content: [UInt8], entity: String) throws(ValueMismatch) -> FieldValue {
+    guard fieldType == .string else { return .bytes(content) }
+    guard let text = String(validating: content, as: UTF8.self) else {
+      throw ValueMismatch(reason: "\(path(in: entity)) is text, its asset is not UTF-8")
+    }
+    return .string(text)
+  }
+
+  /// What a missing field means (R9): the attribute's default, or null when there is none.
+  var defaultAttributeValue: AttributeValue { Self.defaultValue(of: attribute) }
+
+  private static func defaultValue(of attribute: Attribute) -> AttributeValue {
+    guard let text = attribute.defaultValue else { return .null }
+    switch attribute.type {
+    case .integer16, .integer32, .integer64: return Int64(text).map(AttributeValue.integer) ?? .null
+    case .float, .double: return DecimalText.double(text).map(AttributeValue.double) ?? .null
+    case .decimal: return DecimalText.double(text).map { .decimal(DecimalText.text($0)) } ?? .null
+    case .boolean: return .boolean(["yes", "true", "1"].contains(text.lowercased()))
+    // The model file counts seconds since 2001.
+    case .date: return DecimalText.double(text).map { .date(Int64((($0 + Self.referenceDate) * 1000).rounded())) } ?? .null
+    case .string: return .string(text)
+    case .uri: return .uri(text)
+    case .uuid: return UUIDText.canonical(text).map(AttributeValue.uuid) ?? .null
+    case .binary, .transformable, .composite, .undefined, .objectID: return .null
+    }
+  }
+
+  /// Seconds from 1970 to 2001.
+  private static let referenceDate: Double = 978_307_200
+}

@@ -1,0 +1,155 @@
+// Attribute values into a record's fields: which become inline fields, which assets (R5, R7, R8).
+
+public import History
+public import ObjectModel
+public import Records
+
+/// Where contents of assets come from and go to while records are written.
+///
+/// Large values arrive as assets already (the object plane writes them, durably, when a transaction is received), and the R8 decision
+/// may put them inline; a small value of a record that is nearly full goes the other way. Both are looked up here, so that the
+/// mirroring itself touches no file.
+public protocol AssetContents {
+  /// The content of an asset of a history transaction.
+  func content(of asset: Asset) throws -> [UInt8]
+  /// The asset with that content, durable when this returns.
+  func asset(with content: [UInt8]) throws -> Asset
+}
+
+/// Writes attributes into records.
+public struct Serializer {
+  /// Largest `record.size + value` in bytes that stays inline (R8).
+  public let inlineByteLimit: Int
+  /// `ckAssetThresholdBytes`: values of at least so many bytes become assets whatever the record's size; nil: no such threshold.
+  public let assetThresholdByteCount: Int?
+  private let contents: any AssetContents
+
+  public init(contents: any AssetContents, inlineByteLimit: Int = Limit.inlineRecordByteCount, assetThresholdByteCount: Int? = nil) {
+    self.contents = contents
+    self.inlineByteLimit = inlineByteLimit
+    self.assetThresholdByteCount = assetThresholdByteCount
+  }
+
+  /// A variable-length value on its way into the record.
+  private struct Pending {
+    let attribute: AttributeDescription
+    let assetFieldName: String
+    let byteCount: Int
+    let value: Value
+
+    enum Value {
+      case inline(FieldValue)
+      case asset(Asset)
+    }
+  }
+
+  /// Sets the fields of `values` in `record`; attributes that are not mirrored, and ones the entity doesn't have, are left out.
+  ///
+  /// Only the given attributes are decided on; the others keep their place, and their inline bytes count (Apple decides on all
+  /// attributes again at every export; a reader can't tell, and an edit writes no fields but its own).
+  /// - Throws: `MirroringProblem` for a value that does not fit its attribute, or what `AssetContents` throws; `record` may then be half written.
+  public func write(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, into record: inout Record) throws {
+    var pending: [Pending] = []
+    for named in values {
+      guard let attribute = entity.attribute(named: named.name), attribute.isMirrored else { continue }
+      if let variable = try fitting(record, entity.name, { () throws(ValueMismatch) in try Self.pending(named.value, attribute, entity: entity.name) }) {
+        pending.append(variable)
+        continue
+      }
+      let value = try fitting(record, entity.name) { () throws(ValueMismatch) in try attribute.encode(named.value, entity: entity.name) }
+      record.fields[attribute.fieldName] = value.map { Field($0, isEncrypted: attribute.isEncrypted) }
+      if let assetFieldName = attribute.assetFieldName { record.fields[assetFieldName] = nil }
+    }
+    if !pending.isEmpty { try place(pending, of: entity, into: &record) }
+  }
+
+  /// nil for fixed-length values and null.
+  private static func pending(_ value: AttributeValue, _ attribute: AttributeDescription, entity: String) throws(ValueMismatch) -> Pending? {
+    guard let assetFieldName = attribute.assetFieldName else { return nil }
+    if case .asset(let asset) = value {
+      return Pending(attribute: attribute, assetFieldName: assetFieldName, byteCount: Int(asset.byteCount), value: .asset(asset))
+    }
+    guard let encoded = try attribute.encode(value, entity: entity) else { return nil }
+    return Pending(attribute: attribute, assetFieldName: assetFieldName, byteCount: encoded.byteCount, value: .inline(encoded))
+  }
+
+  /// R8: in ascending size, inline while the record's size allows it.
+  private func place(_ pending: [Pending], of entity: EntityDescription, into record: inout Record) throws {
+    for item in pending {
+      record.fields[item.attribute.fieldName] = nil
+      record.fields[item.assetFieldName] = nil
+    }
+    var byteCount = Self.attributeByteCount(of: record, entity: entity)
+    for item in pending.sorted(by: { ($0.byteCount, $0.attribute.name) < ($1.byteCount, $1.attribute.name) }) {
+      let isInline = assetThresholdByteCount.map { item.byteCount < $0 } ?? true && byteCount + item.byteCount <= inlineByteLimit
+      if isInline {
+        record.fields[item.attribute.fieldName] = Field(try inlineValue(of: item, record: record, entity: entity.name), isEncrypted: item.attribute.isEncrypted)
+        byteCount += item.byteCount
+      } else {
+        record.fields[item.assetFieldName] = Field(.asset(try asset(of: item)))
+      }
+    }
+  }
+
+  private func inlineValue(of item: Pending, record: Record, entity: String) throws -> FieldValue {
+    switch item.value {
+    case .inline(let value): return value
+    case .asset(let asset):
+      let content = try contents.content(of: asset)
+      return try fitting(record, entity) { () throws(ValueMismatch) in try item.attribute.fieldValue(fromContent: content, entity: entity) }
+    }
+  }
+
+  private func asset(of item: Pending) throws -> Asset {
+    switch item.value {
+    case .asset(let asset): return asset
+    case .inline(let value): return try contents.asset(with: value.content)
+    }
+  }
+
+  /// `record.size` of R8: the inline bytes of attribute values; names, `CD_entityName` and relationships do not count.
+  static func attributeByteCount(of record: Record, entity: EntityDescription) -> Int {
+    var count = 0
+    for element in record.fields where element.name != ReservedName.entityName {
+      count += element.field.value.byteCount
+    }
+    for relationship in entity.mirroredToOnes {
+      guard case .field(let name) = relationship.storage, let value = record.fields[name]?.value else { continue }
+      count -= value.byteCount
+    }
+    return count
+  }
+}
+
+/// Runs a conversion; its mismatch becomes the record's problem.
+func fitting<Value>(_ record: Record, _ entity: String, _ body: () throws(ValueMismatch) -> Value) throws(MirroringProblem) -> Value {
+  do {
+    return try body()
+  } catch {
+    throw MirroringProblem(recordName: record.recordName, entity: entity, code: .badRequest, reason: error.reason)
+  }
+}
+
+extension FieldValue {
+  /// The bytes of a value inside its record: 8 for fixed-length types, none for assets.
+  var byteCount: Int {
+    switch self {
+    case .int64, .double, .timestamp: 8
+    case .string(let text): text.utf8.count
+    case .bytes(let bytes): bytes.count
+    case .asset: 0
+    case .reference(let reference): reference.recordName.utf8.count
+    case .location: 64
+    case .list(_, let values): values.reduce(0) { $0 + $1.byteCount }
+    }
+  }
+
+  /// The content of a variable-length value as a file holds it.
+  var content: [UInt8] {
+    switch self {
+    case .string(let text): Array(text.utf8)
+    case .bytes(let bytes): bytes
+    default: []
+    }
+  }
+}
