@@ -70,7 +70,7 @@ private struct Editor {
   }
 }
 
-@Test(arguments: 0..<200) func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever the order and size of pages`(_ seed: Int) throws {
+@Test(arguments: 0..<80) func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever the order and size of pages`(_ seed: Int) throws {
   let zone = TestZone()
   var editor = Editor(seed: seed)
   let clients = ["A", "B", "C"].map { TestClient($0, zone) }
@@ -108,7 +108,7 @@ private struct Editor {
   #expect(zone.sequence == sequence, "nothing is exported when nothing was saved")
 }
 
-@Test(arguments: 0..<50) func `one run over many transactions writes what as many runs write`(_ seed: Int) throws {
+@Test(arguments: 0..<30) func `one run over many transactions writes what as many runs write`(_ seed: Int) throws {
   var editor = Editor(seed: seed + 1000)
   let together = TestZone()
   let apart = TestZone()
