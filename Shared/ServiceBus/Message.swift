@@ -130,9 +130,12 @@ public protocol Bus: AnyObject, Sendable {
   /// Calls one peer and waits for its answer.
   /// - Throws: `BusError`: `timedOut` after `deadline`, `cancelled` with the task, `unreachable`, `overloaded`, or what the handler threw.
   func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply>
-  /// The peers that are connected, ascending by name.
+  /// This process as its peers see it.
+  var own: Peer { get }
+  /// The peers that are connected, ascending by name; this process is not among them.
   var peers: [Peer] { get }
-  /// A fresh stream of membership changes, beginning with the present peers; ends when the bus is closed.
+  /// A fresh stream of membership changes, beginning with the present peers, and renewed when this process's own readiness changes; a
+  /// slow reader finds only the newest list. Ends when the bus is closed.
   func peerChanges() -> AsyncStream<[Peer]>
   /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint does nothing.
   func connect(to endpoint: String)

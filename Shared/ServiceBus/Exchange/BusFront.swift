@@ -18,7 +18,7 @@ enum Command: Sendable {
 
 /// The callers' side of a bus.
 final class BusFront: Sendable {
-  let name: String
+  private let ownPeer: Mutex<Peer>
   let handlers: BusHandlers
   let configuration: BusConfiguration
   let board = PeerBoard()
@@ -27,12 +27,23 @@ final class BusFront: Sendable {
   /// Correlation ids start at a random value, so that a restarted process takes no answer meant for its predecessor.
   private let lastCorrelation: Atomic<UInt64>
 
-  init(name: String, handlers: BusHandlers, configuration: BusConfiguration, start: ContinuousClock.Instant) {
-    self.name = name
+  init(_ peer: Peer, handlers: BusHandlers, configuration: BusConfiguration, start: ContinuousClock.Instant) {
+    ownPeer = Mutex(peer)
     self.handlers = handlers
     self.configuration = configuration
     self.start = start
     lastCorrelation = Atomic(UInt64.random(in: 0..<1 << 62))
+  }
+
+  /// This process as its peers see it.
+  var own: Peer { ownPeer.withLock { $0 } }
+
+  func setReady(_ isReady: Bool, post: (Command) -> Bool) {
+    // Posted under the lock, so that two changes reach peers in the order they are seen here.
+    ownPeer.withLock { own in
+      own.isReady = isReady
+      _ = post(.setReady(isReady))
+    }
   }
 
   /// Milliseconds of real time since `start`.
@@ -105,6 +116,7 @@ final class BusFront: Sendable {
 
   /// Waits until peers know and what runs is finished.
   func drain(within limit: Duration, post: @Sendable (Command) -> Bool) async {
+    ownPeer.withLock { $0.isReady = false }
     await withCheckedContinuation { continuation in
       if !post(.drain(limit, done: { continuation.resume() })) { continuation.resume() }
     }

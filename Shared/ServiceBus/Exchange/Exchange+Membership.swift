@@ -148,6 +148,7 @@ extension Exchange {
     me.peer.isReady = isReady
     announcement = me.announcement(isDraining: nil)
     announceToAll()
+    publishPeers()
   }
 }
 

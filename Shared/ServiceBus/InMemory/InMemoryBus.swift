@@ -16,9 +16,9 @@ public final class InMemoryBus: Bus {
   ) {
     self.network = network
     self.endpoint = endpoint ?? "memory://" + name
-    front = BusFront(name: name, handlers: handlers, configuration: configuration, start: network.start)
     let peer = Peer(
       name: name, role: role, incarnation: incarnation ?? network.nextIncarnation(), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
+    front = BusFront(peer, handlers: handlers, configuration: configuration, start: network.start)
     node = network.join(peer, front)
   }
 
@@ -30,11 +30,12 @@ public final class InMemoryBus: Bus {
     try await front.call(message, body: body, to: destination, within: deadline, now: network.now, post: post)
   }
 
+  public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
   public func connect(to endpoint: String) { _ = post(.connect(endpoint)) }
   public func disconnect(from endpoint: String) { _ = post(.disconnect(endpoint)) }
-  public func setReady(_ isReady: Bool) { _ = post(.setReady(isReady)) }
+  public func setReady(_ isReady: Bool) { front.setReady(isReady, post: post) }
   public func drain(within limit: Duration) async { await front.drain(within: limit, post: post) }
   public func close() { network.remove(node) }
   public func statistics() async -> BusStatistics { await front.statistics(post: post) }

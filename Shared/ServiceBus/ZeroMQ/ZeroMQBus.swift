@@ -38,9 +38,9 @@ public final class ZeroMQBus: Bus {
       zmq_ctx_term(context)
       throw error
     }
-    front = BusFront(name: name, handlers: handlers, configuration: configuration, start: .now)
     let peer = Peer(
       name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
+    front = BusFront(peer, handlers: handlers, configuration: configuration, start: .now)
     let loop = ZeroMQLoop(context: context, router: router, peer: peer, queue: queue, front: front)
     var started = pthread_t()
     let parcel = Unmanaged.passRetained(loop)
@@ -80,11 +80,12 @@ public final class ZeroMQBus: Bus {
     try await front.call(message, body: body, to: destination, within: deadline, now: front.now) { [queue] in queue.post($0) }
   }
 
+  public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
   public func connect(to endpoint: String) { _ = queue.post(.connect(endpoint)) }
   public func disconnect(from endpoint: String) { _ = queue.post(.disconnect(endpoint)) }
-  public func setReady(_ isReady: Bool) { _ = queue.post(.setReady(isReady)) }
+  public func setReady(_ isReady: Bool) { front.setReady(isReady) { queue.post($0) } }
   public func drain(within limit: Duration) async { await front.drain(within: limit) { queue.post($0) } }
   public func statistics() async -> BusStatistics { await front.statistics { queue.post($0) } }
 

@@ -1,0 +1,109 @@
+// What every process keeps of the installation: the latest map, also while the share service is away, and connections as the map says.
+
+import Synchronization
+
+/// A process's view of the cluster: takes the maps that the share service publishes and connects the bus accordingly.
+public final class Cluster: Sendable {
+  private struct State {
+    weak var bus: (any Bus)?
+    var map: ClusterMap?
+    /// Endpoints of members that are connected to.
+    var connected: Set<String> = []
+    var subscribers: [Int: AsyncStream<ClusterMap>.Continuation] = [:]
+    var nextSubscriber = 0
+    var isClosed = false
+  }
+
+  private let name: String
+  private let role: Role
+  private let state = Mutex(State())
+
+  public init(name: String, role: Role) {
+    self.name = name
+    self.role = role
+  }
+
+  /// Which processes a process of a role connects to; everybody is connected to the share service besides. Calls go both ways on a link.
+  static func connects(_ role: Role, to other: Role) -> Bool {
+    switch (role, other) {
+    case (.gateway, .worker), (.worker, .notifier), (.worker, .gateway): true
+    default: false
+    }
+  }
+
+  /// Serves `PublishClusterMap`; to be called before the bus is made.
+  public func register(in handlers: inout BusHandlers) {
+    handlers.on(PublishClusterMap.self) { [self] message, _, _ in
+      accept(message.map)
+      return Answer(Acknowledgement())
+    }
+  }
+
+  /// Connects the bus to the share service, and to members as maps arrive.
+  /// - Parameter shareEndpoint: nil in the share service itself.
+  public func start(on bus: any Bus, shareEndpoint: String?) {
+    if let shareEndpoint { bus.connect(to: shareEndpoint) }
+    state.withLock { state in
+      state.bus = bus
+      connect(&state)
+    }
+  }
+
+  /// The latest map; nil until the first arrives.
+  public var current: ClusterMap? { state.withLock(\.map) }
+
+  /// The worker that should hold a shard; nil when there is none, no map yet, or no such shard.
+  public func holder(ofShard shard: Int) -> String? {
+    state.withLock { state in
+      guard let map = state.map, map.holders.indices.contains(shard) else { return nil }
+      return map.holders[shard]
+    }
+  }
+
+  /// The present map, when there is one, and those that follow; a slow reader finds only the newest. Ends with `close`.
+  public func updates() -> AsyncStream<ClusterMap> {
+    let (stream, continuation) = AsyncStream.makeStream(of: ClusterMap.self, bufferingPolicy: .bufferingNewest(1))
+    let id = state.withLock { state -> Int? in
+      if let map = state.map { continuation.yield(map) }
+      if state.isClosed { return nil }
+      state.nextSubscriber += 1
+      state.subscribers[state.nextSubscriber] = continuation
+      return state.nextSubscriber
+    }
+    guard let id else {
+      continuation.finish()
+      return stream
+    }
+    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.subscribers[id] = nil } }
+    return stream
+  }
+
+  /// Ends the streams; the map stays readable.
+  public func close() {
+    let subscribers = state.withLock { state in
+      state.isClosed = true
+      defer { state.subscribers = [:] }
+      return state.subscribers.values.map { $0 }
+    }
+    for subscriber in subscribers { subscriber.finish() }
+  }
+
+  /// Takes a map that is newer than the present one.
+  func accept(_ map: ClusterMap) {
+    state.withLock { state in
+      if let present = state.map, present.version >= map.version { return }
+      state.map = map
+      connect(&state)
+      for id in state.subscribers.keys.sorted() { state.subscribers[id]?.yield(map) }
+    }
+  }
+
+  /// Under the lock, so that two maps cannot cross; the bus only takes notes here.
+  private func connect(_ state: inout State) {
+    guard let bus = state.bus, let map = state.map else { return }
+    let wanted = Set(map.members.filter { $0.name != name && Self.connects(role, to: $0.role) }.map(\.endpoint))
+    for endpoint in state.connected.subtracting(wanted).sorted() { bus.disconnect(from: endpoint) }
+    for endpoint in wanted.subtracting(state.connected).sorted() { bus.connect(to: endpoint) }
+    state.connected = wanted
+  }
+}

@@ -1,0 +1,101 @@
+// The share service's side of the cluster map: watches who comes and goes, keeps each new map, and sees that everybody learns of it.
+
+import Synchronization
+
+/// Publishes cluster maps until its task is cancelled or the bus closes.
+public final class ClusterMapPublisher: Sendable {
+  private struct State {
+    var peers: [Peer]?
+    var graceIsOver = false
+    var map: ClusterMap
+  }
+
+  private let bus: any Bus
+  private let gracePeriod: Duration
+  private let shardCount: Int
+  private let persisted: ClusterMap?
+  private let startVersion: Int64
+  private let persist: @Sendable (ClusterMap) async throws -> Void
+  private let report: @Sendable (String) -> Void
+  private let state: Mutex<State>
+  private let pushes: ConflatedPush<Int, ClusterMap>
+
+  /// - Parameters:
+  ///   - persisted: the last map given to `persist`; nil in a new installation.
+  ///   - gracePeriod: how long members of `persisted` count as present without having come back.
+  ///   - persist: keeps a map durably; only then it is published. Called again, after a pause, when it throws.
+  ///   - report: told why a map could not be kept.
+  public init(
+    bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
+    persist: @escaping @Sendable (ClusterMap) async throws -> Void, report: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
+    self.bus = bus
+    self.shardCount = shardCount
+    self.persisted = persisted
+    self.startVersion = startVersion
+    self.gracePeriod = gracePeriod
+    self.persist = persist
+    self.report = report
+    state = Mutex(State(map: ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion).map))
+    pushes = ConflatedPush(
+      send: { [weak bus] peer, maps in
+        guard let bus, let map = maps.last else { return }
+        _ = try await bus.call(PublishClusterMap(map: map), to: .peer(peer.name), within: .seconds(2))
+      }, key: { _ in 0 }, merge: { earlier, later in later.version > earlier.version ? later : earlier })
+  }
+
+  /// The latest map that was kept.
+  public var current: ClusterMap { state.withLock(\.map) }
+
+  /// To be run once.
+  public func run() async {
+    let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { [self] in
+        for await peers in bus.peerChanges() {
+          state.withLock { $0.peers = peers }
+          signal.yield()
+        }
+        signal.finish()
+      }
+      group.addTask { [self] in
+        // Dropped because a cancelled sleep means that everything ends.
+        try? await Task.sleep(for: gracePeriod)
+        state.withLock { $0.graceIsOver = true }
+        signal.yield()
+      }
+      var assignment = ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion)
+      for await _ in signals { await follow(&assignment) }
+      group.cancelAll()
+    }
+    pushes.close()
+  }
+
+  /// Tells newcomers the present map, and everybody the next when there is one.
+  private func follow(_ assignment: inout ShardAssignment) async {
+    var pause = Duration.milliseconds(50)
+    while !Task.isCancelled {
+      let (peers, graceIsOver) = state.withLock { ($0.peers, $0.graceIsOver) }
+      guard let peers else { return }
+      let newcomers = pushes.subscribers(peers)
+      if let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver) {
+        do {
+          try await persist(next)
+        } catch {
+          report("the cluster map of version \(next.version) was not kept: \(error)")
+          // Dropped because the loop ends with the task.
+          try? await Task.sleep(for: pause)
+          pause = min(pause * 2, .seconds(2))
+          for peer in newcomers { pushes.push(assignment.map, to: peer) }
+          continue
+        }
+        assignment.commit(next)
+        state.withLock { $0.map = next }
+        pushes.push(next)
+      } else {
+        for peer in newcomers where assignment.map.version > 0 { pushes.push(assignment.map, to: peer) }
+      }
+      return
+    }
+  }
+}

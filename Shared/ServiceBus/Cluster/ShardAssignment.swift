@@ -1,0 +1,70 @@
+// Which worker should hold which shard, decided from who is there: rendezvous hashing, so that only what must move does.
+
+/// The share service's decision about the cluster, without bus, clock or disk.
+public struct ShardAssignment: Sendable {
+  /// The latest map that was kept; what peers are told.
+  public private(set) var map: ClusterMap
+  /// Members of the map from before a restart of the share service that have not come back yet: until the grace period ends they count
+  /// as present, so that a restart of the share service alone moves nothing and disconnects nobody.
+  private var awaited: [String: Peer]
+
+  /// - Parameters:
+  ///   - shardCount: fixed with the installation, at least 1.
+  ///   - persisted: the last map that was kept; nil in a new installation.
+  ///   - startVersion: maps get greater versions than this and than `persisted`'s.
+  public init(shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0) {
+    precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
+    let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
+    map = ClusterMap(
+      version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [], holders: holders ?? Array(repeating: nil, count: shardCount))
+    awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+  }
+
+  /// The map that should follow, to be kept and then passed to `commit`; nil when the present one still holds.
+  /// - Parameter peers: all connected processes and the share service itself.
+  public mutating func next(peers: [Peer], graceIsOver: Bool) -> ClusterMap? {
+    var members = Dictionary(peers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    if graceIsOver { awaited = [:] }
+    for (name, former) in awaited {
+      guard let present = members[name] else {
+        members[name] = former
+        continue
+      }
+      // One that was restarted too and is not ready yet is still awaited; the same process, not ready, is leaving.
+      if present.isReady || present.incarnation == former.incarnation { awaited[name] = nil }
+    }
+    let sorted = members.values.sorted { $0.name < $1.name }
+    let workers = sorted.filter { $0.role == .worker && ($0.isReady || awaited[$0.name]?.isReady == true) }.map(\.name)
+    let holders = map.holders.indices.map { Self.holder(ofShard: $0, among: workers) }
+    guard sorted != map.members || holders != map.holders else { return nil }
+    return ClusterMap(version: map.version + 1, members: sorted, holders: holders)
+  }
+
+  /// The map is kept and may be published.
+  public mutating func commit(_ map: ClusterMap) {
+    precondition(map.version > self.map.version, "version \(map.version) follows \(self.map.version)")
+    self.map = map
+  }
+
+  /// The worker whose hash with the shard is greatest. A worker that joins takes only its own, one that leaves gives up only its own.
+  static func holder(ofShard shard: Int, among workers: [String]) -> String? {
+    workers.map { (score: score(of: $0, shard), name: $0) }.max { ($0.score, $1.name) < ($1.score, $0.name) }?.name
+  }
+
+  /// FNV-1a over the name and the shard's number, mixed: `Hasher` would differ from process to process.
+  private static func score(of worker: String, _ shard: Int) -> UInt64 {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    func add(_ byte: UInt8) {
+      hash ^= UInt64(byte)
+      hash &*= 0x0000_0100_0000_01b3
+    }
+    for byte in worker.utf8 { add(byte) }
+    add(0)
+    for shift in stride(from: 0, to: 32, by: 8) { add(UInt8(truncatingIfNeeded: shard >> shift)) }
+    hash ^= hash >> 33
+    hash &*= 0xff51_afd7_ed55_8ccd
+    hash ^= hash >> 33
+    hash &*= 0xc4ce_b9fe_1a85_ec53
+    return hash ^ hash >> 33
+  }
+}

@@ -1,0 +1,128 @@
+// Pushes that lose nothing in the end, however slow or broken the subscriber is.
+
+import Synchronization
+import Testing
+
+@testable import ServiceBus
+
+private struct Change: Sendable, Equatable {
+  let zone: Int
+  let sequence: Int
+}
+
+/// A subscriber that keeps the latest of each zone, may be stalled, and may fail.
+private final class Subscriber: Sendable {
+  struct State {
+    var latest: [Int: Int] = [:]
+    var batchCount = 0
+    var longestBatch = 0
+    var underWay = 0
+    var failureCount = 0
+    var isStalled = false
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+  let state = Mutex(State())
+
+  func stall() { state.withLock { $0.isStalled = true } }
+
+  func go() {
+    let waiters = state.withLock { state in
+      state.isStalled = false
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  func fail(_ count: Int) { state.withLock { $0.failureCount = count } }
+
+  func take(_ changes: [Change]) async throws {
+    state.withLock {
+      $0.underWay += 1
+      #expect($0.underWay == 1, "one batch at a time")
+    }
+    defer { state.withLock { $0.underWay -= 1 } }
+    await withCheckedContinuation { continuation in
+      let goesOn = state.withLock { state in
+        if state.isStalled { state.waiters.append(continuation) }
+        return !state.isStalled
+      }
+      if goesOn { continuation.resume() }
+    }
+    try state.withLock { state in
+      state.failureCount -= 1
+      if state.failureCount >= 0 { throw BusError(.timedOut, "stalled") }
+      state.batchCount += 1
+      state.longestBatch = max(state.longestBatch, changes.count)
+      for change in changes { state.latest[change.zone] = max(change.sequence, state.latest[change.zone] ?? 0) }
+    }
+  }
+
+  func reaches(_ expected: [Int: Int]) async {
+    while state.withLock({ $0.latest != expected }) { await Task.yield() }
+  }
+}
+
+private func peer(_ name: String, incarnation: UInt64 = 1) -> Peer {
+  Peer(name: name, role: .notifier, incarnation: incarnation, endpoint: "memory://" + name, isReady: true)
+}
+
+private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) -> ConflatedPush<Int, Change> {
+  ConflatedPush(
+    batchCount: batchCount, firstPause: .milliseconds(1), longestPause: .milliseconds(5), send: { peer, changes in try await subscribers[peer.name]?.take(changes) },
+    key: { $0.zone }, merge: { earlier, later in later.sequence >= earlier.sequence ? later : earlier })
+}
+
+@Suite struct ConflatedPushTests {
+  @Test func `200 000 changes over 500 zones leave no stalled, failing or quick subscriber behind, and at most one entry a zone waits`() async {
+    let subscribers = ["quick": Subscriber(), "stalled": Subscriber(), "failing": Subscriber()]
+    let pushes = push(to: subscribers, batchCount: 100)
+    pushes.subscribers(subscribers.keys.sorted().map { peer($0) })
+    subscribers["stalled"]?.stall()
+    subscribers["failing"]?.fail(5)
+    var expected: [Int: Int] = [:]
+    for number in 1...200_000 {
+      let zone = number &* 7919 % 500
+      expected[zone] = number
+      pushes.push(Change(zone: zone, sequence: number))
+      if number.isMultiple(of: 1000) { #expect(pushes.pendingCounts.values.allSatisfy { $0 <= 500 }) }
+    }
+    #expect((400...500).contains(pushes.pendingCounts["stalled"] ?? 0))
+    subscribers["stalled"]?.go()
+    for subscriber in subscribers.values { await subscriber.reaches(expected) }
+    #expect(subscribers.values.allSatisfy { $0.state.withLock(\.longestBatch) <= 100 })
+    #expect(subscribers["stalled"]?.state.withLock(\.batchCount) ?? 0 <= 7)
+  }
+
+  @Test func `a failed batch is merged under what came meanwhile`() async {
+    let subscriber = Subscriber()
+    let pushes = push(to: ["a": subscriber])
+    pushes.subscribers([peer("a")])
+    subscriber.stall()
+    subscriber.fail(1)
+    pushes.push(Change(zone: 1, sequence: 1))
+    pushes.push(Change(zone: 2, sequence: 1))
+    while subscriber.state.withLock({ $0.waiters.isEmpty }) { await Task.yield() }
+    pushes.push(Change(zone: 1, sequence: 5))
+    subscriber.go()
+    await subscriber.reaches([1: 5, 2: 1])
+  }
+
+  @Test func `a subscriber that left is forgotten with its entries, and one that came back starts empty`() async {
+    let subscriber = Subscriber()
+    let pushes = push(to: ["a": subscriber])
+    #expect(pushes.subscribers([peer("a")]).map(\.name) == ["a"])
+    #expect(pushes.subscribers([peer("a")]).isEmpty)
+    subscriber.fail(.max)
+    pushes.push(Change(zone: 1, sequence: 1))
+    #expect(pushes.subscribers([]).isEmpty)
+    #expect(pushes.pendingCounts.isEmpty)
+    subscriber.fail(0)
+    pushes.push(Change(zone: 2, sequence: 2))
+    #expect(pushes.subscribers([peer("a", incarnation: 2)]).map(\.incarnation) == [2])
+    pushes.push(Change(zone: 4, sequence: 4), to: peer("a", incarnation: 1))
+    pushes.push(Change(zone: 3, sequence: 3), to: peer("a", incarnation: 2))
+    await subscriber.reaches([3: 3])
+    pushes.close()
+  }
+}
