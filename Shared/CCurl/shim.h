@@ -2,5 +2,49 @@
 #define CCURL_SHIM_H
 
 #include <curl/curl.h>
+#include <stdbool.h>
+
+// Swift does not import variadic functions, and the parentheses keep libcurl's type-checking macros out.
+
+static inline CURLcode ccurl_set_long(CURL *_Nonnull handle, CURLoption option, long value) { return (curl_easy_setopt)(handle, option, value); }
+static inline CURLcode ccurl_set_offset(CURL *_Nonnull handle, CURLoption option, curl_off_t value) { return (curl_easy_setopt)(handle, option, value); }
+/// For what libcurl copies at once, such as a URL.
+static inline CURLcode ccurl_set_string(CURL *_Nonnull handle, CURLoption option, const char *_Nonnull value) {
+  return (curl_easy_setopt)(handle, option, value);
+}
+static inline CURLcode ccurl_set_pointer(CURL *_Nonnull handle, CURLoption option, const void *_Nullable value) {
+  return (curl_easy_setopt)(handle, option, value);
+}
+
+typedef size_t (*ccurl_receiver)(char *_Nullable bytes, size_t size, size_t count, void *_Nullable context);
+static inline CURLcode ccurl_set_receiver(CURL *_Nonnull handle, CURLoption option, ccurl_receiver _Nonnull receiver) {
+  return (curl_easy_setopt)(handle, option, receiver);
+}
+
+static inline void *_Nullable ccurl_private(CURL *_Nonnull handle) {
+  char *value = NULL;
+  (curl_easy_getinfo)(handle, CURLINFO_PRIVATE, &value);
+  return value;
+}
+
+/// Whether anything of the request was written to a connection.
+static inline bool ccurl_was_sent(CURL *_Nonnull handle) {
+  long size = 0;
+  (curl_easy_getinfo)(handle, CURLINFO_REQUEST_SIZE, &size);
+  return size > 0;
+}
+
+/// A finished transfer's result, read out of the union that libcurl answers with.
+static inline CURL *_Nullable ccurl_next_finished(CURLM *_Nonnull multi, CURLcode *_Nonnull result) {
+  int left = 0;
+  CURLMsg *message;
+  while ((message = curl_multi_info_read(multi, &left)) != NULL) {
+    if (message->msg == CURLMSG_DONE) {
+      *result = message->data.result;
+      return message->easy_handle;
+    }
+  }
+  return NULL;
+}
 
 #endif

@@ -1,0 +1,205 @@
+// One request on its way: a libcurl easy handle and what has arrived for it. Lives on the transfer loop's thread only.
+
+import CCurl
+import Synchronization
+
+/// What is to be sent.
+struct TransferRequest: Sendable {
+  let method: String
+  let url: String
+  let headers: [HTTPClient.Header]
+  let body: [UInt8]?
+  /// To the end of the answer, or of its head for a stream.
+  let timeout: Duration
+  let bodyByteLimit: Int
+  var idleTimeout: Duration?
+}
+
+/// Where the answer goes. Exactly one of success and failure is reported.
+enum TransferSink: Sendable {
+  typealias Answer<Value> = CheckedContinuation<Result<Value, HTTPClientError>, Never>
+
+  case whole(Answer<HTTPClient.Response>)
+  case stream(Answer<HTTPClient.Head>, AsyncThrowingStream<[UInt8], any Error>.Continuation)
+}
+
+/// Names one transfer. Its flag is set before the loop is told, so that a cancellation that overtakes the start is still seen.
+final class Ticket: Sendable {
+  let isCancelled = Atomic<Bool>(false)
+}
+
+final class Transfer {
+  let handle: UnsafeMutableRawPointer
+  let ticket: Ticket
+  /// When a stream's head must be there.
+  let headDeadline: ContinuousClock.Instant
+  private let sink: TransferSink
+  private let bodyByteLimit: Int
+  private var headerList: UnsafeMutablePointer<curl_slist>?
+  private var head = HTTPClient.Head()
+  private var body: [UInt8] = []
+  private var hasHead = false
+  private var isTooLarge = false
+
+  var isWaitingForHead: Bool { !hasHead }
+  private var isStream: Bool { if case .stream = sink { true } else { false } }
+
+  init(_ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?) {
+    guard let handle = curl_easy_init() else { fatalError("libcurl has no memory for a transfer") }
+    self.handle = handle
+    self.sink = sink
+    self.ticket = ticket
+    bodyByteLimit = request.bodyByteLimit
+    headDeadline = ContinuousClock.now + request.timeout
+    configure(request, certificateAuthorityFile)
+  }
+
+  /// The loop has taken the handle out of libcurl's hands before.
+  deinit {
+    curl_easy_cleanup(handle)
+    curl_slist_free_all(headerList)
+  }
+
+  private func configure(_ request: TransferRequest, _ certificateAuthorityFile: String?) {
+    // Options that can only fail for want of memory are not checked; a bad URL or method is reported by the transfer itself.
+    ccurl_set_string(handle, CURLOPT_URL, request.url)
+    ccurl_set_string(handle, CURLOPT_PROTOCOLS_STR, "http,https")
+    ccurl_set_string(handle, CURLOPT_NOPROXY, "*")
+    ccurl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0)
+    ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
+    ccurl_set_long(handle, CURLOPT_TCP_NODELAY, 1)
+    if let certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, certificateAuthorityFile) }
+    if isStream {
+      ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, request.timeout.milliseconds)
+      if let idle = request.idleTimeout {
+        ccurl_set_long(handle, CURLOPT_LOW_SPEED_LIMIT, 1)
+        ccurl_set_long(handle, CURLOPT_LOW_SPEED_TIME, max(1, Int(idle.components.seconds)))
+      }
+    } else {
+      ccurl_set_long(handle, CURLOPT_TIMEOUT_MS, request.timeout.milliseconds)
+    }
+    configureContent(request)
+    let context = Unmanaged.passUnretained(self).toOpaque()
+    ccurl_set_pointer(handle, CURLOPT_PRIVATE, context)
+    ccurl_set_pointer(handle, CURLOPT_WRITEDATA, context)
+    ccurl_set_pointer(handle, CURLOPT_HEADERDATA, context)
+    ccurl_set_receiver(handle, CURLOPT_WRITEFUNCTION, bodyReceiver)
+    ccurl_set_receiver(handle, CURLOPT_HEADERFUNCTION, headerReceiver)
+  }
+
+  private func configureContent(_ request: TransferRequest) {
+    if request.method == "HEAD" {
+      ccurl_set_long(handle, CURLOPT_NOBODY, 1)
+    } else {
+      // A POST without a body still says how long it is.
+      if let body = request.body ?? (["POST", "PUT", "PATCH"].contains(request.method) ? [] : nil) {
+        ccurl_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
+        body.withUnsafeBytes { bytes in _ = ccurl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, bytes.baseAddress ?? UnsafeRawPointer(handle)) }
+      }
+      ccurl_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method)
+    }
+    // libcurl would add these two on its own.
+    var lines = ["Expect:"]
+    if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) { lines.append("Content-Type:") }
+    // A header with an empty value is spelled with a semicolon, else libcurl takes it for one to leave out.
+    lines += request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
+    for line in lines { headerList = curl_slist_append(headerList, line) }
+    ccurl_set_pointer(handle, CURLOPT_HTTPHEADER, headerList)
+  }
+
+  // MARK: What arrives
+
+  /// - Returns: whether to go on.
+  fileprivate func receive(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    if case .stream(_, let chunks) = sink {
+      if case .dropped = chunks.yield([UInt8](bytes)) { isTooLarge = true }
+    } else if body.count + bytes.count > bodyByteLimit {
+      isTooLarge = true
+    } else {
+      body.append(contentsOf: bytes)
+    }
+    return !isTooLarge
+  }
+
+  /// Takes one line of the head, its end included. An interim answer's head (1xx) is followed by another one.
+  fileprivate func receiveHeader(_ bytes: UnsafeBufferPointer<UInt8>) {
+    let line = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+    if hasHead { return }  // Trailers.
+    if line.hasPrefix("HTTP/") {
+      head = HTTPClient.Head(status: line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0)
+    } else if let colon = line.firstIndex(of: ":") {
+      let value = line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" }
+      head.headers.append(HTTPClient.Header(String(line[..<colon]), String(value)))
+    } else if line.isEmpty, head.status >= 200 {
+      hasHead = true
+      if case .stream(let answer, _) = sink { answer.resume(returning: .success(head)) }
+    }
+  }
+
+  // MARK: The end
+
+  /// Called once, with libcurl's result.
+  func finish(_ result: CURLcode) {
+    guard result == CURLE_OK else { return fail(HTTPClientError(result, wasSent: ccurl_was_sent(handle), isTooLarge: isTooLarge)) }
+    guard hasHead else { return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer.")) }
+    switch sink {
+    case .whole(let answer): answer.resume(returning: .success(HTTPClient.Response(head: head, body: body)))
+    case .stream(_, let chunks): chunks.finish()
+    }
+  }
+
+  /// Called once, instead of `finish`.
+  func fail(_ error: HTTPClientError) {
+    switch sink {
+    case .whole(let answer): answer.resume(returning: .failure(error))
+    case .stream(let answer, let chunks):
+      if !hasHead { answer.resume(returning: .failure(error)) }
+      chunks.finish(throwing: error)
+    }
+  }
+}
+
+extension HTTPClientError {
+  static let cancelled = HTTPClientError(kind: .cancelled, reason: "The request was cancelled.")
+  static let headTimedOut = HTTPClientError(kind: .timedOut, reason: "The server did not answer in time.")
+
+  init(_ result: CURLcode, wasSent: Bool, isTooLarge: Bool) {
+    let reason = String(cString: curl_easy_strerror(result))
+    switch result {
+    case _ where isTooLarge: self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")
+    case CURLE_OPERATION_TIMEDOUT: self.init(kind: .timedOut, reason: reason)
+    // An answer that is no HTTP is an unsupported protocol too.
+    case _ where wasSent: self.init(kind: .lost, reason: reason)
+    case CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT: self.init(kind: .badURL, reason: reason)
+    case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE:
+      self.init(kind: .unreachable, reason: reason)
+    default: self.init(kind: .lost, reason: reason)
+    }
+  }
+}
+
+extension Duration {
+  /// Rounded up, at least 1: libcurl takes 0 for "no limit".
+  fileprivate var milliseconds: Int {
+    let (seconds, attoseconds) = components
+    return max(1, Int(seconds) * 1000 + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))
+  }
+}
+
+// libcurl calls these on the loop's thread, from within `curl_multi_perform`.
+
+private func bodyReceiver(_ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?) -> Int {
+  guard let context else { return 0 }
+  let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+  return transfer.receive(received(bytes, size * count)) ? size * count : 0
+}
+
+private func headerReceiver(_ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?) -> Int {
+  guard let context else { return 0 }
+  Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().receiveHeader(received(bytes, size * count))
+  return size * count
+}
+
+private func received(_ bytes: UnsafeMutablePointer<CChar>?, _ count: Int) -> UnsafeBufferPointer<UInt8> {
+  UnsafeBufferPointer(start: UnsafeRawPointer(bytes)?.assumingMemoryBound(to: UInt8.self), count: count)
+}

@@ -1,0 +1,124 @@
+// The thread that owns all of a client's connections: one libcurl multi handle, driven by commands from any thread.
+
+import CCurl
+import Glibc
+import Synchronization
+
+/// Runs transfers until it is stopped. Everything but the list of commands belongs to its thread.
+final class TransferLoop: Sendable {
+  enum Command: Sendable {
+    case start(TransferRequest, TransferSink, Ticket)
+    case cancel(Ticket)
+    case stop
+  }
+
+  /// What the thread has not seen yet; nil once it has ended, e.g. for a stream that is let go of after its client.
+  private let commands = Mutex<[Command]?>([])
+  // libcurl allows `curl_multi_wakeup` from any thread; nothing else is called outside of the loop's, which frees it when it ends.
+  nonisolated(unsafe) private let multi: UnsafeMutableRawPointer
+  private let certificateAuthorityFile: String?
+
+  private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+  /// A thread with nothing to do looks around this often: milliseconds.
+  private static let longestSleep: Int32 = 1000
+
+  init(certificateAuthorityFile: String?) {
+    precondition(Self.isLibraryReady, "libcurl could not be initialized")
+    guard let multi = curl_multi_init() else { fatalError("libcurl has no memory for a client") }
+    self.multi = multi
+    self.certificateAuthorityFile = certificateAuthorityFile
+    var thread = pthread_t()
+    let created = pthread_create(&thread, nil, transferThread, Unmanaged.passRetained(self).toOpaque())
+    guard created == 0 else { fatalError("no thread is left for an HTTP client (error \(created))") }
+    pthread_detach(thread)
+  }
+
+  func submit(_ command: Command) {
+    commands.withLock { commands in
+      guard commands != nil else { return }
+      commands?.append(command)
+      // Under the lock, so that the handle still exists.
+      curl_multi_wakeup(multi)
+    }
+  }
+
+  func cancel(_ ticket: Ticket) {
+    ticket.isCancelled.store(true, ordering: .sequentiallyConsistent)
+    submit(.cancel(ticket))
+  }
+
+  /// Fails what still runs and ends the thread. The last call.
+  func stop() { submit(.stop) }
+
+  fileprivate func run() {
+    var transfers: [ObjectIdentifier: Transfer] = [:]
+    var isStopping = false
+    while !isStopping {
+      for command in takeCommands() {
+        switch command {
+        case .start(let request, let sink, let ticket): start(Transfer(request, sink, ticket, certificateAuthorityFile: certificateAuthorityFile), &transfers)
+        case .cancel(let ticket): end(ticket, .cancelled, &transfers)
+        case .stop: isStopping = true
+        }
+      }
+      var runningCount: Int32 = 0
+      curl_multi_perform(multi, &runningCount)
+      collect(&transfers)
+      let sleep = endLate(&transfers)
+      if !isStopping { curl_multi_poll(multi, nil, 0, sleep, nil) }
+    }
+    // Nobody starts anything any more: `stop` comes from the client's end.
+    commands.withLock { $0 = nil }
+    for transfer in transfers.values { end(transfer.ticket, .cancelled, &transfers) }
+    curl_multi_cleanup(multi)
+  }
+
+  private func takeCommands() -> [Command] {
+    commands.withLock { commands in
+      let taken = commands ?? []
+      commands = []
+      return taken
+    }
+  }
+
+  private func start(_ transfer: Transfer, _ transfers: inout [ObjectIdentifier: Transfer]) {
+    if transfer.ticket.isCancelled.load(ordering: .sequentiallyConsistent) { return transfer.fail(.cancelled) }
+    let added = curl_multi_add_handle(multi, transfer.handle)
+    guard added == CURLM_OK else { return transfer.fail(HTTPClientError(kind: .lost, reason: String(cString: curl_multi_strerror(added)))) }
+    transfers[ObjectIdentifier(transfer.ticket)] = transfer
+  }
+
+  private func end(_ ticket: Ticket, _ error: HTTPClientError, _ transfers: inout [ObjectIdentifier: Transfer]) {
+    // None: it has ended already, or the cancellation came first and `start` will see the flag.
+    guard let transfer = transfers.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
+    curl_multi_remove_handle(multi, transfer.handle)
+    transfer.fail(error)
+  }
+
+  /// Ends streams whose head did not come in time.
+  /// - Returns: milliseconds until the next one would be late.
+  private func endLate(_ transfers: inout [ObjectIdentifier: Transfer]) -> Int32 {
+    let now = ContinuousClock.now
+    var sleep = Duration.milliseconds(Self.longestSleep)
+    for transfer in transfers.values where transfer.isWaitingForHead {
+      if transfer.headDeadline <= now { end(transfer.ticket, .headTimedOut, &transfers) } else { sleep = min(sleep, transfer.headDeadline - now) }
+    }
+    return Int32(sleep / .milliseconds(1)) + 1
+  }
+
+  private func collect(_ transfers: inout [ObjectIdentifier: Transfer]) {
+    var result = CURLE_OK
+    while let handle = ccurl_next_finished(multi, &result) {
+      guard let context = ccurl_private(handle) else { continue }
+      let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+      transfers[ObjectIdentifier(transfer.ticket)] = nil
+      curl_multi_remove_handle(multi, handle)
+      transfer.finish(result)
+    }
+  }
+}
+
+private func transferThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  if let context { Unmanaged<TransferLoop>.fromOpaque(context).takeRetainedValue().run() }
+  return nil
+}
