@@ -1,6 +1,8 @@
 // An environment's schema and models, made ready once for all requests that are served with them.
 
 import ObjectModel
+import RecordStore
+import Records
 import ServiceBus
 import WebServices
 
@@ -22,6 +24,25 @@ struct EnvironmentSchema: Sendable {
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
     modelIndexes = models.mapValues { ModelIndex($0) }
+  }
+
+  /// The pointers out of a record, for the index of references: CloudKit references to records of its own zone.
+  func references(of record: Record) -> [OutgoingReference] {
+    var references: [OutgoingReference] = []
+    for element in record.fields {
+      switch element.field.value {
+      case .reference(let reference) where reference.zoneID == nil:
+        references.append(OutgoingReference(field: element.name, target: reference.recordName))
+      case .list(element: .reference, let values):
+        // A list may name a record twice, the index holds it once.
+        var targets: Set<String> = []
+        for case .reference(let reference) in values where reference.zoneID == nil && targets.insert(reference.recordName).inserted {
+          references.append(OutgoingReference(field: element.name, target: reference.recordName))
+        }
+      default: break
+      }
+    }
+    return references
   }
 
   init(_ reply: FetchSchema.Reply) {

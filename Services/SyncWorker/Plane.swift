@@ -58,3 +58,11 @@ protocol Plane: Sendable {
 extension Plane {
   func run(on store: any ShardStore) async {}
 }
+
+extension DatabaseRequest {
+  /// The request's identifier as answers show it: without what the gateway put before the client's own.
+  var uuid: String {
+    guard let colon = requestID.firstIndex(of: ":") else { return requestID }
+    return String(requestID[requestID.index(after: colon)...])
+  }
+}

@@ -145,8 +145,17 @@ struct ValueReader {
   /// Fractions of a millisecond are rounded away: the wire has none (T-M25).
   private func milliseconds(_ json: JSONValue) throws(RecordError) -> Int64 {
     if let number = json.int64 { return number }
-    if let number = json.double ?? json.string.flatMap(Self.decimal), let exact = Int64(exactly: number.rounded()) { return exact }
-    throw expected("milliseconds since 1970", .timestamp)
+    // Spelled out, as `rounded()` would make everything that links this link libm.
+    guard let number = json.double ?? json.string.flatMap(Self.decimal), let whole = Int64(exactly: number) ?? Self.truncated(number) else {
+      throw expected("milliseconds since 1970", .timestamp)
+    }
+    let fraction = number - Double(whole)
+    return fraction >= 0.5 ? whole + 1 : fraction <= -0.5 ? whole - 1 : whole
+  }
+
+  /// The integer part of a number small enough to have a fraction.
+  private static func truncated(_ number: Double) -> Int64? {
+    abs(number) < 0x1p53 ? Int64(number) : nil
   }
 
   private func reference(_ json: JSONValue) throws(RecordError) -> Reference {

@@ -40,6 +40,21 @@ public struct ModifyRecordsRequest: Sendable {
     }
   }
 
+  private init(isAtomic: Bool?, operations: [RecordOperation]) {
+    self.isAtomic = isAtomic
+    self.operations = operations
+  }
+
+  /// The request with operations refused for what they say, those excepted that are refused already.
+  public func refusing(_ problem: (RecordPatch) -> RecordError?) -> ModifyRecordsRequest {
+    ModifyRecordsRequest(
+      isAtomic: isAtomic,
+      operations: operations.map { operation in
+        guard case .success(let patch) = operation.patch, let error = problem(patch) else { return operation }
+        return operation.refused(error)
+      })
+  }
+
   /// The fields that saves carry and the schema lacks, each once as it came first, ascending by type and name.
   public func undeclaredFields(in schema: SchemaIndex) -> [UndeclaredField] {
     var found: [String: [String: UndeclaredField]] = [:]

@@ -12,13 +12,28 @@ extension RecordQuery {
   /// The values that decide the record's place, one an order; nil where it has none.
   public func sortValues(of record: Record) -> [FieldValue?] { orders.map { $0.key.value(in: record) } }
 
-  /// Whether a record with the first values comes before one with the second. Missing values come first in ascending order.
-  public func precedes(_ first: [FieldValue?], _ firstName: String, _ second: [FieldValue?], _ secondName: String) -> Bool {
+  /// Whether a record comes before another: by the orders, missing values first in ascending ones; then by zone and name.
+  public func precedes(_ first: QueryMarker, _ second: QueryMarker) -> Bool {
     for (index, order) in orders.enumerated() {
-      let comparison = Self.compare(first[index], second[index])
+      let comparison = Self.compare(first.sortValues[index], second.sortValues[index])
       if comparison != 0 { return (comparison < 0) == order.isAscending }
     }
-    return firstName < secondName
+    if first.zoneName != second.zoneName { return first.zoneName < second.zoneName }
+    return first.recordName < second.recordName
+  }
+
+  /// The only names that can pass, each once, where a filter gives them; nil where any can.
+  public var recordNames: [String]? {
+    for filter in filters where filter.key == .system(.recordName) {
+      switch (filter.comparator, filter.value) {
+      case (.equals, .string(let name)): return [name]
+      case (.in, .list(_, let values)):
+        let names = values.compactMap { value in if case .string(let name) = value { name } else { nil } }
+        return Set(names).sorted()
+      default: continue
+      }
+    }
+    return nil
   }
 
   /// < 0, 0 or > 0; values of different types keep the order of their types, so that the order is total whatever records hold.

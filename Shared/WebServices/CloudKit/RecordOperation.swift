@@ -145,7 +145,7 @@ extension RecordPatch {
 
 extension Fields {
   /// What the fields count towards the record limit: names and values, without assets' content.
-  var byteCount: Int { elements.reduce(0) { $0 + $1.name.utf8.count + $1.field.value.byteCount } }
+  public var byteCount: Int { elements.reduce(0) { $0 + $1.name.utf8.count + $1.field.value.byteCount } }
 }
 
 extension FieldValue {

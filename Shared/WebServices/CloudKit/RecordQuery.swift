@@ -91,7 +91,7 @@ public struct RecordQuery: Hashable, Sendable {
   public let recordType: String
   /// All of them must hold.
   public let filters: [Filter]
-  /// The first decides; the record name decides among equals.
+  /// The first decides; the zone's and the record's name decide among equals.
   public let orders: [Order]
 
   public init(recordType: String, filters: [Filter] = [], orders: [Order] = []) {

@@ -124,7 +124,8 @@ import Testing
       return record
     }
     let records = [record("a", 1, "x"), record("b", 2, "y"), record("c", 2, nil), record("d", nil, "a"), record("e", 2, "y"), record("f", 2, "Y")]
-    let sorted = records.sorted { query.precedes(query.sortValues(of: $0), $0.recordName, query.sortValues(of: $1), $1.recordName) }
+    func marker(_ record: Record) -> QueryMarker { QueryMarker(zoneName: "Trips", recordName: record.recordName, sortValues: query.sortValues(of: record)) }
+    let sorted = records.sorted { query.precedes(marker($0), marker($1)) }
     #expect(sorted.map(\.recordName) == ["c", "f", "b", "e", "a", "d"])
   }
 

@@ -1,0 +1,188 @@
+// The change feeds: changes/zone, changes/database and their deprecated forms (wire-protocol 4.4, 5).
+
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// A page of a zone's feed as it was read.
+private struct ZonePage: Sendable {
+  var zone: StoredZone
+  /// Ascending by sequence.
+  var records: [StoredRecord] = []
+  var moreComing = false
+  /// Where the page began.
+  var start: Int64
+}
+
+extension RecordPlaneCall {
+  // MARK: Zones' feeds
+
+  func fetchZoneChanges() async throws(RecordError) -> PlaneAnswer {
+    let zones = try ZoneChangesRequest.zones(of: json)
+    var output = JSONWriter(reservingByteCount: 64 * 1024)
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    for changes in zones {
+      do {
+        let zone = try zone(changes.zone)
+        // Zones that the answer has no room for get an empty page.
+        let hasRoom = output.bytes.count <= Self.pageByteCount
+        let page = try await page(of: zone, changes, limit: hasRoom ? changes.resultsLimit : 0)
+        output.beginObject()
+        output.key("zoneID")
+        zone.write(to: &output)
+        write(page, of: zone, as: changes, to: &output)
+        output.endObject()
+      } catch {
+        // What fails for the whole shard fails the request; what fails for one zone is its item.
+        guard error.code == .badRequest || error.code == .zoneNotFound else { throw error }
+        ZoneDictionary.writeError(error, of: changes.zone, defaultOwner: ownerRecordName, to: &output)
+      }
+    }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  func fetchRecordChanges() async throws(RecordError) -> PlaneAnswer {
+    let changes = try ZoneChangesRequest(records: json)
+    let zone = try zone(changes.zone)
+    let page = try await page(of: zone, changes, limit: changes.resultsLimit)
+    var output = JSONWriter(reservingByteCount: 64 * 1024)
+    output.beginObject()
+    write(page, of: zone, as: changes, to: &output)
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  private func page(of zone: Zone.ID, _ changes: ZoneChangesRequest, limit: Int) async throws(RecordError) -> ZonePage {
+    if zone.isDefault { throw RecordError(.badRequest, "AppDefaultZone does not support getChanges call") }
+    let token = try position(changes.position, as: .zone)
+    let database = database
+    return try await read { snapshot in
+      guard let row = try Self.find(zone, of: database, in: snapshot) else { throw Self.missing(zone.zoneName) }
+      let start = try Self.start(token, at: changes.position, incarnation: row.incarnation, end: row.sequence)
+      var page = ZonePage(zone: row, start: start)
+      try page.fill(limit: limit, from: snapshot)
+      return page
+    }
+  }
+
+  /// Writes `records`, `syncToken` and `moreComing` into the current object.
+  private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter) {
+    let records = writer(for: zone)
+    let desiredTypes = changes.desiredRecordTypes
+    var end = page.start
+    var isCut = false
+    output.key("records")
+    output.beginArray()
+    for stored in changes.isReversed ? page.records.reversed() : page.records {
+      // A page in reverse is written whole: its token is its newest record.
+      if output.bytes.count > Self.pageByteCount, !changes.isReversed {
+        isCut = true
+        break
+      }
+      end = max(end, stored.sequence)
+      if stored.isDeleted {
+        records.writeTombstone(stored.record.recordName, to: &output)
+      } else if desiredTypes?.contains(stored.record.recordType) ?? true {
+        records.write(stored.record, tag: stored.tag, as: changes.presentation, to: &output)
+      }
+    }
+    output.endArray()
+    let moreComing = page.moreComing || isCut
+    if !moreComing { end = page.zone.sequence }
+    output.member("syncToken", SyncToken(.zone, incarnation: page.zone.incarnation, sequence: end).text)
+    output.member("moreComing", moreComing)
+  }
+
+  // MARK: The database's feed
+
+  func fetchDatabaseChanges(tokenKeys: [String]) async throws(RecordError) -> PlaneAnswer {
+    if database.isPublic { throw RecordError(.badRequest, "The public database does not support getChanges call") }
+    let changes = try DatabaseChangesRequest(json)
+    let token = try position(changes.position, as: .database)
+    if request.scope == .shared { return writeDatabasePage([], token: SyncToken(.database, []), moreComing: false, tokenKeys: tokenKeys) }
+    let database = database
+    let page = try await read { snapshot -> (zones: [StoredZone], token: SyncToken, moreComing: Bool) in
+      guard let row = try snapshot.database(database) else {
+        if let token, !token.positions.isEmpty { throw SyncToken.Refusal.unknownType.recordError }
+        // Without a row there is no incarnation to promise anything about: the empty token says "from the beginning".
+        return ([], SyncToken(.database, []), false)
+      }
+      let start = try Self.start(token, at: changes.position, incarnation: row.incarnation, end: row.sequence)
+      var zones = try snapshot.zones(in: row.key, after: start, limit: changes.resultsLimit + 1)
+      let moreComing = zones.count > changes.resultsLimit
+      if moreComing { zones.removeLast() }
+      let end = moreComing ? zones.last?.sequence ?? start : row.sequence
+      // Somebody who never saw a zone need not hear of its deletion; the default zone keeps no feed.
+      zones.removeAll { $0.zoneName == ReservedName.defaultZone || ($0.isDeleted && start == 0) }
+      return (zones, SyncToken(.database, incarnation: row.incarnation, sequence: end), moreComing)
+    }
+    return writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
+  }
+
+  private func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String]) -> PlaneAnswer {
+    var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    for stored in zones {
+      let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
+      if stored.isDeleted { ZoneDictionary.writeDeleted(zone, to: &output) } else { ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output) }
+    }
+    output.endArray()
+    for key in tokenKeys { output.member(key, token.text) }
+    output.member("moreComing", moreComing)
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  // MARK: Tokens
+
+  /// Reads a token, if one was sent.
+  private func position(_ position: ChangesPosition, as kind: SyncToken.Kind) throws(RecordError) -> SyncToken? {
+    guard case .token(let text) = position else { return nil }
+    do {
+      return try SyncToken(text, as: kind)
+    } catch {
+      throw error.recordError
+    }
+  }
+
+  /// The sequence a feed goes on after.
+  /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an earlier life.
+  private static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64 {
+    guard let token else { return position == .caughtUp ? end : 0 }
+    // A database without zones gave out a token without positions: nothing was seen yet.
+    if token.kind == .database, token.positions.isEmpty { return 0 }
+    guard token.positions.count == 1, token.positions[0].incarnation == incarnation, token.positions[0].sequence <= end else {
+      throw SyncToken.Refusal.unknownType.recordError
+    }
+    return token.positions[0].sequence
+  }
+}
+
+extension ZonePage {
+  /// Rows of one read, so that large records end a page before all of them are in memory.
+  private static let chunk = 64
+
+  fileprivate mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
+    var last = start
+    var byteCount = 0
+    while records.count < limit, byteCount <= RecordPlaneCall.pageByteCount {
+      let wanted = min(Self.chunk, limit - records.count)
+      let rows = try snapshot.changes(in: zone.key, after: last, limit: wanted)
+      for row in rows where byteCount <= RecordPlaneCall.pageByteCount {
+        byteCount += row.record.fields.byteCount
+        records.append(row)
+        last = row.sequence
+      }
+      if rows.count < wanted, last == rows.last?.sequence ?? last { return }
+    }
+    moreComing = last < zone.sequence ? try !snapshot.changes(in: zone.key, after: last, limit: 1).isEmpty : false
+  }
+}

@@ -1,0 +1,51 @@
+// records/lookup (wire-protocol 4.2).
+
+import JSON
+import RecordStore
+import Records
+import WebServices
+
+extension RecordPlaneCall {
+  func lookUpRecords() async throws(RecordError) -> PlaneAnswer {
+    let zone = try zone(ZoneReference(of: json))
+    let lookup = try LookupRecordsRequest(json)
+    let database = database
+    let found = try await read { snapshot in
+      let row = try Self.require(zone, of: database, in: snapshot)
+      var records: [StoredRecord?] = []
+      records.reserveCapacity(lookup.items.count)
+      var byteCount = 0
+      for item in lookup.items {
+        // What the answer has no room for is not fetched either; its place tells so below.
+        guard let row, byteCount <= Self.pageByteCount else { break }
+        let record = try snapshot.record(named: item.recordName, in: row.key)
+        byteCount += record?.record.fields.byteCount ?? 0
+        records.append(record)
+      }
+      return (row, records)
+    }
+    let records = writer(for: zone)
+    var output = JSONWriter(reservingByteCount: 512 * (lookup.items.count + 1))
+    output.beginObject()
+    output.key("records")
+    output.beginArray()
+    for (index, item) in lookup.items.enumerated() {
+      if output.bytes.count > Self.pageByteCount {
+        RecordDictionaryWriter.writeError(Self.noRoom, of: item.recordName, to: &output)
+      } else if index < found.1.count, let stored = found.1[index], !stored.isDeleted {
+        records.write(stored.record, tag: stored.tag, as: item.presentation, to: &output)
+      } else if index >= found.1.count, found.0 != nil {
+        RecordDictionaryWriter.writeError(Self.noRoom, of: item.recordName, to: &output)
+      } else {
+        RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: item.recordName, to: &output)
+      }
+    }
+    output.endArray()
+    if wantsSyncToken, let token = found.0?.shownSyncToken { output.member("syncToken", token) }
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  /// Where the rest of a lookup is refused: a lookup can't be paged.
+  private static let noRoom = RecordError(.badRequest, "The records are too large for one answer: look fewer of them up at a time")
+}

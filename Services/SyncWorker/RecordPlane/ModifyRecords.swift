@@ -1,0 +1,152 @@
+// records/modify (wire-protocol 4.1): read and typed here, decided and written in the shard's store, shown here again.
+
+import JSON
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension RecordPlaneCall {
+  func modifyRecords(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let zone = try zone(ZoneReference(of: json))
+    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    let key = IdempotencyKey(request: request, body: body)
+    for _ in 0..<Self.attemptCount {
+      let (modify, schema) = try await readModification(of: zone, key)
+      if zone.isDefault, modify.isAtomic == true { throw RecordError(.badRequest, "atomic operations not supported in default zone") }
+      let modification = RecordModification(
+        database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
+        stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema, key: key)
+      let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
+      startNext()
+      do {
+        let result = try await pending.value
+        if result.didChange, let changed = result.zone { publish(changed) }
+        return answer(result, to: modification)
+      } catch is RecordTypeUnknown {
+        continue
+      } catch {
+        throw RecordError(storing: error, log: context.log)
+      }
+    }
+    throw RecordError(.tryAgainLater, "The records change their types faster than the request can be read", retryAfter: 1)
+  }
+
+  /// Operations without a type are read with the type the record had just before; it is seldom another one at the write.
+  private static let attemptCount = 3
+
+  // MARK: Reading
+
+  /// The request, read with a schema that covers it: development's is extended first, production's refuses what it lacks.
+  private func readModification(of zone: Zone.ID, _ key: IdempotencyKey) async throws(RecordError) -> (modify: ModifyRecordsRequest, schema: EnvironmentSchema) {
+    let recordTypes = try await recordTypes(of: ModifyRecordsRequest.recordNamesWithoutType(in: json), in: zone)
+    var schema = try await context.schemas.schema(of: database.container, database.environment)
+    var modify = try read(zone, schema, recordTypes, key)
+    if database.environment == .production { return (modify.covered(by: schema.schemaIndex), schema) }
+    let undeclared = modify.undeclaredFields(in: schema.schemaIndex)
+    if undeclared.isEmpty { return (modify, schema) }
+    let (fitting, additions) = modify.fitted(to: schema.schemaIndex, undeclared)
+    if additions.isEmpty { return (fitting, schema) }
+    try await context.schemas.extend(database.container, with: additions)
+    schema = try await context.schemas.schema(of: database.container, database.environment)
+    // Read again: what another request declared meanwhile decides the types of this one's values too.
+    modify = try read(zone, schema, recordTypes, key)
+    let (covered, missing) = modify.fitted(to: schema.schemaIndex, modify.undeclaredFields(in: schema.schemaIndex))
+    guard missing.isEmpty else { throw RecordError(.tryAgainLater, "The schema is being extended", retryAfter: 1) }
+    return (covered, schema)
+  }
+
+  private func read(
+    _ zone: Zone.ID, _ schema: EnvironmentSchema, _ recordTypes: [String: String], _ key: IdempotencyKey
+  ) throws(RecordError) -> ModifyRecordsRequest {
+    var count = 0
+    return try ModifyRecordsRequest(json, zone: zone, schema: schema.schemaIndex, recordTypes: recordTypes) {
+      count += 1
+      return key.recordName(at: count)
+    }
+  }
+
+  private func recordTypes(of names: [String], in zone: Zone.ID) async throws(RecordError) -> [String: String] {
+    if names.isEmpty { return [:] }
+    let database = database
+    return try await read { snapshot in
+      guard let row = try Self.find(zone, of: database, in: snapshot) else { return [:] }
+      var types: [String: String] = [:]
+      for name in names.prefix(Limit.operationsPerRequest) {
+        if let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted { types[name] = stored.record.recordType }
+      }
+      return types
+    }
+  }
+
+  // MARK: Answering
+
+  private func answer(_ result: RecordModification.Result, to modification: RecordModification) -> PlaneAnswer {
+    let isAtomicFailure = modification.isAtomic && result.items.count > 1 && result.items.contains { if case .failed = $0 { true } else { false } }
+    let records = writer(for: modification.zone)
+    var output = JSONWriter(reservingByteCount: 1024 * (result.items.count + 1))
+    output.beginObject()
+    if isAtomicFailure {
+      output.member("uuid", request.uuid)
+      RecordError(.atomicError, "Atomic failure").writeMembers(to: &output)
+    }
+    output.key("records")
+    output.beginArray()
+    for (operation, item) in zip(modification.operations, result.items) {
+      switch item {
+      case .saved(let stored):
+        records.write(stored.record, tag: stored.tag, as: operation.presentation(isShort: output.bytes.count > Self.pageByteCount), to: &output)
+      case .deleted: RecordDictionaryWriter.writeDeleted(operation.recordName, to: &output)
+      case .failed(let error): RecordDictionaryWriter.writeError(error, of: operation.recordName, to: &output)
+      }
+    }
+    output.endArray()
+    if wantsSyncToken, !isAtomicFailure, let token = result.zone?.shownSyncToken { output.member("syncToken", token) }
+    output.endObject()
+    return PlaneAnswer(status: isAtomicFailure ? ServerErrorCode.atomicError.row.httpStatus : 200, body: output.bytes)
+  }
+}
+
+extension RecordOperation {
+  /// - Parameter isShort: the answer has no room left for fields that the request did not send itself.
+  fileprivate func presentation(isShort: Bool) -> RecordPresentation {
+    guard isShort, case .success(let patch) = patch else { return presentation }
+    let names = patch.changes.map(\.name).filter { presentation.desiredKeys.contains($0) }
+    return RecordPresentation(desiredKeys: DesiredKeys(names), numbersAsStrings: presentation.numbersAsStrings)
+  }
+}
+
+extension ModifyRecordsRequest {
+  /// With the operations refused that a production schema does not cover.
+  fileprivate func covered(by schema: SchemaIndex) -> ModifyRecordsRequest {
+    refusing { patch in
+      guard let recordType = patch.recordType else { return nil }
+      guard schema.contains(recordType: recordType) else { return SchemaGate.unknownType(recordType) }
+      let declared = schema.fields(of: recordType)
+      let unknown = patch.changes.first { $0.field != nil && declared[$0.name] == nil }
+      return unknown.map { SchemaGate.unknownField($0.name, of: recordType) }
+    }
+  }
+
+  /// With the operations refused whose new fields would make their type too wide, and the fields that the others need declared.
+  fileprivate func fitted(
+    to schema: SchemaIndex, _ undeclared: [UndeclaredField]
+  ) -> (fitting: ModifyRecordsRequest, fields: [ExtendSchema.SchemaField]) {
+    if undeclared.isEmpty { return (self, []) }
+    var counts: [String: Int] = [:]
+    for field in undeclared { counts[field.recordType, default: schema.fields(of: field.recordType).count] += 1 }
+    let tooWide = counts.filter { $0.value > Limit.fieldsPerRecordType }
+    let fields = undeclared.filter { tooWide[$0.recordType] == nil }
+      .map { ExtendSchema.SchemaField(recordType: $0.recordType, field: $0.field, type: $0.type, isEncrypted: $0.isEncrypted) }
+    if tooWide.isEmpty { return (self, fields) }
+    let fitting = refusing { patch in
+      guard let recordType = patch.recordType, let count = tooWide[recordType] else { return nil }
+      let declared = schema.fields(of: recordType)
+      guard patch.changes.contains(where: { $0.field != nil && declared[$0.name] == nil }) else { return nil }
+      return RecordError(.badRequest, "record type '\(recordType)' would have \(count) fields, the limit is \(Limit.fieldsPerRecordType)")
+    }
+    return (fitting, fields)
+  }
+}

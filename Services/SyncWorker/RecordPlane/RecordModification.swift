@@ -1,0 +1,159 @@
+// The write of records/modify: everything that must be decided where nobody else writes.
+
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// A record whose type the request left out turned out to have another one than it was read with.
+struct RecordTypeUnknown: Error {}
+
+/// A batch of operations on one zone, ready to be written.
+struct RecordModification: Sendable {
+  enum Item: Sendable {
+    case saved(StoredRecord)
+    case deleted
+    case failed(RecordError)
+  }
+
+  struct Result: Sendable {
+    /// As it is after the write; nil for a default zone that nothing was ever saved to.
+    var zone: StoredZone?
+    /// One an operation, in order.
+    var items: [Item]
+    /// False for a repetition, and for a batch that changed nothing.
+    var didChange: Bool
+  }
+
+  let database: DatabaseID
+  let zone: Zone.ID
+  let operations: [RecordOperation]
+  let isAtomic: Bool
+  let stamp: Stamp
+  let schema: EnvironmentSchema
+  let key: IdempotencyKey
+
+  /// Decides all operations, then executes those that may be.
+  /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, or what the store throws; nothing is written then.
+  func commit(in transaction: any ShardTransaction) throws -> Result {
+    let row = try RecordPlaneCall.require(zone, of: database, in: transaction)
+    if let earlier = try key.outcome(in: transaction), earlier.items.count == operations.count {
+      return try repeated(earlier, zone: row, in: transaction)
+    }
+    var existing: [StoredRecord?] = []
+    existing.reserveCapacity(operations.count)
+    for operation in operations { existing.append(try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }) }
+    var decisions: [Swift.Result<OperationDecision, RecordError>] = []
+    decisions.reserveCapacity(operations.count)
+    for (operation, existing) in zip(operations, existing) { decisions.append(try decision(operation, existing)) }
+
+    if isAtomic, decisions.contains(where: { if case .failure = $0 { true } else { false } }) {
+      return Result(zone: row, items: decisions.map(Self.rolledBack), didChange: false)
+    }
+    return try execute(decisions, existing, zone: row, in: transaction)
+  }
+
+  private func decision(_ operation: RecordOperation, _ stored: StoredRecord?) throws -> Swift.Result<OperationDecision, RecordError> {
+    guard let stored, !stored.isDeleted else { return decide(operation, nil) }
+    if case .success(let patch) = operation.patch, patch.recordType == nil, !patch.changes.isEmpty { throw RecordTypeUnknown() }
+    // `_creator` write, `_world` read and `_icloud` create are what every type grants.
+    if database.isPublic, stored.record.created.userRecordName != stamp.userRecordName {
+      return .failure(RecordError(.accessDenied, "WRITE operation not permitted"))
+    }
+    return decide(operation, RecordOperation.Existing(record: stored.record, sequence: stored.sequence))
+  }
+
+  private func decide(_ operation: RecordOperation, _ existing: RecordOperation.Existing?) -> Swift.Result<OperationDecision, RecordError> {
+    Swift.Result { () throws(RecordError) in try operation.decision(meeting: existing, stamp: stamp) }
+  }
+
+  /// An item of an atomic batch that fails: its own error, or its siblings'.
+  private static func rolledBack(_ decision: Swift.Result<OperationDecision, RecordError>) -> Item {
+    if case .failure(let error) = decision { .failed(error) } else { .failed(RecordError(.atomicError, "Atomic failure")) }
+  }
+
+  private func execute(
+    _ decisions: [Swift.Result<OperationDecision, RecordError>], _ existing: [StoredRecord?], zone row: StoredZone?,
+    in transaction: any ShardTransaction
+  ) throws -> Result {
+    var result = Result(zone: row, items: [], didChange: false)
+    result.items.reserveCapacity(decisions.count)
+    var writer = row.map { self.writer($0, transaction) }
+    func write(_ stored: StoredRecord, as item: Item) {
+      result.items.append(item)
+      result.zone = writer?.zone.advanced(to: stored.sequence)
+      result.didChange = true
+    }
+    for (decision, existing) in zip(decisions, existing) {
+      switch decision {
+      case .failure(let error): result.items.append(.failed(error))
+      case .success(.nothing): result.items.append(.deleted)
+      case .success(.save(let record)):
+        // The default zone is made by its first record.
+        let opened = try writer ?? self.writer(transaction.makeZone(named: zone.zoneName, in: try transaction.makeDatabase(database).key), transaction)
+        writer = opened
+        let stored = try opened.save(record, replacing: existing)
+        write(stored, as: .saved(stored))
+      case .success(.delete):
+        guard let writer, let existing else { throw StoreError.corrupt("a record was found in no zone") }
+        write(try writer.delete(existing, modified: stamp), as: .deleted)
+      }
+    }
+    if result.didChange { try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction) }
+    return result
+  }
+
+  private func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) -> ZoneWriter {
+    let schema = schema
+    return ZoneWriter(transaction: transaction, zone: zone, origin: 0) { schema.references(of: $0) }
+  }
+
+  // MARK: Repetitions
+
+  /// What the first try was answered, from the records as they are now.
+  private func repeated(_ outcome: RequestOutcome, zone row: StoredZone?, in transaction: any ShardTransaction) throws -> Result {
+    var items: [Item] = []
+    for (operation, item) in zip(operations, outcome.items) {
+      switch item {
+      case .deleted: items.append(.deleted)
+      case .failed(let error): items.append(.failed(error))
+      case .saved(let sequence):
+        let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
+        items.append(try .saved(saved(by: operation, at: sequence, time: outcome.at, current)))
+      }
+    }
+    return Result(zone: row, items: items, didChange: false)
+  }
+
+  /// A record as an earlier try saved it. Where others changed it since, it keeps its old tag, so that the client's next change
+  /// meets the conflict that it must, and shows what the request itself said.
+  private func saved(by operation: RecordOperation, at sequence: Int64, time: Int64, _ current: StoredRecord?) throws -> StoredRecord {
+    if let current, current.sequence == sequence { return current }
+    let patch = try operation.patch.get()
+    var stamp = stamp
+    stamp.timestamp = time
+    let base =
+      current.map(\.record)
+      ?? Record(
+        recordName: operation.recordName, recordType: patch.recordType ?? "", fields: Fields(), created: stamp, modified: stamp)
+    let record = try patch.applied(to: base, merging: operation.kind.merges, stamp: stamp)
+    return StoredRecord(record: record, isDeleted: false, sequence: sequence, origin: 0, sequenceOfOthers: 0)
+  }
+}
+
+extension RecordModification.Item {
+  fileprivate var outcome: RequestOutcome.Item {
+    switch self {
+    case .saved(let stored): .saved(sequence: stored.sequence)
+    case .deleted: .deleted
+    case .failed(let error): .failed(error)
+    }
+  }
+}
+
+extension StoredZone {
+  /// The row after a record was stored at `sequence`.
+  fileprivate func advanced(to sequence: Int64) -> StoredZone {
+    StoredZone(key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: isDeleted)
+  }
+}

@@ -1,0 +1,151 @@
+// CloudKit Web Services in the worker: one parse of the request, one write of the answer (wire-protocol 4–6).
+
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// The record plane of the shards this worker holds.
+struct RecordPlane: Plane {
+  let context: PlaneContext
+
+  func respond(
+    to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
+  ) async throws(RecordError) -> PlaneAnswer {
+    let endpoint = try Endpoint(request)
+    try Self.checkCaller(of: request)
+    let call = RecordPlaneCall(request: request, json: try JSONValue.request(body), body: body, store: store, context: context)
+    switch endpoint {
+    case .recordsModify: return try await call.modifyRecords(startNext: startNext)
+    case .recordsLookup: return try await call.lookUpRecords()
+    case .recordsQuery: return try await call.queryRecords()
+    case .recordsChanges: return try await call.fetchRecordChanges()
+    case .changesDatabase: return try await call.fetchDatabaseChanges(tokenKeys: ["syncToken"])
+    case .changesZone: return try await call.fetchZoneChanges()
+    case .zonesList: return try await call.listZones()
+    case .zonesLookup: return try await call.lookUpZones()
+    case .zonesModify: return try await call.modifyZones(startNext: startNext)
+    case .zonesChanges: return try await call.fetchDatabaseChanges(tokenKeys: ["metaSyncToken", "syncToken"])
+    }
+  }
+
+  /// The paths after `/{database}/` that are answered here.
+  private enum Endpoint: String {
+    case recordsModify = "records/modify"
+    case recordsLookup = "records/lookup"
+    case recordsQuery = "records/query"
+    case recordsChanges = "records/changes"
+    case changesDatabase = "changes/database"
+    case changesZone = "changes/zone"
+    case zonesList = "zones/list"
+    case zonesLookup = "zones/lookup"
+    case zonesModify = "zones/modify"
+    case zonesChanges = "zones/changes"
+
+    init(_ request: DatabaseRequest) throws(RecordError) {
+      let path = request.path.joined(separator: "/")
+      if request.path.starts(with: ["records", "zip"]) || request.path.starts(with: ["records", "copy"]) {
+        throw RecordError(.badRequest, "\(path.prefix(100)) is not offered")
+      }
+      guard let endpoint = Endpoint(rawValue: path) else { throw RecordError(.notFound, "There is no endpoint \(path.prefix(100))") }
+      guard request.method == "POST" || (request.method == "GET" && endpoint == .zonesList) else {
+        throw RecordError(.badRequest, "\(path) takes POST", httpStatus: 405)
+      }
+      self = endpoint
+    }
+  }
+
+  /// Decides who may ask at all; what may be written is decided with the write.
+  private static func checkCaller(of request: DatabaseRequest) throws(RecordError) {
+    let user = request.caller.userRecordName
+    switch request.scope {
+    case .public:
+      guard request.database.isPublic else { throw RecordError(.accessDenied, "The database is not public") }
+    case .private:
+      if request.caller.isOperator { return }
+      guard let user else { throw RecordError(.authenticationRequired, "request needs authorization") }
+      guard user == request.database.owner else { throw RecordError(.accessDenied, "The database belongs to another user") }
+    case .shared:
+      guard user != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    }
+  }
+}
+
+/// One request, with what every handler needs of it. The handlers are extensions, a file an endpoint.
+struct RecordPlaneCall: Sendable {
+  let request: DatabaseRequest
+  let json: JSONValue
+  let body: [UInt8]
+  let store: any ShardStore
+  let context: PlaneContext
+
+  var database: DatabaseID { request.database }
+  /// The owner to show where a request names none.
+  var ownerRecordName: String { database.isPublic ? DatabaseID.publicOwner : database.owner }
+  /// Whether the answer carries a `syncToken` at its top level.
+  var wantsSyncToken: Bool { request.query["getCurrentSyncToken"] == "true" }
+
+  /// The zone that is meant, if the database can have it. Another owner's zone looks like one that does not exist.
+  func zone(_ reference: ZoneReference) throws(RecordError) -> Zone.ID {
+    let isOwn = reference.ownerRecordName.map { $0 == database.owner || (database.isPublic && $0 == request.caller.userRecordName) } ?? true
+    // Zones that others share with the caller live in their shards; there are none until somebody shares one.
+    guard isOwn, request.scope != .shared, !database.isPublic || reference.zoneName == ReservedName.defaultZone else { throw Self.missing(reference.zoneName) }
+    return Zone.ID(zoneName: reference.zoneName, ownerName: database.owner)
+  }
+
+  static func missing(_ zoneName: String) -> RecordError {
+    RecordError(.zoneNotFound, "Zone '\(zoneName.prefix(Limit.nameByteCount))' does not exist")
+  }
+
+  /// Runs a read in the shard's store.
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
+    do {
+      return try await store.read(body)
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  /// Writes the records of a zone into an answer.
+  func writer(for zone: Zone.ID) -> RecordDictionaryWriter {
+    RecordDictionaryWriter(
+      zone: zone,
+      assets: RecordDictionaryWriter.AssetLinks(
+        baseURL: request.baseURL, signingKey: context.signingKey, expiry: context.clock.now / 1000 + Self.assetURLLifetime))
+  }
+
+  /// Seconds.
+  private static let assetURLLifetime: Int64 = 15 * 60
+
+  /// Where a page ends, whatever its `resultsLimit`: the longest record's JSON still fits into the bus's message limit behind it.
+  static let pageByteCount = 3_000_000
+}
+
+extension RecordPlaneCall {
+  /// The live zone of that name, or nil.
+  static func find(_ zone: Zone.ID, of database: DatabaseID, in snapshot: any ShardSnapshot) throws -> StoredZone? {
+    guard let row = try snapshot.database(database), let found = try snapshot.zone(named: zone.zoneName, in: row.key), !found.isDeleted else { return nil }
+    return found
+  }
+
+  /// As `find`, with a missing custom zone refused; the default zone is there even before its first record.
+  static func require(_ zone: Zone.ID, of database: DatabaseID, in snapshot: any ShardSnapshot) throws -> StoredZone? {
+    let found = try find(zone, of: database, in: snapshot)
+    if found == nil, !zone.isDefault { throw missing(zone.zoneName) }
+    return found
+  }
+}
+
+extension StoredZone {
+  /// The zone's feed up to its last change.
+  var syncToken: SyncToken { SyncToken(.zone, incarnation: incarnation, sequence: sequence) }
+
+  /// The token clients are shown; the default zone keeps no feed for them.
+  var shownSyncToken: String? { zoneName == ReservedName.defaultZone ? nil : syncToken.text }
+}
+
+extension StoredRecord {
+  var tag: RecordChangeTag { RecordChangeTag(sequence: sequence) }
+}

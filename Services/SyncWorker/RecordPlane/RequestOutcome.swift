@@ -1,0 +1,122 @@
+// What a writing request was answered, kept in the commit that executed it, so that its repetition changes nothing.
+
+import Crypto
+import MessagePack
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+
+/// The outcome of a request, without what can be read again: a repetition is answered from the records as they are.
+struct RequestOutcome: Hashable, Sendable {
+  enum Item: Hashable, Sendable {
+    /// 0 for what has no sequence of its own, a zone.
+    case saved(sequence: Int64)
+    /// Deleted, or not there to be deleted.
+    case deleted
+    case failed(RecordError)
+  }
+
+  /// Milliseconds since 1970.
+  let at: Int64
+  /// One an operation, in order.
+  let items: [Item]
+
+  /// Whether there is anything that a repetition could do twice.
+  var didChange: Bool {
+    items.contains { if case .failed = $0 { false } else { true } }
+  }
+}
+
+/// A request as the store remembers it.
+struct IdempotencyKey: Sendable {
+  private let text: String
+  /// Tells a repetition from another request that was given the same identifier.
+  private let fingerprint: [UInt8]
+  /// True for one key in 64: whoever stores that outcome also forgets some that are over a day old, so that no clock is needed for it.
+  private let isForgettingDue: Bool
+
+  private static let textByteCount = 18
+  private static let fingerprintByteCount = 8
+  private static let forgottenAtOnce = 128
+  /// Milliseconds.
+  private static let lifetime: Int64 = 24 * 60 * 60 * 1000
+
+  init(request: DatabaseRequest, body: [UInt8]) {
+    let digest = SHA256.hash(
+      [
+        request.database.container.rawValue, request.database.environment.rawValue, request.database.owner, request.scope.rawValue,
+        request.caller.userRecordName ?? "", request.requestID,
+      ].joined(separator: "\u{0}"))
+    text = "r" + Base64.encode(Array(digest.prefix(Self.textByteCount)))
+    isForgettingDue = digest[Self.textByteCount] < 4
+    fingerprint = Array(SHA256.hash(Array((request.path.joined(separator: "/") + "\u{0}").utf8) + body).prefix(Self.fingerprintByteCount))
+  }
+
+  /// A name for the record that the operation at `index` makes: the same in every repetition of the request.
+  func recordName(at index: Int) -> String {
+    DigestSource(digest: SHA256.hash(Array(text.utf8) + fingerprint + Array(String(index).utf8))).uuid()
+  }
+
+  /// Lends a digest the random source's spelling of a UUID.
+  private struct DigestSource: RandomSource {
+    let digest: [UInt8]
+    func bytes(_ count: Int) -> [UInt8] { Array(digest.prefix(count)) }
+  }
+
+  /// What the request was answered before.
+  /// - Throws: `BAD_REQUEST` when another request had the same identifier.
+  func outcome(in snapshot: any ShardSnapshot) throws -> RequestOutcome? {
+    guard let payload = try snapshot.outcome(of: text) else { return nil }
+    let (fingerprint, outcome) = try RequestOutcome.decode(payload)
+    guard fingerprint == self.fingerprint else { throw RecordError(.badRequest, "The request identifier was used for another request") }
+    return outcome
+  }
+
+  func put(_ outcome: RequestOutcome, in transaction: any ShardTransaction) throws {
+    try transaction.putOutcome(outcome.encoded(fingerprint: fingerprint), of: text, at: outcome.at)
+    if isForgettingDue { _ = try transaction.forgetOutcomes(before: outcome.at - Self.lifetime, limit: Self.forgottenAtOnce) }
+  }
+}
+
+extension RequestOutcome {
+  /// `[format, fingerprint, at, [item…]]`; an item is its sequence, nil for a deletion, or `[code, reason]`.
+  private static let format: Int64 = 1
+
+  fileprivate func encoded(fingerprint: [UInt8]) -> [UInt8] {
+    var writer = MessagePackWriter(reservingByteCount: 32 + 8 * items.count)
+    writer.arrayHeader(4)
+    writer.integer(Self.format)
+    writer.bytes(fingerprint)
+    writer.integer(at)
+    writer.arrayHeader(items.count)
+    for item in items {
+      switch item {
+      case .saved(let sequence): writer.integer(sequence)
+      case .deleted: writer.null()
+      case .failed(let error):
+        writer.arrayHeader(2)
+        writer.string(error.code.rawValue)
+        writer.string(error.reason)
+      }
+    }
+    return writer.bytes
+  }
+
+  fileprivate static func decode(_ payload: [UInt8]) throws -> (fingerprint: [UInt8], outcome: RequestOutcome) {
+    let parts = try MessagePackValue(parsing: payload).elements
+    guard parts.count == 4, parts[0].int64 == format, let fingerprint = parts[1].bytes, let at = parts[2].int64 else { throw damaged }
+    return (fingerprint, RequestOutcome(at: at, items: try parts[3].elements.map(item)))
+  }
+
+  private static func item(_ value: MessagePackValue) throws -> Item {
+    if value.isNull { return .deleted }
+    if let sequence = value.int64 { return .saved(sequence: sequence) }
+    let error = value.elements
+    guard error.count == 2, let code = error[0].string, let reason = error[1].string else { throw damaged }
+    // A newer release's code is retryable to this one.
+    return .failed(RecordError(ServerErrorCode(rawValue: code) ?? .internalError, reason))
+  }
+
+  private static var damaged: StoreError { .corrupt("a request's outcome is not what was written") }
+}

@@ -1,0 +1,183 @@
+// zones/list, zones/lookup and zones/modify (wire-protocol 6).
+
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension RecordPlaneCall {
+  func listZones() async throws(RecordError) -> PlaneAnswer {
+    let database = database
+    let isShared = request.scope == .shared
+    let zones = try await read { snapshot -> [StoredZone] in
+      guard !isShared, let row = try snapshot.database(database) else { return [] }
+      return try Self.zones(of: row, in: snapshot).filter { $0.zoneName != ReservedName.defaultZone }.sorted { $0.zoneName < $1.zoneName }
+    }
+    var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    if !isShared {
+      ZoneDictionary.write(Zone.ID(zoneName: ReservedName.defaultZone, ownerName: database.owner), syncToken: nil, to: &output)
+      for stored in zones {
+        ZoneDictionary.write(Zone.ID(zoneName: stored.zoneName, ownerName: database.owner), syncToken: stored.syncToken.text, to: &output)
+      }
+    }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  /// All live zones of a database.
+  static func zones(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [StoredZone] {
+    var live: [StoredZone] = []
+    var last: Int64 = 0
+    while true {
+      let rows = try snapshot.zones(in: database.key, after: last, limit: Limit.zonesPerDatabase)
+      live.append(contentsOf: rows.filter { !$0.isDeleted })
+      guard rows.count == Limit.zonesPerDatabase, let end = rows.last?.sequence else { return live }
+      last = end
+    }
+  }
+
+  func lookUpZones() async throws(RecordError) -> PlaneAnswer {
+    let references = try LookupZonesRequest.zones(of: json)
+    var wanted: [Result<Zone.ID, RecordError>] = []
+    for reference in references { wanted.append(Result { () throws(RecordError) in try zone(reference) }) }
+    let database = database
+    let zones = wanted
+    let found = try await read { snapshot in
+      try zones.map { zone throws -> StoredZone? in
+        guard case .success(let id) = zone else { return nil }
+        return try Self.find(id, of: database, in: snapshot)
+      }
+    }
+    var output = JSONWriter(reservingByteCount: 256 * (references.count + 1))
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    for (index, reference) in references.enumerated() {
+      if case .success(let id) = zones[index], found[index] != nil || id.isDefault {
+        ZoneDictionary.write(id, syncToken: found[index]?.shownSyncToken, to: &output)
+      } else {
+        ZoneDictionary.writeError(Self.missing(reference.zoneName), of: reference, defaultOwner: ownerRecordName, to: &output)
+      }
+    }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  // MARK: zones/modify
+
+  func modifyZones(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let operations = try ZoneOperation.operations(of: json)
+    if request.scope != .private {
+      let place = database.isPublic ? "The public database has one zone, _defaultZone" : "Zones of the shared database belong to their owners"
+      throw RecordError(.badRequest, "\(place): zones are created and deleted in the private database")
+    }
+    var plans: [ZoneModification.Plan] = []
+    for operation in operations {
+      plans.append(
+        ZoneModification.Plan(
+          operation: operation,
+          problem: operation.problem ?? (operation.zone.ownerRecordName ?? database.owner == database.owner ? nil : Self.missing(operation.zone.zoneName))))
+    }
+    let modification = ZoneModification(database: database, plans: plans, key: IdempotencyKey(request: request, body: body), now: context.clock.now)
+    let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
+    startNext()
+    let results: [ZoneModification.Outcome]
+    do {
+      results = try await pending.value
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+    for case .changed(let zone, isNew: true) in results { publish(zone) }
+    for case .deleted(let zone?) in results { publish(zone) }
+    return write(results, of: operations)
+  }
+
+  private func write(_ results: [ZoneModification.Outcome], of operations: [ZoneOperation]) -> PlaneAnswer {
+    var output = JSONWriter(reservingByteCount: 256 * (operations.count + 1))
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    for (operation, result) in zip(operations, results) {
+      let zone = Zone.ID(zoneName: operation.zone.zoneName, ownerName: database.owner)
+      switch result {
+      case .changed(let stored, _): ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output)
+      case .deleted: ZoneDictionary.writeDeleted(zone, to: &output)
+      case .failed(let error): ZoneDictionary.writeError(error, of: operation.zone, defaultOwner: ownerRecordName, to: &output)
+      }
+    }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+}
+
+/// The write of `zones/modify`.
+private struct ZoneModification: Sendable {
+  struct Plan: Sendable {
+    let operation: ZoneOperation
+    let problem: RecordError?
+  }
+
+  enum Outcome: Sendable {
+    case changed(StoredZone, isNew: Bool)
+    /// nil: an earlier try of the same request deleted it.
+    case deleted(StoredZone?)
+    case failed(RecordError)
+  }
+
+  let database: DatabaseID
+  let plans: [Plan]
+  let key: IdempotencyKey
+  let now: Int64
+
+  func commit(in transaction: any ShardTransaction) throws -> [Outcome] {
+    let earlier = try key.outcome(in: transaction)?.items
+    var outcomes: [Outcome] = []
+    for (index, plan) in plans.enumerated() {
+      switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {
+      case .failed(let error): outcomes.append(.failed(error))
+      case let item:
+        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, isRepeated: item != nil, in: transaction))
+      }
+    }
+    let outcome = RequestOutcome(at: now, items: outcomes.map(\.item))
+    if earlier == nil, outcome.didChange { try key.put(outcome, in: transaction) }
+    return outcomes
+  }
+
+  private func apply(_ operation: ZoneOperation, isRepeated: Bool, in transaction: any ShardTransaction) throws -> Outcome {
+    let row = try transaction.database(database)
+    let existing = try row.flatMap { try transaction.zone(named: operation.zone.zoneName, in: $0.key) }
+    switch operation.kind {
+    case .create:
+      // A repetition must not bring back what somebody deleted meanwhile.
+      if let existing, isRepeated || !existing.isDeleted { return .changed(existing, isNew: false) }
+      if let row, try RecordPlaneCall.zones(of: row, in: transaction).count >= Limit.zonesPerDatabase {
+        return .failed(RecordError(.quotaExceeded, "The database has \(Limit.zonesPerDatabase) zones, which is the limit"))
+      }
+      return .changed(try transaction.makeZone(named: operation.zone.zoneName, in: try transaction.makeDatabase(database).key), isNew: true)
+    case .delete:
+      if isRepeated { return .deleted(nil) }
+      guard let existing, !existing.isDeleted else { return .failed(RecordPlaneCall.missing(operation.zone.zoneName)) }
+      try transaction.deleteZone(existing.key)
+      return .deleted(try transaction.zone(key: existing.key))
+    }
+  }
+}
+
+extension ZoneModification.Outcome {
+  fileprivate var item: RequestOutcome.Item {
+    switch self {
+    case .changed(let zone, _): .saved(sequence: zone.sequence)
+    case .deleted: .deleted
+    case .failed(let error): .failed(error)
+    }
+  }
+}
