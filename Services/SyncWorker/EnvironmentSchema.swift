@@ -1,5 +1,6 @@
 // An environment's schema and models, made ready once for all requests that are served with them.
 
+import Mirroring
 import ObjectModel
 import RecordStore
 import Records
@@ -16,6 +17,8 @@ struct EnvironmentSchema: Sendable {
   let schemaIndex: SchemaIndex
   /// `models` for lookups, by hash.
   let modelIndexes: [String: ModelIndex]
+  /// The to-one fields of all models.
+  let relationshipFields: RelationshipFields
 
   init(version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil) {
     self.version = version
@@ -24,11 +27,12 @@ struct EnvironmentSchema: Sendable {
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
     modelIndexes = models.mapValues { ModelIndex($0) }
+    relationshipFields = RelationshipFields(models: modelIndexes.values)
   }
 
-  /// The pointers out of a record, for the index of references: CloudKit references to records of its own zone.
+  /// The pointers out of a record, for the index of references: relationships of any model, and CloudKit references within the zone.
   func references(of record: Record) -> [OutgoingReference] {
-    var references: [OutgoingReference] = []
+    var references = relationshipFields.references(of: record).map { OutgoingReference(field: $0.field, target: $0.target) }
     for element in record.fields {
       switch element.field.value {
       case .reference(let reference) where reference.zoneID == nil:
