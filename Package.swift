@@ -73,7 +73,7 @@ let testTargets: [Target] = [
   tests("History", ["History", "Records"]),
   tests("Mirroring", ["Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "ObjectModel", "History", "Mirroring"]),
-  tests("RecordStore", ["RecordStore", "SQLite", "Records", "History", "CSQLite", "CLinux"]),
+  tests("RecordStore", ["RecordStore", "SQLite", "Records", "History", "Crypto", "CSQLite", "CLinux"]),
   tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "CLinux"]),

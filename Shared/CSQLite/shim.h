@@ -7,4 +7,9 @@
 // to count bytes nobody reads. Must run before the first connection; later calls are refused and harmless.
 static inline int csqlite_disable_memory_statistics(void) { return sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }
 
+// sqlite3_db_config is variadic, too.
+static inline int csqlite_no_checkpoint_on_close(sqlite3 *connection) {
+  return sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
+}
+
 #endif

@@ -52,6 +52,8 @@ public final class Connection {
     if mode == .readOnly {
       try execute("PRAGMA query_only=1")
     } else {
+      // Nor on closing: after a failed sync nothing more may be written.
+      csqlite_no_checkpoint_on_close(handle)
       // Replaces SQLite's own hook, which would checkpoint.
       sqlite3_wal_hook(
         handle,
@@ -122,7 +124,7 @@ public final class Connection {
   }
 
   private func enclosed<Value>(begin: SQL, _ body: () throws -> Value) throws -> Value {
-    try statement(begin).run()
+    try self.begin(begin)
     do {
       let value = try body()
       try commit()
@@ -137,32 +139,49 @@ public final class Connection {
   ///
   /// Some errors (disk full, I/O) make SQLite roll the whole transaction back: then `isInTransaction` is false.
   public func savepoint<Value>(_ body: () throws -> Value) throws -> Value {
-    let depth = savepointDepth
-    let names = Self.savepointStatements(depth)
-    try statement(names.open).run()
-    savepointDepth += 1
-    defer { savepointDepth = depth }
+    try openSavepoint()
     do {
       let value = try body()
-      try statement(names.release).run()
+      try releaseSavepoint()
       return value
     } catch {
       if isInTransaction {
-        try statement(names.rollback).run()
-        try statement(names.release).run()
+        try rollbackToSavepoint()
+        try releaseSavepoint()
       }
       throw error
     }
   }
 
   /// The pieces of `transaction`, for a writer that groups the work of several callers.
-  public func beginImmediateTransaction() throws(SQLiteError) { try statement(Self.beginImmediate).run() }
-  public func beginReadTransaction() throws(SQLiteError) { try statement(Self.begin).run() }
+  public func beginImmediateTransaction() throws(SQLiteError) { try begin(Self.beginImmediate) }
+  public func beginReadTransaction() throws(SQLiteError) { try begin(Self.begin) }
   /// A commit that fails may leave the transaction open: roll back.
   public func commit() throws(SQLiteError) { try statement(Self.commit).run() }
   /// Does nothing outside a transaction: SQLite may have rolled back by itself.
   public func rollback() throws(SQLiteError) {
+    savepointDepth = 0
     if isInTransaction { try statement(Self.rollback).run() }
+  }
+
+  private func begin(_ sql: SQL) throws(SQLiteError) {
+    savepointDepth = 0
+    try statement(sql).run()
+  }
+
+  /// The pieces of `savepoint`. They nest: release and rollback mean the innermost open one.
+  public func openSavepoint() throws(SQLiteError) {
+    try statement(Self.savepointStatements(savepointDepth).open).run()
+    savepointDepth += 1
+  }
+  /// Keeps what was written since the savepoint was opened (or rolled back to), and closes it.
+  public func releaseSavepoint() throws(SQLiteError) {
+    try statement(Self.savepointStatements(max(savepointDepth - 1, 0)).release).run()
+    savepointDepth -= 1
+  }
+  /// Undoes what was written since the savepoint was opened; it stays open.
+  public func rollbackToSavepoint() throws(SQLiteError) {
+    try statement(Self.savepointStatements(max(savepointDepth - 1, 0)).rollback).run()
   }
 
   // MARK: Write-ahead log

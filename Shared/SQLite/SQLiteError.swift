@@ -26,7 +26,8 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   public var primaryCode: Int32 { code & 0xff }
 
   public var isConstraintViolation: Bool { primaryCode == SQLITE_CONSTRAINT }
-  public var isUniqueViolation: Bool { code == SQLiteError.constraintUnique || code == SQLiteError.constraintPrimaryKey }
+  public var isUniqueViolation: Bool { code == SQLiteError.constraintUnique || isPrimaryKeyViolation }
+  public var isPrimaryKeyViolation: Bool { code == SQLiteError.constraintPrimaryKey || code == SQLiteError.constraintRowID }
   /// Another connection holds the lock.
   public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
   /// No space left on the device, or the file may not grow.
@@ -44,6 +45,7 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   // The header spells these as expressions, which Swift does not import.
   private static let constraintUnique: Int32 = SQLITE_CONSTRAINT | 8 << 8
   private static let constraintPrimaryKey: Int32 = SQLITE_CONSTRAINT | 6 << 8
+  private static let constraintRowID: Int32 = SQLITE_CONSTRAINT | 10 << 8
   private static let ioWrite: Int32 = SQLITE_IOERR | 3 << 8
   private static let ioFsync: Int32 = SQLITE_IOERR | 4 << 8
   private static let ioDirFsync: Int32 = SQLITE_IOERR | 5 << 8

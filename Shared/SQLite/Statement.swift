@@ -127,6 +127,17 @@ public final class Statement {
   /// Runs to the end, ignoring rows.
   public func run() throws(SQLiteError) { while try step() {} }
 
+  /// Runs a statement that may find a unique value taken.
+  /// - Returns: false when it was, and nothing was written.
+  public func runUnlessTaken() throws(SQLiteError) -> Bool {
+    do {
+      try run()
+      return true
+    } catch  where error.isUniqueViolation {
+      return false
+    }
+  }
+
   /// Calls `body` for each row. The statement is reset afterwards, also when `body` throws.
   public func forEach(_ body: (Statement) throws -> Void) throws {
     defer { reset() }

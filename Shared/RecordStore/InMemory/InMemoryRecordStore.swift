@@ -151,6 +151,7 @@ private final class InMemoryShard: Sendable {
       guard state.epoch == epoch else { throw StoreError.fenced(shard: number, epoch: state.epoch) }
       let transaction = InMemoryTransaction(state.rows, makeIncarnation: makeIncarnation)
       let value = try body(transaction)
+      if let refusal = transaction.refusal { throw refusal }
       if let failure = commitFailure(number) { throw failure }
       state.rows = transaction.rows
       state.commits += 1

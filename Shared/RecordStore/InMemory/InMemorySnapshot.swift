@@ -39,16 +39,13 @@ struct InMemoryRows {
 final class InMemoryTransaction {
   var rows: InMemoryRows
   let makeIncarnation: () -> UInt64
+  /// The first write that was refused: the body fails with it even if it goes on.
+  var refusal: (any Error)?
 
   init(_ rows: InMemoryRows, makeIncarnation: @escaping () -> UInt64) {
     self.rows = rows
     self.makeIncarnation = makeIncarnation
   }
-}
-
-extension String {
-  /// Order of UTF-8 bytes; `<` on String is Unicode's.
-  func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 }
 
 extension InMemoryTransaction: ShardSnapshot {

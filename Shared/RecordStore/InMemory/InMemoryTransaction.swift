@@ -4,136 +4,173 @@ import Records
 
 extension InMemoryTransaction: ShardTransaction {
   func makeDatabase(_ id: DatabaseID) throws -> StoredDatabase {
-    if let database = try database(id) { return database }
-    let database = StoredDatabase(key: nextKey(), id: id, incarnation: makeIncarnation(), sequence: 0)
-    rows.databases[database.key] = database
-    return database
+    try write {
+      if let database = try database(id) { return database }
+      let database = StoredDatabase(key: nextKey(), id: id, incarnation: makeIncarnation(), sequence: 0)
+      rows.databases[database.key] = database
+      return database
+    }
   }
 
   func nextSequence(in database: Int64) throws -> Int64 {
-    guard let row = rows.databases[database] else { throw ContradictingWrite("no database \(database)") }
-    rows.databases[database] = StoredDatabase(key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1)
-    return row.sequence + 1
+    try write {
+      guard let row = rows.databases[database] else { throw ContradictingWrite("no database \(database)") }
+      rows.databases[database] = StoredDatabase(key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1)
+      return row.sequence + 1
+    }
   }
 
   func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone {
-    if let zone = try zone(named: zoneName, in: database) {
-      if !zone.isDeleted { return zone }
-      rows.zones[zone.key] = nil
+    try write {
+      if let zone = try zone(named: zoneName, in: database) {
+        if !zone.isDeleted { return zone }
+        rows.zones[zone.key] = nil
+      }
+      let zone = StoredZone(
+        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(), sequence: try nextSequence(in: database), isDeleted: false)
+      rows.zones[zone.key] = zone
+      return zone
     }
-    let zone = StoredZone(
-      key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(), sequence: try nextSequence(in: database), isDeleted: false)
-    rows.zones[zone.key] = zone
-    return zone
   }
 
   func deleteZone(_ zone: Int64) throws {
-    guard let row = rows.zones[zone] else { throw ContradictingWrite("no zone \(zone)") }
-    if row.isDeleted { return }
-    rows.records[zone] = nil
-    rows.names[zone] = nil
-    rows.zones[zone] = StoredZone(
-      key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
-      isDeleted: true)
+    try write {
+      guard let row = rows.zones[zone] else { throw ContradictingWrite("no zone \(zone)") }
+      if row.isDeleted { return }
+      rows.records[zone] = nil
+      rows.names[zone] = nil
+      rows.zones[zone] = StoredZone(
+        key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
+        isDeleted: true)
+    }
   }
 
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws {
-    guard let row = rows.zones[zone], !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
-    guard let database = rows.databases[row.databaseKey], (1...max(database.sequence, 1)).contains(record.sequence), database.sequence > 0 else {
-      throw ContradictingWrite("sequence \(record.sequence) was not given out")
+    try write {
+      guard let row = rows.zones[zone], !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
+      guard let database = rows.databases[row.databaseKey], (1...max(database.sequence, 1)).contains(record.sequence), database.sequence > 0 else {
+        throw ContradictingWrite("sequence \(record.sequence) was not given out")
+      }
+      let name = record.record.recordName
+      guard rows.names[zone]?[record.sequence] ?? name == name else { throw ContradictingWrite("sequence \(record.sequence) is another record's") }
+      if isNew && rows.records[zone]?[name] != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
+      var stored = record
+      if stored.isDeleted { stored.record.fields = Fields() }
+      if let earlier = rows.records[zone]?[name] { rows.names[zone]?[earlier.stored.sequence] = nil }
+      rows.names[zone, default: [:]][record.sequence] = name
+      rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: stored, references: Set(stored.isDeleted ? [] : references))
+      rows.zones[zone] = StoredZone(
+        key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
+        isDeleted: false)
     }
-    let name = record.record.recordName
-    guard rows.names[zone]?[record.sequence] ?? name == name else { throw ContradictingWrite("sequence \(record.sequence) is another record's") }
-    if isNew && rows.records[zone]?[name] != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
-    var stored = record
-    if stored.isDeleted { stored.record.fields = Fields() }
-    if let earlier = rows.records[zone]?[name] { rows.names[zone]?[earlier.stored.sequence] = nil }
-    rows.names[zone, default: [:]][record.sequence] = name
-    rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: stored, references: Set(stored.isDeleted ? [] : references))
-    rows.zones[zone] = StoredZone(
-      key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
-      isDeleted: false)
   }
 
   func makeMirror(
     _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
     deviceName: String?, createdAt: Int64
   ) throws -> StoredMirror {
-    guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
-    guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
-    let mirror = StoredMirror(
-      key: nextKey(), identifier: identifier, databaseKey: database, incarnation: makeIncarnation(), userRecordName: userRecordName, scope: scope,
-      modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: 0,
-      exportedTransactionNumber: 0, purgedTransactionNumber: 0)
-    rows.mirrors[mirror.key] = mirror
-    return mirror
+    try write {
+      guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
+      guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
+      let mirror = StoredMirror(
+        key: nextKey(), identifier: identifier, databaseKey: database, incarnation: makeIncarnation(), userRecordName: userRecordName, scope: scope,
+        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: 0,
+        exportedTransactionNumber: 0, purgedTransactionNumber: 0)
+      rows.mirrors[mirror.key] = mirror
+      return mirror
+    }
   }
 
   func update(_ mirror: StoredMirror) throws {
-    guard let row = rows.mirrors[mirror.key] else { throw ContradictingWrite("no mirror \(mirror.key)") }
-    rows.mirrors[mirror.key] = StoredMirror(
-      key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
-      scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName, createdAt: mirror.createdAt,
-      lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-      purgedTransactionNumber: mirror.purgedTransactionNumber)
+    try write {
+      guard let row = rows.mirrors[mirror.key] else { throw ContradictingWrite("no mirror \(mirror.key)") }
+      rows.mirrors[mirror.key] = StoredMirror(
+        key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
+        scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName, createdAt: mirror.createdAt,
+        lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
+        purgedTransactionNumber: mirror.purgedTransactionNumber)
+    }
   }
 
   func deleteMirror(_ mirror: Int64) throws {
-    guard rows.mirrors.removeValue(forKey: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-    rows.history[mirror] = nil
-    rows.events.removeAll { $0.mirror == mirror }
+    try write {
+      guard rows.mirrors.removeValue(forKey: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      rows.history[mirror] = nil
+      rows.events.removeAll { $0.mirror == mirror }
+    }
   }
 
   func append(_ transaction: StoredTransaction, to mirror: Int64) throws {
-    guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
-    guard transaction.number == row.lastTransactionNumber + 1 else {
-      throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
+    try write {
+      guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
+      guard transaction.number == row.lastTransactionNumber + 1 else {
+        throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
+      }
+      guard try self.transaction(withID: transaction.transactionID, of: mirror) == nil else {
+        throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
+      }
+      rows.history[mirror, default: []].append(transaction)
+      row.lastTransactionNumber = transaction.number
+      rows.mirrors[mirror] = row
     }
-    guard try self.transaction(withID: transaction.transactionID, of: mirror) == nil else {
-      throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
-    }
-    rows.history[mirror, default: []].append(transaction)
-    row.lastTransactionNumber = transaction.number
-    rows.mirrors[mirror] = row
   }
 
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int {
-    guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
-    let kept = (rows.history[mirror] ?? []).filter { $0.number > number }
-    let purged = (rows.history[mirror] ?? []).count - kept.count
-    rows.history[mirror] = kept
-    row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
-    rows.mirrors[mirror] = row
-    return purged
+    try write {
+      guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
+      let kept = (rows.history[mirror] ?? []).filter { $0.number > number }
+      let purged = (rows.history[mirror] ?? []).count - kept.count
+      rows.history[mirror] = kept
+      row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
+      rows.mirrors[mirror] = row
+      return purged
+    }
   }
 
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
-    guard rows.mirrors[mirror] != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-    if event.number == 0 {
-      rows.lastEventNumber += 1
-      var event = event
-      event.number = rows.lastEventNumber
-      rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event))
+    try write {
+      guard rows.mirrors[mirror] != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      if event.number == 0 {
+        rows.lastEventNumber += 1
+        var event = event
+        event.number = rows.lastEventNumber
+        rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event))
+        return event.number
+      }
+      guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
+        throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
+      }
+      rows.events[index].event = event
       return event.number
     }
-    guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
-      throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
-    }
-    rows.events[index].event = event
-    return event.number
   }
 
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws {
-    guard rows.outcomes[idempotencyKey] == nil else { throw ContradictingWrite("this idempotency key has an outcome") }
-    rows.lastOutcomeNumber += 1
-    rows.outcomes[idempotencyKey] = InMemoryRows.OutcomeRow(payload: payload, at: at, number: rows.lastOutcomeNumber)
+    try write {
+      guard rows.outcomes[idempotencyKey] == nil else { throw ContradictingWrite("this idempotency key has an outcome") }
+      rows.lastOutcomeNumber += 1
+      rows.outcomes[idempotencyKey] = InMemoryRows.OutcomeRow(payload: payload, at: at, number: rows.lastOutcomeNumber)
+    }
   }
 
   func forgetOutcomes(before cutoff: Int64, limit: Int) throws -> Int {
-    let old = rows.outcomes.filter { $0.value.at < cutoff }
-      .sorted { ($0.value.at, $0.value.number) < ($1.value.at, $1.value.number) }.prefix(max(limit, 0))
-    for (key, _) in old { rows.outcomes[key] = nil }
-    return old.count
+    try write {
+      let old = rows.outcomes.filter { $0.value.at < cutoff }
+        .sorted { ($0.value.at, $0.value.number) < ($1.value.at, $1.value.number) }.prefix(max(limit, 0))
+      for (key, _) in old { rows.outcomes[key] = nil }
+      return old.count
+    }
+  }
+
+  /// Remembers the first refusal, so that a body can't go on past it.
+  private func write<Value>(_ body: () throws -> Value) throws -> Value {
+    if let refusal { throw refusal }
+    do {
+      return try body()
+    } catch {
+      refusal = error
+      throw error
+    }
   }
 
   private func nextKey() -> Int64 {

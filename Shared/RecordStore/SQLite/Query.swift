@@ -1,0 +1,120 @@
+// Every statement that stores and snapshots run, by name; prepared once a connection.
+
+/// The case's name is the statement's name in errors.
+enum Query: Int, CaseIterable {
+  case meta, setMeta
+  case symbolText, symbolID, makeSymbol
+  case databaseByID, databaseByKey, makeDatabase, updateDatabase
+  case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
+  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences
+  case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord
+  case references, insertReference, deleteReference
+  case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
+  case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
+  case eventsAfter, eventsAfterOfKind, insertEvent, updateEvent, deleteEvents
+  case outcome, insertOutcome, oldOutcomes, forgetOutcomes
+  case counts
+
+  var text: String {
+    switch self {
+    case .meta: "SELECT value FROM meta WHERE key = ?1"
+    case .setMeta: "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)"
+
+    case .symbolText: "SELECT text FROM symbol WHERE id = ?1"
+    case .symbolID: "SELECT id FROM symbol WHERE text = ?1"
+    case .makeSymbol: "INSERT INTO symbol(text) VALUES (?1)"
+
+    case .databaseByID: Self.databaseColumns + " WHERE container = ?1 AND environment = ?2 AND owner = ?3"
+    case .databaseByKey: Self.databaseColumns + " WHERE id = ?1"
+    case .makeDatabase: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    case .updateDatabase: "UPDATE database SET seq = ?2 WHERE id = ?1"
+
+    case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
+    case .zoneByKey: Self.zoneColumns + " WHERE id = ?1"
+    case .zonesAfter: Self.zoneColumns + " WHERE database = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4 WHERE id = ?1"
+    case .removeZone: "DELETE FROM zone WHERE id = ?1"
+
+    case .doomedZones: "SELECT zone FROM doomed ORDER BY zone"
+    case .doomZone: "INSERT INTO doomed(zone) VALUES (?1)"
+    case .releaseZone: "DELETE FROM doomed WHERE zone = ?1"
+    case .sweepRecords: "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2)"
+    case .sweepReferences:
+      "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
+
+    case .recordByName: Self.recordColumns + " FROM record WHERE zone = ?1 AND name = ?2"
+    case .recordRow: "SELECT id, seq, deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
+    case .changes: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    // Texts sort before every blob; x'' is the first of those.
+    case .recordsByText:
+      Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND name < x'' AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+    case .recordsByUUID: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name >= ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+    case .insertRecord:
+      "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+    case .updateRecord: "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
+
+    case .references:
+      "SELECT s.text, r.name FROM reference f JOIN symbol s ON s.id = f.field JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"
+    case .insertReference: "INSERT INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"
+    case .deleteReference: "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"
+
+    default: historyText
+    }
+  }
+
+  private var historyText: String {
+    switch self {
+    case .mirrorByIdentifier: Self.mirrorColumns + " WHERE database = ?1 AND identifier = ?2"
+    case .mirrorByKey: Self.mirrorColumns + " WHERE id = ?1"
+    case .mirrorsAfter: Self.mirrorColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
+    case .mirrorsAwaitingExport: "SELECT id FROM mirror WHERE exported < last AND id > ?1 ORDER BY id LIMIT ?2"
+    case .makeMirror:
+      """
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged)
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+      """
+    case .updateMirror:
+      """
+      UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, exported = ?9, purged = ?10
+      WHERE id = ?1
+      """
+    case .deleteMirror: "DELETE FROM mirror WHERE id = ?1"
+
+    case .transactionByID: "SELECT id, appended, sum, txid, author, payload FROM history WHERE mirror = ?1 AND txid = ?2"
+    case .transactionsAfter: "SELECT id, appended, sum, txid, author, payload FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
+    case .appendTransaction: "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    case .purgeTransactions: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
+
+    case .eventsAfter: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+    case .eventsAfterOfKind: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 AND kind = ?4 ORDER BY id LIMIT ?3"
+    case .insertEvent:
+      "INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+    case .updateEvent:
+      """
+      UPDATE event SET kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
+      WHERE id = ?1 AND mirror = ?2
+      """
+    case .deleteEvents: "DELETE FROM event WHERE mirror = ?1"
+
+    case .outcome: "SELECT payload FROM outcome WHERE key = ?1"
+    case .insertOutcome: "INSERT INTO outcome(id, key, payload) VALUES (?1, ?2, ?3)"
+    case .oldOutcomes: "SELECT max(id) FROM (SELECT id FROM outcome WHERE id < ?1 ORDER BY id LIMIT ?2)"
+    case .forgetOutcomes: "DELETE FROM outcome WHERE id <= ?1"
+
+    case .counts:
+      """
+      SELECT (SELECT count(*) FROM database), (SELECT count(*) FROM zone WHERE deleted = 0), (SELECT coalesce(sum(live), 0) FROM zone),
+        (SELECT count(*) FROM mirror)
+      """
+    default: preconditionFailure("no text for statement \(self)")
+    }
+  }
+
+  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq FROM database"
+  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live FROM zone"
+  private static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
+  private static let mirrorColumns =
+    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged FROM mirror"
+  private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
+}

@@ -1,0 +1,102 @@
+// A record's row: which bytes are kept, and the checksum that vouches for them.
+
+import CZlib
+import Records
+import SQLite
+
+/// The one place that knows how records become blobs.
+enum RecordBlob {
+  static func encode(_ record: Record) -> [UInt8] { record.encoded() }
+
+  static func decode(_ bytes: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> Record {
+    try Record(decoding: bytes, recordName: recordName, recordType: recordType)
+  }
+}
+
+/// The columns of a record's row that are numbers.
+struct RecordRowHeader {
+  var zone: Int64
+  var sequence: Int64
+  /// The symbol of the record type.
+  var type: Int64
+  var isDeleted: Bool
+  var origin: Int64
+  var sequenceOfOthers: Int64
+
+  /// CRC-32 over everything the row says. `integrity_check` does not see a flipped byte inside a value (reliability.md 0.8).
+  func checksum(name: String, references: [UInt8], data: UnsafeRawBufferPointer) -> Int64 {
+    let numbers = (
+      zone.littleEndian, sequence.littleEndian, type.littleEndian, Int64(isDeleted ? 1 : 0).littleEndian, origin.littleEndian,
+      sequenceOfOthers.littleEndian
+    )
+    var sum = withUnsafeBytes(of: numbers) { Checksum.update(0, $0) }
+    var name = name
+    sum = name.withUTF8 { Checksum.update(sum, UnsafeRawBufferPointer($0)) }
+    sum = references.withUnsafeBytes { Checksum.update(sum, $0) }
+    return Int64(Checksum.update(sum, data))
+  }
+}
+
+enum Checksum {
+  static func update(_ sum: UInt, _ bytes: UnsafeRawBufferPointer) -> UInt {
+    // zlib takes a null pointer for "start anew".
+    guard let start = bytes.baseAddress, bytes.count > 0 else { return sum }
+    return crc32_z(sum, start.assumingMemoryBound(to: UInt8.self), bytes.count)
+  }
+}
+
+/// A record's outgoing references as they are kept in its row: sorted, each once, so that equal sets have equal bytes and an update
+/// that changes none of them leaves the index alone.
+enum StoredReferences {
+  struct Entry: Hashable {
+    /// The symbol of the field's name.
+    let field: Int64
+    let target: String
+  }
+
+  /// Shape: entries in ascending order of their bytes; each 8 bytes of field, 2 of length, the target (16 bytes of a UUID have
+  /// length 0).
+  static func encode(_ entries: [Entry]) throws -> [UInt8] {
+    if entries.isEmpty { return [] }
+    var pieces: [[UInt8]] = []
+    pieces.reserveCapacity(entries.count)
+    for entry in entries {
+      var piece: [UInt8] = []
+      withUnsafeBytes(of: entry.field.bigEndian) { piece.append(contentsOf: $0) }
+      if let uuid = StoredName.uuid(entry.target) {
+        piece.append(contentsOf: [0, 0])
+        uuid.withBytes { piece.append(contentsOf: $0) }
+      } else {
+        let name = Array(entry.target.utf8)
+        guard (1...Int(UInt16.max)).contains(name.count) else { throw ContradictingWrite("a reference's target has \(name.count) bytes") }
+        withUnsafeBytes(of: UInt16(name.count).bigEndian) { piece.append(contentsOf: $0) }
+        piece.append(contentsOf: name)
+      }
+      pieces.append(piece)
+    }
+    if pieces.count > 1 { pieces.sort { $0.lexicographicallyPrecedes($1) } }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(pieces.reduce(0) { $0 + $1.count })
+    for (index, piece) in pieces.enumerated() where index == 0 || piece != pieces[index - 1] { bytes.append(contentsOf: piece) }
+    return bytes
+  }
+
+  /// nil when the bytes are not what `encode` makes.
+  static func decode(_ bytes: [UInt8]) -> [Entry]? {
+    var entries: [Entry] = []
+    var index = 0
+    while index < bytes.count {
+      guard index + 10 <= bytes.count else { return nil }
+      let field = bytes[index..<index + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+      let length = Int(bytes[index + 8]) << 8 | Int(bytes[index + 9])
+      index += 10
+      let end = index + (length == 0 ? 16 : length)
+      guard end <= bytes.count else { return nil }
+      let target = length == 0 ? bytes[index..<end].withUnsafeBytes(StoredName.text) : String(decoding: bytes[index..<end], as: UTF8.self)
+      guard let target else { return nil }
+      entries.append(Entry(field: Int64(bitPattern: field), target: target))
+      index = end
+    }
+    return entries
+  }
+}

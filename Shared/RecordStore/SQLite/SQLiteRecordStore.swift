@@ -1,0 +1,96 @@
+// The embedded store: one SQLite file a shard, one writing thread each.
+
+import Crypto
+import SQLite
+
+/// Shards as files `shard-<n>.sqlite` (with `-wal` and `-shm` while open) and `shard-<n>.lock` in one folder.
+public final class SQLiteRecordStore: RecordStore {
+  /// Limits, with the values products use.
+  public struct Options: Sendable {
+    /// Bodies that may wait for a shard's writer; more are answered `overloaded`.
+    public var queueLimit = 4096
+    /// What one commit takes at most: bodies, and then until this many records or bytes of records are written.
+    public var groupBodyLimit = 1000
+    public var groupRecordLimit = 2000
+    public var groupByteLimit = 4 << 20
+    /// Pages of the write-ahead log after which it is copied into the file (storage.md A4: more is faster, and stalls longer).
+    public var checkpointPages = 1000
+    /// Records of a deleted zone that one commit removes.
+    public var sweepLimit = 500
+    /// Threads that read, shared by all shards, and reads that may wait for them.
+    public var readerThreadCount = 4
+    public var readLimit = 4096
+
+    public init() {}
+  }
+
+  public let shardCount: Int
+  private let directory: String
+  private let options: Options
+  private let pool: ReaderPool
+  private let makeIncarnation: @Sendable () -> UInt64
+
+  /// - Parameters:
+  ///   - directory: made if it is missing. Must be on a local file system.
+  ///   - shardCount: the number the installation was created with; a shard's file refuses another.
+  ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness unless a test says otherwise.
+  /// - Throws: `StoreError.io`, `.full`.
+  public init(
+    directory: String, shardCount: Int, options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil
+  ) throws(StoreError) {
+    precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
+    try Folder.make(directory)
+    self.directory = directory
+    self.shardCount = shardCount
+    self.options = options
+    self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
+    pool = try ReaderPool(threadCount: options.readerThreadCount, limit: options.readLimit)
+  }
+
+  public func open(shard: Int) async throws -> any ShardStore {
+    guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
+    return try await open(ShardFile(directory: directory, shard: shard, shardCount: shardCount))
+  }
+
+  func open(_ file: ShardFile) async throws -> SQLiteShardStore {
+    let lock = try await ShardLock.acquire(file.lockPath)
+    let readers: ShardReaders
+    do {
+      readers = try ShardReaders(file: file, pool: pool)
+    } catch {
+      lock.release()
+      throw error
+    }
+    let (options, makeIncarnation) = (options, makeIncarnation)
+    // The writer's thread opens the file: its connection never leaves it.
+    let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
+      do throws(StoreError) {
+        try WorkerThread.start {
+          Self.own(file, lock, readers, options, makeIncarnation) { continuation.resume(with: $0) }
+        }
+      } catch {
+        lock.release()
+        continuation.resume(throwing: error)
+      }
+    }
+    return SQLiteShardStore(core, pool: pool)
+  }
+
+  /// A writer thread's life.
+  private static func own(
+    _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ options: Options, _ makeIncarnation: @escaping @Sendable () -> UInt64,
+    opened: (Result<ShardCore, any Error>) -> Void
+  ) {
+    do {
+      let (connection, epoch) = try file.takeOver()
+      let core = try ShardCore(shard: file.shard, epoch: epoch, options: options, readers: readers)
+      opened(.success(core))
+      ShardWriter(core: core, connection: connection, makeIncarnation: makeIncarnation).run()
+      lock.release()
+      core.finish()
+    } catch {
+      lock.release()
+      opened(.failure(error))
+    }
+  }
+}

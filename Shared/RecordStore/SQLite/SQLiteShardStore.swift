@@ -1,0 +1,117 @@
+// An open shard as its owner holds it, and what the owner shares with the shard's threads.
+
+import SQLite
+import Synchronization
+
+/// What a shard's owner, its writer and its readers share.
+final class ShardCore: Sendable {
+  private struct State {
+    var failure: StoreError?
+    var isFinished = false
+    var closers: [CheckedContinuation<Void, Never>] = []
+  }
+
+  let shard: Int
+  let epoch: Int64
+  let options: SQLiteRecordStore.Options
+  let queue: BlockingQueue<any QueuedBody>
+  let readers: ShardReaders
+  let statistics = SharedStatistics()
+  private let state = Mutex(State())
+
+  init(shard: Int, epoch: Int64, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
+    self.shard = shard
+    self.epoch = epoch
+    self.options = options
+    self.readers = readers
+    queue = try BlockingQueue(limit: options.queueLimit)
+  }
+
+  /// Why the shard takes no more writes; nil while it does.
+  var failure: StoreError? { state.withLock { $0.failure } }
+
+  func fail(_ failure: StoreError) {
+    state.withLock { state in
+      if state.failure == nil { state.failure = failure }
+    }
+  }
+
+  /// The writer has ended and the file is closed.
+  func finish() {
+    let closers = state.withLock { state in
+      state.isFinished = true
+      defer { state.closers = [] }
+      return state.closers
+    }
+    for closer in closers { closer.resume() }
+  }
+
+  func waitUntilFinished() async {
+    await withCheckedContinuation { continuation in
+      let isFinished = state.withLock { state in
+        if !state.isFinished { state.closers.append(continuation) }
+        return state.isFinished
+      }
+      if isFinished { continuation.resume() }
+    }
+  }
+}
+
+/// A shard in a SQLite file of its own. Letting go of it closes it as `close` does, only later.
+public final class SQLiteShardStore: ShardStore {
+  private let core: ShardCore
+  /// Keeps the reader threads alive.
+  private let pool: ReaderPool
+
+  init(_ core: ShardCore, pool: ReaderPool) {
+    self.core = core
+    self.pool = pool
+  }
+
+  deinit { core.queue.close() }
+
+  public var shard: Int { core.shard }
+  public var epoch: Int64 { core.epoch }
+
+  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+    let commit = QueuedCommit(body)
+    switch core.queue.push(commit) {
+    case .pushed: break
+    case .full:
+      core.statistics.update { $0.overloads += 1 }
+      commit.settle(StoreError.overloaded(shard: shard))
+    case .closed: commit.settle(StoreError.closed(shard: shard))
+    }
+    return commit
+  }
+
+  public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    // A shard that failed to sync shows nothing either: what it would show may be gone after a power cut.
+    if case .io = core.failure, let failure = core.failure { throw failure }
+    core.statistics.update { $0.reads += 1 }
+    return try await withCheckedThrowingContinuation { continuation in
+      core.readers.submit(SnapshotRead(shard: shard, body: body, continuation: continuation))
+    }
+  }
+
+  public func close() async {
+    core.queue.close()
+    await core.waitUntilFinished()
+  }
+
+  public var statistics: [StoreStatistic] { core.statistics.current.list(queueLength: core.queue.count) }
+}
+
+/// A body that reads, and the task that waits for it.
+private struct SnapshotRead<Value: Sendable>: QueuedRead {
+  let shard: Int
+  let body: @Sendable (any ShardSnapshot) throws -> Value
+  let continuation: CheckedContinuation<Value, any Error>
+
+  func run(in snapshot: SQLiteSnapshot) {
+    let result = Result { try body(snapshot) }
+    continuation.resume(with: result.mapError { error in (error as? SQLiteError).map { StoreError($0, shard: shard) } ?? error })
+  }
+
+  func fail(_ error: any Error) { continuation.resume(throwing: error) }
+}

@@ -1,0 +1,111 @@
+// Reads of mirrors, their history and events, and of outcomes.
+
+import Records
+import SQLite
+
+/// The row id of a history transaction: mirror and number in one, so that the table itself is in reading order.
+enum HistoryRowID {
+  static let numberBits: Int64 = 36
+  static let lastNumber: Int64 = 1 << numberBits - 1
+  static let lastMirror: Int64 = 1 << (62 - numberBits) - 1
+
+  /// Clamped, so that bounds of ranges may be any number.
+  static func of(_ mirror: Int64, _ number: Int64) -> Int64 { mirror << numberBits | min(max(number, 0), lastNumber) }
+  static func number(_ rowID: Int64) -> Int64 { rowID & lastNumber }
+}
+
+/// The row id of an outcome: its time, then a number that tells outcomes of one millisecond apart.
+enum OutcomeRowID {
+  static let counterBits: Int64 = 20
+  /// The years 1900 to 2108.
+  static let times: ClosedRange<Int64> = -(1 << 42)...(1 << 42)
+
+  static func of(_ at: Int64, _ counter: Int64) -> Int64 { at << counterBits | counter & (1 << counterBits - 1) }
+}
+
+extension SQLiteSnapshot {
+  static func mirror(_ row: Statement, shard: Int) throws -> StoredMirror {
+    guard let scope = DatabaseScope(rawValue: row.text(5)) else { throw StoreError.corrupt("shard \(shard): mirror \(row.int64(0)) has no such scope") }
+    return StoredMirror(
+      key: row.int64(0), identifier: row.text(2), databaseKey: row.int64(1), incarnation: UInt64(bitPattern: row.int64(3)), userRecordName: row.text(4),
+      scope: scope, modelHash: row.text(6), configuration: row.optionalText(7), deviceName: row.optionalText(8), createdAt: row.int64(9),
+      lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11), purgedTransactionNumber: row.int64(12))
+  }
+
+  func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
+    guard limit > 0 else { return [] }
+    try flush()
+    let statement = try statement(.mirrorsAfter)
+    try statement.bind(1, key)
+    try statement.bind(2, limit)
+    return try statement.all { try Self.mirror($0, shard: shard) }
+  }
+
+  func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {
+    guard limit > 0 else { return [] }
+    try flush()
+    let statement = try statement(.mirrorsAwaitingExport)
+    try statement.bind(1, key)
+    try statement.bind(2, limit)
+    return try statement.all { $0.int64(0) }
+  }
+
+  func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction? {
+    let statement = try statement(.transactionByID)
+    try statement.bind(1, mirror)
+    try statement.bind(2, recordName: transactionID)
+    return try statement.first { try transaction($0, of: mirror) }
+  }
+
+  func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
+    guard limit > 0, (1...HistoryRowID.lastMirror).contains(mirror) else { return [] }
+    let statement = try statement(.transactionsAfter)
+    try statement.bind(1, HistoryRowID.of(mirror, number))
+    try statement.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
+    try statement.bind(3, limit)
+    return try statement.all { try transaction($0, of: mirror) }
+  }
+
+  private func transaction(_ row: Statement, of mirror: Int64) throws -> StoredTransaction {
+    guard let transactionID = row.recordName(3) else { throw StoreError.corrupt("shard \(shard): a transaction id has neither form") }
+    let transaction = StoredTransaction(
+      number: HistoryRowID.number(row.int64(0)), transactionID: transactionID, author: row.optionalText(4), appendedAt: row.int64(1), payload: row.blob(5))
+    guard transaction.checksum(mirror: mirror) == row.int64(2) else {
+      throw StoreError.corrupt("shard \(shard): transaction \(transaction.number) of mirror \(mirror) is not what was written; restore it from a backup")
+    }
+    return transaction
+  }
+
+  func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent] {
+    guard limit > 0 else { return [] }
+    let statement = try statement(kind == nil ? .eventsAfter : .eventsAfterOfKind)
+    try statement.bind(1, mirror)
+    try statement.bind(2, number)
+    try statement.bind(3, limit)
+    if let kind { try statement.bind(4, kind.rawValue) }
+    return try statement.all { row in
+      guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind") }
+      return StoredEvent(
+        number: row.int64(0), identifier: row.text(7), kind: kind, startedAt: row.int64(2), endedAt: row.optionalInt64(3), succeeded: row.bool(4),
+        errorJSON: row.optionalBlob(8), savedCount: row.int(5), deletedCount: row.int(6))
+    }
+  }
+
+  func outcome(of idempotencyKey: String) throws -> [UInt8]? {
+    let statement = try statement(.outcome)
+    try statement.bind(1, recordName: idempotencyKey)
+    return try statement.first { $0.blob(0) }
+  }
+}
+
+extension StoredTransaction {
+  func checksum(mirror: Int64) -> Int64 {
+    let numbers = (mirror.littleEndian, number.littleEndian, appendedAt.littleEndian)
+    var sum = withUnsafeBytes(of: numbers) { Checksum.update(0, $0) }
+    for text in [transactionID, author ?? ""] {
+      var text = text
+      sum = text.withUTF8 { Checksum.update(sum, UnsafeRawBufferPointer($0)) }
+    }
+    return payload.withUnsafeBytes { Int64(Checksum.update(sum, $0)) }
+  }
+}

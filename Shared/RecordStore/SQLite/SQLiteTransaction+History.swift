@@ -1,0 +1,181 @@
+// Writes of mirrors, their history and events, and of outcomes.
+
+import Records
+import SQLite
+
+extension SQLiteTransaction: ShardTransaction {
+  func makeMirror(
+    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
+    deviceName: String?, createdAt: Int64
+  ) throws -> StoredMirror {
+    try write {
+      guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
+      guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
+      guard counters.lastKey < HistoryRowID.lastMirror else { throw ContradictingWrite("the shard has given out all keys of mirrors") }
+      let mirror = StoredMirror(
+        key: nextKey(), identifier: identifier, databaseKey: database, incarnation: nextIncarnation(), userRecordName: userRecordName, scope: scope,
+        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: 0,
+        exportedTransactionNumber: 0, purgedTransactionNumber: 0)
+      let insert = try writing(.makeMirror)
+      try insert.bind(1, mirror.key)
+      try insert.bind(2, database)
+      try insert.bind(3, identifier)
+      try insert.bind(4, Int64(bitPattern: mirror.incarnation))
+      try insert.bind(5, userRecordName)
+      try insert.bind(6, scope.rawValue)
+      try insert.bind(7, modelHash)
+      try insert.bind(8, configuration)
+      try insert.bind(9, deviceName)
+      try insert.bind(10, createdAt)
+      for index: Int32 in 11...13 { try insert.bind(index, 0) }
+      try insert.run()
+      cache.mirrors.set(CachedRow(row: mirror, isDirty: false), for: mirror.key)
+      cache.mirrorKeys.set(mirror.key, for: WriterCache.Name(parent: database, name: identifier))
+      return mirror
+    }
+  }
+
+  func update(_ mirror: StoredMirror) throws {
+    try write {
+      guard let row = try self.mirror(key: mirror.key) else { throw ContradictingWrite("no mirror \(mirror.key)") }
+      setMirror(
+        StoredMirror(
+          key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
+          scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName,
+          createdAt: mirror.createdAt, lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
+          purgedTransactionNumber: mirror.purgedTransactionNumber))
+    }
+  }
+
+  func deleteMirror(_ mirror: Int64) throws {
+    try write {
+      guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
+      for query in [Query.deleteEvents, .deleteMirror] {
+        let delete = try writing(query)
+        try delete.bind(1, mirror)
+        try delete.run()
+      }
+      cache.mirrors.set(nil, for: mirror)
+      cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
+    }
+  }
+
+  func append(_ transaction: StoredTransaction, to mirror: Int64) throws {
+    try write {
+      guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      guard transaction.number == row.lastTransactionNumber + 1, transaction.number <= HistoryRowID.lastNumber else {
+        throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
+      }
+      let insert = try writing(.appendTransaction)
+      try insert.bind(1, HistoryRowID.of(mirror, transaction.number))
+      try insert.bind(2, mirror)
+      try insert.bind(3, transaction.appendedAt)
+      try insert.bind(4, transaction.checksum(mirror: mirror))
+      try insert.bind(5, recordName: transaction.transactionID)
+      try insert.bind(6, transaction.author)
+      try insert.bind(7, transaction.payload)
+      guard try insert.runUnlessTaken() else { throw ContradictingWrite("a transaction of mirror \(mirror) has this id") }
+      row.lastTransactionNumber = transaction.number
+      setMirror(row)
+      countWrite(records: 1, bytes: transaction.payload.count)
+    }
+  }
+
+  func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int {
+    try write {
+      guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      let count = try deleteTransactions(of: mirror, through: number)
+      row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
+      setMirror(row)
+      return count
+    }
+  }
+
+  private func deleteTransactions(of mirror: Int64, through number: Int64) throws -> Int {
+    let delete = try writing(.purgeTransactions)
+    try delete.bind(1, HistoryRowID.of(mirror, 0))
+    try delete.bind(2, HistoryRowID.of(mirror, number))
+    try delete.run()
+    return session.connection.changes
+  }
+
+  private func setMirror(_ row: StoredMirror) {
+    cache.mirrors.set(CachedRow(row: row, isDirty: true), for: row.key)
+    cache.dirtyMirrors.append(row.key)
+  }
+
+  func storeMirror(_ row: StoredMirror) throws {
+    let update = try writing(.updateMirror)
+    try update.bind(1, row.key)
+    try update.bind(2, row.userRecordName)
+    try update.bind(3, row.scope.rawValue)
+    try update.bind(4, row.modelHash)
+    try update.bind(5, row.configuration)
+    try update.bind(6, row.deviceName)
+    try update.bind(7, row.createdAt)
+    try update.bind(8, row.lastTransactionNumber)
+    try update.bind(9, row.exportedTransactionNumber)
+    try update.bind(10, row.purgedTransactionNumber)
+    try update.run()
+  }
+
+  // MARK: Events
+
+  func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
+    try write {
+      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      var number = event.number
+      if number == 0 {
+        counters.lastEvent += 1
+        number = counters.lastEvent
+      }
+      let statement = try writing(event.number == 0 ? .insertEvent : .updateEvent)
+      try statement.bind(1, number)
+      try statement.bind(2, mirror)
+      try statement.bind(3, event.kind.rawValue)
+      try statement.bind(4, event.startedAt)
+      try statement.bind(5, event.endedAt)
+      try statement.bind(6, event.succeeded)
+      try statement.bind(7, event.savedCount)
+      try statement.bind(8, event.deletedCount)
+      try statement.bind(9, event.identifier)
+      try statement.bind(10, event.errorJSON)
+      try statement.run()
+      guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(number) of mirror \(mirror)") }
+      return number
+    }
+  }
+
+  // MARK: Outcomes
+
+  func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws {
+    try write {
+      guard OutcomeRowID.times.contains(at) else { throw ContradictingWrite("an outcome's time is out of range") }
+      guard try outcome(of: idempotencyKey) == nil else { throw ContradictingWrite("this idempotency key has an outcome") }
+      let insert = try writing(.insertOutcome)
+      try insert.bind(2, recordName: idempotencyKey)
+      try insert.bind(3, payload)
+      // The counter starts anew with each owner, so that an earlier one may have used a number of this millisecond.
+      repeat {
+        outcomeCounter += 1
+        try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
+      } while try !insert.runUnlessTaken()
+    }
+  }
+
+  func forgetOutcomes(before cutoff: Int64, limit: Int) throws -> Int {
+    try write {
+      let cutoff = min(max(cutoff, OutcomeRowID.times.lowerBound), OutcomeRowID.times.upperBound)
+      guard limit > 0 else { return 0 }
+      let select = try statement(.oldOutcomes)
+      try select.bind(1, OutcomeRowID.of(cutoff, 0))
+      try select.bind(2, limit)
+      guard let last = try select.first({ $0.optionalInt64(0) }), let last else { return 0 }
+      let delete = try writing(.forgetOutcomes)
+      try delete.bind(1, last)
+      try delete.run()
+      return session.connection.changes
+    }
+  }
+}

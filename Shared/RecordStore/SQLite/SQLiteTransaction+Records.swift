@@ -1,0 +1,114 @@
+// Writes of records and of the references between them.
+
+import Records
+import SQLite
+
+extension SQLiteTransaction {
+  func recordNotingSeen(named recordName: String, in zone: Int64) throws -> StoredRecord? {
+    if try isDoomed(zone) { return nil }
+    let select = try statement(.recordByName)
+    try select.bind(1, zone)
+    try select.bind(2, recordName: recordName)
+    let name = WriterCache.Name(parent: zone, name: recordName)
+    let stored = try select.first { row in
+      seen[name] = SeenRecord(rowID: row.int64(0), sequence: row.int64(1), isDeleted: row.bool(3), references: row.blob(7))
+      return try record(row, named: recordName, zone: zone)
+    }
+    if stored == nil { seen.updateValue(nil, forKey: name) }
+    return stored
+  }
+
+  func put(_ stored: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws {
+    try write {
+      guard var row = try zoneRow(key: zone), !row.zone.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
+      guard let database = try database(key: row.zone.databaseKey), stored.sequence > 0, stored.sequence <= database.sequence else {
+        throw ContradictingWrite("sequence \(stored.sequence) was not given out")
+      }
+      let name = WriterCache.Name(parent: zone, name: stored.record.recordName)
+      let earlier = isNew ? nil : try seenRecord(name)
+      let entries = stored.isDeleted ? [] : try references.map { StoredReferences.Entry(field: try symbol($0.field), target: $0.target) }
+      let written = SeenRecord(
+        rowID: earlier?.rowID ?? 0, sequence: stored.sequence, isDeleted: stored.isDeleted, references: try StoredReferences.encode(entries))
+      let rowID = try storeRow(stored, zone: zone, references: written.references, replacing: earlier)
+      if written.references != earlier?.references ?? [] {
+        try replaceReferences(earlier?.references ?? [], by: written.references, of: rowID, in: zone)
+      }
+      seen[name] = SeenRecord(rowID: rowID, sequence: written.sequence, isDeleted: written.isDeleted, references: written.references)
+      if let earlier, !earlier.isDeleted { row.liveCount -= 1 }
+      if !stored.isDeleted { row.liveCount += 1 }
+      row.zone = StoredZone(
+        key: zone, databaseKey: row.zone.databaseKey, zoneName: row.zone.zoneName, incarnation: row.zone.incarnation,
+        sequence: max(row.zone.sequence, stored.sequence), isDeleted: false)
+      setZone(row)
+    }
+  }
+
+  private func seenRecord(_ name: WriterCache.Name) throws -> SeenRecord? {
+    if let known = seen[name] { return known }
+    let select = try statement(.recordRow)
+    try select.bind(1, name.parent)
+    try select.bind(2, recordName: name.name)
+    return try select.first { SeenRecord(rowID: $0.int64(0), sequence: $0.int64(1), isDeleted: $0.bool(2), references: $0.blob(3)) }
+  }
+
+  /// Writes the row itself.
+  /// - Returns: its row id.
+  private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], replacing earlier: SeenRecord?) throws -> Int64 {
+    var record = stored.record
+    if stored.isDeleted { record.fields = Fields() }
+    let data = RecordBlob.encode(record)
+    let header = RecordRowHeader(
+      zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted, origin: stored.origin,
+      sequenceOfOthers: stored.sequenceOfOthers)
+    let sum = data.withUnsafeBytes { header.checksum(name: record.recordName, references: references, data: $0) }
+    let statement = try writing(earlier == nil ? .insertRecord : .updateRecord)
+    var index: Int32 = 1
+    if let earlier {
+      try statement.bind(1, earlier.rowID)
+    } else {
+      try statement.bind(1, zone)
+      try statement.bind(2, recordName: record.recordName)
+      index = 2
+    }
+    try statement.bind(index + 1, header.sequence)
+    try statement.bind(index + 2, header.type)
+    try statement.bind(index + 3, header.isDeleted)
+    try statement.bind(index + 4, header.origin)
+    try statement.bind(index + 5, header.sequenceOfOthers)
+    try statement.bind(index + 6, sum)
+    if references.isEmpty { try statement.bindNull(index + 7) } else { try statement.bind(index + 7, references) }
+    try statement.bind(index + 8, data)
+    guard try statement.runUnlessTaken() else { throw ContradictingWrite("a record's name or sequence is taken in zone \(zone)") }
+    countWrite(records: 1, bytes: data.count)
+    return earlier?.rowID ?? session.connection.lastInsertRowID
+  }
+
+  /// Brings the index of references from what the row said to what it says.
+  private func replaceReferences(_ earlier: [UInt8], by later: [UInt8], of source: Int64, in zone: Int64) throws {
+    guard let earlier = StoredReferences.decode(earlier), let later = StoredReferences.decode(later) else {
+      throw StoreError.corrupt("shard \(shard): references of a record in zone \(zone) are not what was written")
+    }
+    for entry in earlier where !later.contains(entry) { try changeReference(.deleteReference, entry, source, zone) }
+    for entry in later where !earlier.contains(entry) { try changeReference(.insertReference, entry, source, zone) }
+  }
+
+  private func changeReference(_ query: Query, _ entry: StoredReferences.Entry, _ source: Int64, _ zone: Int64) throws {
+    let statement = try writing(query)
+    try statement.bind(1, zone)
+    try statement.bind(2, recordName: entry.target)
+    try statement.bind(3, entry.field)
+    try statement.bind(4, source)
+    try statement.run()
+  }
+
+  /// The number of a symbol, given to it now if it has none.
+  func symbol(_ text: String) throws -> Int64 {
+    if let number = try symbolNumber(text) { return number }
+    let insert = try writing(.makeSymbol)
+    try insert.bind(1, text)
+    try insert.run()
+    let number = session.connection.lastInsertRowID
+    cache.symbols.set(number, for: text)
+    return number
+  }
+}

@@ -1,0 +1,152 @@
+// Writes of databases and zones, and of the rows the writer caches.
+
+import Records
+import SQLite
+
+extension SQLiteTransaction {
+  func makeDatabase(_ id: DatabaseID) throws -> StoredDatabase {
+    try write {
+      if let database = try database(id) { return database }
+      let database = StoredDatabase(key: nextKey(), id: id, incarnation: nextIncarnation(), sequence: 0)
+      let insert = try writing(.makeDatabase)
+      try insert.bind(1, database.key)
+      try insert.bind(2, id.container.rawValue)
+      try insert.bind(3, id.environment.rawValue)
+      try insert.bind(4, id.owner)
+      try insert.bind(5, Int64(bitPattern: database.incarnation))
+      try insert.bind(6, database.sequence)
+      try insert.run()
+      cache.databases.set(CachedRow(row: database, isDirty: false), for: database.key)
+      cache.databaseKeys.set(database.key, for: id)
+      return database
+    }
+  }
+
+  func nextSequence(in database: Int64) throws -> Int64 {
+    try write {
+      guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
+      let next = StoredDatabase(key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1)
+      cache.databases.set(CachedRow(row: next, isDirty: true), for: database)
+      cache.dirtyDatabases.append(database)
+      return next.sequence
+    }
+  }
+
+  func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone {
+    try write {
+      let name = WriterCache.Name(parent: database, name: zoneName)
+      if let earlier = try zoneRow(named: zoneName, in: database)?.zone {
+        if !earlier.isDeleted { return earlier }
+        // A new key: records of the old one may still be waiting to be removed.
+        let remove = try writing(.removeZone)
+        try remove.bind(1, earlier.key)
+        try remove.run()
+        cache.zones.set(nil, for: earlier.key)
+        cache.zoneKeys.set(nil, for: name)
+      }
+      let zone = StoredZone(
+        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: nextIncarnation(), sequence: try nextSequence(in: database),
+        isDeleted: false)
+      let insert = try writing(.makeZone)
+      try insert.bind(1, zone.key)
+      try insert.bind(2, database)
+      try insert.bind(3, zoneName)
+      try insert.bind(4, Int64(bitPattern: zone.incarnation))
+      try insert.bind(5, zone.sequence)
+      try insert.bind(6, false)
+      try insert.bind(7, 0)
+      try insert.run()
+      cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0), isDirty: false), for: zone.key)
+      cache.zoneKeys.set(zone.key, for: name)
+      return zone
+    }
+  }
+
+  func deleteZone(_ zone: Int64) throws {
+    try write {
+      guard let row = try zoneRow(key: zone)?.zone else { throw ContradictingWrite("no zone \(zone)") }
+      if row.isDeleted { return }
+      // The records go later, a slice a commit: a zone of a million must not hold everybody up.
+      let doom = try writing(.doomZone)
+      try doom.bind(1, zone)
+      try doom.run()
+      doomed?.insert(zone)
+      seen.removeAll()
+      let deleted = StoredZone(
+        key: zone, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
+        isDeleted: true)
+      setZone(ZoneRow(zone: deleted, liveCount: 0))
+    }
+  }
+
+  func setZone(_ row: ZoneRow) {
+    cache.zones.set(CachedRow(row: row, isDirty: true), for: row.zone.key)
+    cache.dirtyZones.append(row.zone.key)
+  }
+
+  // MARK: Cached rows
+
+  func flushCachedRows() throws {
+    for key in cache.dirtyDatabases {
+      guard let cached = cache.databases[key], cached.isDirty else { continue }
+      let update = try writing(.updateDatabase)
+      try update.bind(1, key)
+      try update.bind(2, cached.row.sequence)
+      try update.run()
+      cache.databases.set(CachedRow(row: cached.row, isDirty: false), for: key)
+    }
+    for key in cache.dirtyZones {
+      guard let cached = cache.zones[key], cached.isDirty else { continue }
+      let update = try writing(.updateZone)
+      try update.bind(1, key)
+      try update.bind(2, cached.row.zone.sequence)
+      try update.bind(3, cached.row.zone.isDeleted)
+      try update.bind(4, cached.row.liveCount)
+      try update.run()
+      cache.zones.set(CachedRow(row: cached.row, isDirty: false), for: key)
+    }
+    for key in cache.dirtyMirrors {
+      guard let cached = cache.mirrors[key], cached.isDirty else { continue }
+      try storeMirror(cached.row)
+      cache.mirrors.set(CachedRow(row: cached.row, isDirty: false), for: key)
+    }
+  }
+
+  func setMeta(_ key: MetaKey, _ value: Int64) throws {
+    let statement = try writing(.setMeta)
+    try statement.bind(1, key.rawValue)
+    try statement.bind(2, value)
+    try statement.run()
+  }
+
+  func meta(_ key: MetaKey) throws -> Int64 {
+    let statement = try statement(.meta)
+    try statement.bind(1, key.rawValue)
+    return try statement.first { $0.int64(0) } ?? 0
+  }
+
+  // MARK: Sweeping
+
+  /// Removes up to `limit` rows each of records and references of a deleted zone; a doomed zone with none left is released.
+  /// - Returns: how many records were removed.
+  func sweep(limit: Int) throws -> Int {
+    guard let zone = doomed?.min() else { return 0 }
+    let records = try sweep(.sweepRecords, zone, limit)
+    let references = try sweep(.sweepReferences, zone, limit)
+    if records < limit && references < limit {
+      let release = try writing(.releaseZone)
+      try release.bind(1, zone)
+      try release.run()
+      doomed?.remove(zone)
+    }
+    return records
+  }
+
+  private func sweep(_ query: Query, _ zone: Int64, _ limit: Int) throws -> Int {
+    let delete = try writing(query)
+    try delete.bind(1, zone)
+    try delete.bind(2, limit)
+    try delete.run()
+    return session.connection.changes
+  }
+}

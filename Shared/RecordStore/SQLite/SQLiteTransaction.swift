@@ -1,0 +1,220 @@
+// The writer's view of its shard: one object for as long as the shard is open, that runs body after body.
+
+import Records
+import SQLite
+
+/// A record that a body has seen, so that a write need not look for it again.
+struct SeenRecord {
+  let rowID: Int64
+  var sequence: Int64
+  var isDeleted: Bool
+  /// `StoredReferences`.
+  var references: [UInt8]
+}
+
+/// Reads and writes of the bodies of a group, within the writer's current SQL transaction.
+///
+/// A body is undone by a savepoint that is opened at its first write, and only when an earlier body of the group has written: otherwise
+/// rolling everything back does the same.
+final class SQLiteTransaction: SQLiteSnapshot {
+  var cache = WriterCache()
+  var counters = ShardCounters()
+  private var writtenCounters = ShardCounters()
+  private var countersBeforeBody = ShardCounters()
+  private var doomedBeforeBody: Set<Int64>?
+  /// Tells outcomes of one millisecond apart.
+  var outcomeCounter: Int64 = 0
+
+  /// Records that the body has looked up or written; nil for a name it found free.
+  var seen: [WriterCache.Name: SeenRecord?] = [:]
+  private let makeIncarnation: () -> UInt64
+
+  /// Whether statements have written something in this SQL transaction, and in this body.
+  private var groupHasWritten = false
+  private var bodyHasWritten = false
+  private var hasSavepoint = false
+  /// The first refusal or failure of a write: the body fails with it even if it went on.
+  private(set) var bodyFailure: (any Error)?
+
+  /// What the group has written so far.
+  private(set) var recordCount = 0
+  private(set) var byteCount = 0
+
+  init(_ session: ShardSession, makeIncarnation: @escaping () -> UInt64) {
+    self.makeIncarnation = makeIncarnation
+    super.init(session)
+  }
+
+  func nextIncarnation() -> UInt64 { makeIncarnation() }
+
+  func nextKey() -> Int64 {
+    counters.lastKey += 1
+    return counters.lastKey
+  }
+
+  // MARK: The group
+
+  /// Forgets what is cached and reads what every group needs: after opening, after a rollback, after a fence.
+  func reload() throws {
+    cache = WriterCache()
+    session.forgetSymbols()
+    seen.removeAll()
+    counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent))
+    writtenCounters = counters
+    doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
+  }
+
+  /// To be called when the SQL transaction has begun.
+  func groupBegins() {
+    groupHasWritten = false
+    bodyHasWritten = false
+    recordCount = 0
+    byteCount = 0
+  }
+
+  /// Writes what is cached; to be called before COMMIT, after the last body.
+  func groupEnds() throws {
+    // No savepoint: there is nobody to fail but the group.
+    bodyHasWritten = true
+    try flushCachedRows()
+    if counters.lastKey != writtenCounters.lastKey { try setMeta(.lastKey, counters.lastKey) }
+    if counters.lastEvent != writtenCounters.lastEvent { try setMeta(.lastEvent, counters.lastEvent) }
+    cache.keepChanges()
+  }
+
+  func groupCommitted() {
+    writtenCounters = counters
+    cache.trim(to: Self.cachedRowLimit)
+  }
+
+  private static let cachedRowLimit = 50_000
+
+  // MARK: The body
+
+  func bodyBegins() {
+    bodyHasWritten = false
+    hasSavepoint = false
+    bodyFailure = nil
+    countersBeforeBody = counters
+    doomedBeforeBody = doomed
+  }
+
+  /// Ends a body that returned.
+  func bodyEnds() throws {
+    if hasSavepoint { try session.connection.releaseSavepoint() }
+    groupHasWritten = groupHasWritten || bodyHasWritten
+    cache.keepChanges()
+    seen.removeAll(keepingCapacity: true)
+  }
+
+  /// Undoes a body that threw.
+  /// - Returns: whether the SQL transaction had to be rolled back, so that it must begin anew.
+  func undoBody() throws -> Bool {
+    cache.undoChanges()
+    counters = countersBeforeBody
+    doomed = doomedBeforeBody
+    seen.removeAll(keepingCapacity: true)
+    guard bodyHasWritten else { return false }
+    session.forgetSymbols()
+    guard hasSavepoint else {
+      try session.connection.rollback()
+      return true
+    }
+    try session.connection.rollbackToSavepoint()
+    try session.connection.releaseSavepoint()
+    return false
+  }
+
+  /// Every write goes through here: remembers the first failure, so that a body can't go on past it.
+  func write<Value>(_ body: () throws -> Value) throws -> Value {
+    if let bodyFailure { throw bodyFailure }
+    do {
+      return try body()
+    } catch {
+      bodyFailure = error
+      throw error
+    }
+  }
+
+  /// A statement that writes, to be bound and run; opens the savepoint when this body needs one.
+  func writing(_ query: Query) throws -> Statement {
+    if !bodyHasWritten {
+      if groupHasWritten {
+        try session.connection.openSavepoint()
+        hasSavepoint = true
+      }
+      bodyHasWritten = true
+    }
+    return try statement(query)
+  }
+
+  func countWrite(records: Int, bytes: Int) {
+    recordCount += records
+    byteCount += bytes
+  }
+
+  // MARK: Reads that are answered from caches
+
+  override func flush() throws { try write { try flushCachedRows() } }
+
+  override func database(_ id: DatabaseID) throws -> StoredDatabase? {
+    if let key = cache.databaseKeys[id], let cached = cache.databases[key] { return cached.row }
+    guard let row = try super.database(id) else { return nil }
+    cache.databases.load(CachedRow(row: row, isDirty: false), for: row.key)
+    cache.databaseKeys.load(row.key, for: id)
+    return row
+  }
+
+  override func database(key: Int64) throws -> StoredDatabase? {
+    if let cached = cache.databases[key] { return cached.row }
+    guard let row = try super.database(key: key) else { return nil }
+    cache.databases.load(CachedRow(row: row, isDirty: false), for: row.key)
+    cache.databaseKeys.load(row.key, for: row.id)
+    return row
+  }
+
+  override func zoneRow(named zoneName: String, in database: Int64) throws -> ZoneRow? {
+    let name = WriterCache.Name(parent: database, name: zoneName)
+    if let key = cache.zoneKeys[name], let cached = cache.zones[key] { return cached.row }
+    return try super.zoneRow(named: zoneName, in: database).map(load)
+  }
+
+  override func zoneRow(key: Int64) throws -> ZoneRow? {
+    if let cached = cache.zones[key] { return cached.row }
+    return try super.zoneRow(key: key).map(load)
+  }
+
+  private func load(_ row: ZoneRow) -> ZoneRow {
+    cache.zones.load(CachedRow(row: row, isDirty: false), for: row.zone.key)
+    cache.zoneKeys.load(row.zone.key, for: WriterCache.Name(parent: row.zone.databaseKey, name: row.zone.zoneName))
+    return row
+  }
+
+  override func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror? {
+    let name = WriterCache.Name(parent: database, name: identifier)
+    if let key = cache.mirrorKeys[name], let cached = cache.mirrors[key] { return cached.row }
+    return try super.mirror(identifier, in: database).map(load)
+  }
+
+  override func mirror(key: Int64) throws -> StoredMirror? {
+    if let cached = cache.mirrors[key] { return cached.row }
+    return try super.mirror(key: key).map(load)
+  }
+
+  private func load(_ mirror: StoredMirror) -> StoredMirror {
+    cache.mirrors.load(CachedRow(row: mirror, isDirty: false), for: mirror.key)
+    cache.mirrorKeys.load(mirror.key, for: WriterCache.Name(parent: mirror.databaseKey, name: mirror.identifier))
+    return mirror
+  }
+
+  override func symbolNumber(_ text: String) throws -> Int64? {
+    if let number = cache.symbols[text] { return number }
+    guard let number = try super.symbolNumber(text) else { return nil }
+    cache.symbols.load(number, for: text)
+    return number
+  }
+
+  override func record(named recordName: String, in zone: Int64) throws -> StoredRecord? {
+    try recordNotingSeen(named: recordName, in: zone)
+  }
+}

@@ -1,0 +1,111 @@
+// A shard's file: how it is made, brought up to date and taken over.
+
+import SQLite
+
+/// Where a shard is kept.
+struct ShardFile: Sendable {
+  let directory: String
+  let shard: Int
+  let shardCount: Int
+  /// Replaced by tests of upgrades.
+  var changes: [FormatChangeStep] = FormatChangeStep.all
+
+  var path: String { "\(directory)/shard-\(shard).sqlite" }
+  var lockPath: String { "\(directory)/shard-\(shard).lock" }
+
+  /// Opens the one connection that writes, makes or upgrades the file, and raises its epoch by one, durably.
+  /// - Returns: the connection and the epoch.
+  /// - Throws: `StoreError`; nothing was changed then.
+  func takeOver() throws -> (connection: Connection, epoch: Int64) {
+    do {
+      let connection = try Connection(path: path, mode: .readWrite)
+      try configure(connection)
+      let epoch = try connection.transaction {
+        try upgrade(connection)
+        return try raiseEpoch(connection)
+      }
+      // The file's own entry in its folder.
+      try Folder.sync(directory)
+      return (connection, epoch)
+    } catch let error as SQLiteError {
+      throw StoreError(error, shard: shard)
+    }
+  }
+
+  /// A connection for reads.
+  func reader() throws -> Connection {
+    let connection = try Connection(path: path, mode: .readOnly)
+    try connection.execute("PRAGMA cache_size=-2000; PRAGMA temp_store=MEMORY")
+    return connection
+  }
+
+  private func configure(_ connection: Connection) throws {
+    // Before the write-ahead log exists: a refused file must not be touched.
+    try refuseForeign(connection)
+    try connection.execute("PRAGMA page_size=4096")
+    let mode = try connection.statement(SQL("journal_mode", "PRAGMA journal_mode=WAL")).first { $0.text(0) }
+    guard mode == "wal" else { throw StoreError.io("\(path) can't have a write-ahead log; is its file system local?") }
+    // FULL: every commit is synced before it is acknowledged; with NORMAL power cuts lose acknowledged writes (reliability.md 0.2).
+    // secure_delete=FAST: deleted values are overwritten where that costs no further page writes.
+    try connection.execute(
+      """
+      PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
+      PRAGMA journal_size_limit=67108864
+      """)
+  }
+
+  private func refuseForeign(_ connection: Connection) throws {
+    let tables = try connection.statement(SQL("tables", "SELECT name FROM sqlite_master WHERE type = 'table'")).all { $0.text(0) }
+    if tables.isEmpty { return }
+    guard tables.contains("meta") else { throw StoreError.corrupt("\(path) is not a shard's file") }
+    let format = try Self.meta(.format, connection) ?? 0
+    if format > last { throw StoreError.newerFormat(found: Int(format), known: last) }
+    let owner = (shard: try Self.meta(.shard, connection), count: try Self.meta(.shardCount, connection))
+    guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
+      throw StoreError.io("\(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of shards never changes")
+    }
+  }
+
+  private var last: Int { changes.map(\.format).max() ?? 0 }
+
+  private func upgrade(_ connection: Connection) throws {
+    try connection.execute("CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID")
+    let found = Int(try Self.meta(.format, connection) ?? 0)
+    if found == 0 {
+      try Self.setMeta(.shard, Int64(shard), connection)
+      try Self.setMeta(.shardCount, Int64(shardCount), connection)
+    }
+    for change in changes where change.format > found {
+      for statement in change.statements { try connection.execute(statement) }
+    }
+    if last > found { try Self.setMeta(.format, Int64(last), connection) }
+  }
+
+  private func raiseEpoch(_ connection: Connection) throws -> Int64 {
+    let epoch = try (Self.meta(.epoch, connection) ?? 0) + 1
+    try Self.setMeta(.epoch, epoch, connection)
+    return epoch
+  }
+
+  private static func meta(_ key: MetaKey, _ connection: Connection) throws -> Int64? {
+    try connection.statement(SQL("meta", Query.meta.text)).binding(key.rawValue).first { $0.int64(0) }
+  }
+
+  private static func setMeta(_ key: MetaKey, _ value: Int64, _ connection: Connection) throws {
+    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(key.rawValue, value).run()
+  }
+}
+
+extension StoreError {
+  /// What a failure of SQLite means for the store.
+  init(_ error: SQLiteError, shard: Int) {
+    let text = "shard \(shard): \(error.description)"
+    if error.isFull {
+      self = .full(text)
+    } else if error.isCorruption {
+      self = .corrupt(text)
+    } else {
+      self = .io(text)
+    }
+  }
+}

@@ -1,0 +1,71 @@
+// The stored format of a shard's file and its history (FORMAT.md explains the tables).
+
+/// A change of the stored format. Files are brought up to date, one change after the other, in the transaction that opens them.
+enum FormatChange: Int, CaseIterable, Sendable {
+  /// The first format. Cost: none, the file is new.
+  case initial = 1
+
+  var statements: [String] {
+    switch self {
+    case .initial: Self.initialTables
+    }
+  }
+
+  /// Column order matters: SQLite reads a row's columns from the front, so small ones come before blobs.
+  private static let initialTables = [
+    // Names interned because they repeat in every row: record types, fields that point.
+    "CREATE TABLE symbol(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
+    """
+    CREATE TABLE database(id INTEGER PRIMARY KEY, container TEXT NOT NULL, environment TEXT NOT NULL, owner TEXT NOT NULL,
+      incarnation INTEGER NOT NULL, seq INTEGER NOT NULL, UNIQUE(owner, container, environment))
+    """,
+    """
+    CREATE TABLE zone(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, name TEXT NOT NULL, incarnation INTEGER NOT NULL,
+      seq INTEGER NOT NULL, deleted INTEGER NOT NULL, live INTEGER NOT NULL, UNIQUE(database, name))
+    """,
+    "CREATE INDEX zone_changes ON zone(database, seq)",
+    // Deleted zones whose rows are still being removed, a slice a commit.
+    "CREATE TABLE doomed(zone INTEGER PRIMARY KEY)",
+    // A rowid table: WITHOUT ROWID halves the speed at 1 KB a row (storage.md A4). `name` has no type: 16-byte blob or text.
+    """
+    CREATE TABLE record(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, type INTEGER NOT NULL,
+      deleted INTEGER NOT NULL, origin INTEGER NOT NULL, others INTEGER NOT NULL, sum INTEGER NOT NULL, refs BLOB, data BLOB NOT NULL)
+    """,
+    "CREATE UNIQUE INDEX record_name ON record(zone, name)",
+    "CREATE UNIQUE INDEX record_changes ON record(zone, seq)",
+    "CREATE TABLE reference(zone INTEGER NOT NULL, target NOT NULL, field INTEGER NOT NULL, source INTEGER NOT NULL, PRIMARY KEY(zone, target, field, source)) WITHOUT ROWID",
+    """
+    CREATE TABLE mirror(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, identifier TEXT NOT NULL, incarnation INTEGER NOT NULL, user TEXT NOT NULL,
+      scope TEXT NOT NULL, model TEXT NOT NULL, configuration TEXT, device TEXT, created INTEGER NOT NULL, last INTEGER NOT NULL,
+      exported INTEGER NOT NULL, purged INTEGER NOT NULL, UNIQUE(database, identifier))
+    """,
+    "CREATE INDEX mirror_waiting ON mirror(id) WHERE exported < last",
+    // The row id is (mirror, number) in one: history needs no further index to be read in order.
+    """
+    CREATE TABLE history(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, appended INTEGER NOT NULL, sum INTEGER NOT NULL, txid NOT NULL, author TEXT,
+      payload BLOB NOT NULL, UNIQUE(mirror, txid))
+    """,
+    """
+    CREATE TABLE event(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, kind INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER,
+      succeeded INTEGER NOT NULL, saved INTEGER NOT NULL, deleted INTEGER NOT NULL, identifier TEXT NOT NULL, error BLOB)
+    """,
+    "CREATE INDEX event_mirror ON event(mirror)",
+    // The row id begins with the time: new rows go to the end, and the oldest are found without an index on the time.
+    "CREATE TABLE outcome(id INTEGER PRIMARY KEY, key NOT NULL UNIQUE, payload BLOB NOT NULL)",
+  ]
+}
+
+/// One change as it is applied.
+struct FormatChangeStep: Sendable {
+  /// The format the file has afterwards.
+  let format: Int
+  let statements: [String]
+
+  /// Every change up to this release's format, in order.
+  static let all = FormatChange.allCases.map { FormatChangeStep(format: $0.rawValue, statements: $0.statements) }
+}
+
+/// Rows of `meta`.
+enum MetaKey: String, Sendable {
+  case format, epoch, shard, shardCount, lastKey, lastEvent
+}

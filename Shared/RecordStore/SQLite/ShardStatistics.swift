@@ -1,0 +1,57 @@
+// What a shard counts.
+
+import Synchronization
+
+/// Counters since opening; written by the writer once a group, by readers once a read.
+struct ShardStatistics: Sendable {
+  var commits = 0
+  var bodies = 0
+  var refusedBodies = 0
+  var failedGroups = 0
+  var records = 0
+  var recordBytes = 0
+  var largestGroup = 0
+  /// In BEGIN … the last body.
+  var bodySeconds = 0.0
+  /// In COMMIT: writing the log and syncing it.
+  var commitSeconds = 0.0
+  var logPages = 0
+  var checkpoints = 0
+  var checkpointPages = 0
+  var checkpointSeconds = 0.0
+  var checkpointFailures = 0
+  /// Checkpoints that had to keep readers out, because the log grew and grew.
+  var exclusiveCheckpoints = 0
+  var sweptRecords = 0
+  var overloads = 0
+  var reads = 0
+
+  /// A page and its header in the write-ahead log.
+  static let logPageByteCount = 4096 + 24
+
+  func list(queueLength: Int) -> [StoreStatistic] {
+    [
+      ("commits_total", Double(commits)), ("bodies_total", Double(bodies)), ("bodies_refused_total", Double(refusedBodies)),
+      ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)), ("record_bytes_written_total", Double(recordBytes)),
+      ("group_bodies_max", Double(largestGroup)), ("body_seconds_total", bodySeconds), ("commit_seconds_total", commitSeconds),
+      ("wal_bytes", Double(logPages * Self.logPageByteCount)), ("checkpoints_total", Double(checkpoints)),
+      ("checkpoint_pages_total", Double(checkpointPages)), ("checkpoint_seconds_total", checkpointSeconds),
+      ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
+      ("swept_records_total", Double(sweptRecords)), ("overloads_total", Double(overloads)), ("reads_total", Double(reads)),
+      ("queue_length", Double(queueLength)),
+    ].map(StoreStatistic.init)
+  }
+}
+
+/// The same, shared between a shard's threads.
+final class SharedStatistics: Sendable {
+  private let statistics = Mutex(ShardStatistics())
+
+  func update(_ change: (inout ShardStatistics) -> Void) { statistics.withLock { change(&$0) } }
+  var current: ShardStatistics { statistics.withLock { $0 } }
+}
+
+extension Duration {
+  /// Seconds as statistics have them.
+  var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}

@@ -1,0 +1,217 @@
+// The thread that writes a shard: group commit, fencing, checkpoints.
+
+import SQLite
+import Synchronization
+
+/// Everything a shard's writer thread owns. Not Sendable: it is made and used there.
+///
+/// A group is whatever waits: the next group gathers while the previous commit is synced, so that no timer is needed.
+final class ShardWriter {
+  private let core: ShardCore
+  private let connection: Connection
+  private let transaction: SQLiteTransaction
+  private let clock = ContinuousClock()
+
+  /// Caches are wrong after a failure and must be read again before the next group.
+  private var mustReload = true
+  /// Log pages at the last checkpoint, 0 once the log has begun anew.
+  private var checkpointedLogPages = 0
+  private var averageGroupPages = 0
+
+  init(core: ShardCore, connection: Connection, makeIncarnation: @escaping () -> UInt64) {
+    self.core = core
+    self.connection = connection
+    transaction = SQLiteTransaction(ShardSession(shard: core.shard, connection: connection), makeIncarnation: makeIncarnation)
+  }
+
+  /// Commits until the queue is closed and empty; then checkpoints and closes the file.
+  func run() {
+    while let bodies = nextBodies() {
+      var rest = bodies[...]
+      while !rest.isEmpty {
+        rest = rest.dropFirst(commitGroup(rest))
+        checkpointIfDue()
+      }
+      sweepIfDoomed()
+    }
+    core.readers.close()
+    if core.failure == nil { checkpoint(.truncate) }
+    connection.close()
+  }
+
+  /// What is queued; empty when nothing is, but rows of deleted zones wait.
+  private func nextBodies() -> [any QueuedBody]? {
+    if core.failure == nil, transaction.doomed?.isEmpty == false {
+      let waiting = core.queue.takeWaiting(atMost: core.options.groupBodyLimit)
+      if !waiting.isEmpty || !core.queue.isClosed { return waiting }
+    }
+    return core.queue.take(atMost: core.options.groupBodyLimit)
+  }
+
+  // MARK: Groups
+
+  /// What ends a group before its commit, for everybody in it.
+  private struct GroupFailure: Error {
+    let error: StoreError
+  }
+
+  /// Runs bodies from the front until the group is large enough, and commits them.
+  /// - Returns: how many have their answer now; at least one.
+  private func commitGroup(_ bodies: ArraySlice<any QueuedBody>) -> Int {
+    if let failure = core.failure {
+      for body in bodies { body.settle(failure) }
+      return bodies.count
+    }
+    var ran: [any QueuedBody] = []
+    var refusals: [(any Error)?] = []
+    do {
+      let start = clock.now
+      try begin()
+      for body in bodies {
+        ran.append(body)
+        refusals.append(try run(body))
+        if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit { break }
+      }
+      try transaction.groupEnds()
+      let middle = clock.now
+      try connection.commit()
+      transaction.groupCommitted()
+      count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now)
+      for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
+      return ran.count
+    } catch {
+      let failure = abandonGroup(error)
+      if ran.isEmpty { ran = Array(bodies) }
+      for body in ran { body.settle(failure) }
+      return ran.count
+    }
+  }
+
+  private func begin() throws {
+    try connection.beginImmediateTransaction()
+    if mustReload {
+      try transaction.reload()
+      mustReload = false
+    }
+    let epoch = try transaction.meta(.epoch)
+    guard epoch == core.epoch else { throw GroupFailure(error: .fenced(shard: core.shard, epoch: epoch)) }
+    transaction.groupBegins()
+  }
+
+  /// Runs one body, and undoes it alone when it throws.
+  /// - Returns: what it threw.
+  /// - Throws: what the whole group fails with.
+  private func run(_ body: any QueuedBody) throws -> (any Error)? {
+    transaction.bodyBegins()
+    let thrown = body.run(in: transaction)
+    let failure = transaction.bodyFailure ?? thrown
+    if let error = failure as? SQLiteError, !error.isConstraintViolation { throw error }
+    // SQLite rolls back by itself when it can't write: what earlier bodies wrote is gone too.
+    guard connection.isInTransaction else { throw GroupFailure(error: .io("shard \(core.shard): the transaction was lost")) }
+    guard let failure else {
+      try transaction.bodyEnds()
+      return nil
+    }
+    if try transaction.undoBody() { try begin() }
+    return (failure as? SQLiteError).map { StoreError($0, shard: core.shard) } ?? failure
+  }
+
+  /// Rolls the group back.
+  /// - Returns: what its bodies are told.
+  private func abandonGroup(_ error: any Error) -> StoreError {
+    mustReload = true
+    var isFinal = false
+    let failure: StoreError
+    switch error {
+    case let error as SQLiteError:
+      failure = StoreError(error, shard: core.shard)
+      // After a failed sync the kernel may have dropped what it could not write, and says so only once.
+      isFinal = error.isSyncError || error.isCorruption
+    case let error as GroupFailure:
+      failure = error.error
+      if case .fenced = failure { isFinal = true }
+    case let error as StoreError: failure = error
+    default: failure = .io("shard \(core.shard): \(error)")
+    }
+    do {
+      try connection.rollback()
+    } catch {
+      // Dropped because the group has its failure; a connection that can't even roll back is of no more use.
+      isFinal = true
+    }
+    if isFinal { core.fail(failure) }
+    core.statistics.update { $0.failedGroups += 1 }
+    return failure
+  }
+
+  private func count(_ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant, end: ContinuousClock.Instant) {
+    core.statistics.update { statistics in
+      statistics.commits += 1
+      statistics.bodies += bodies
+      statistics.refusedBodies += refused
+      statistics.records += transaction.recordCount
+      statistics.recordBytes += transaction.byteCount
+      statistics.largestGroup = max(statistics.largestGroup, bodies)
+      statistics.bodySeconds += start.duration(to: middle).seconds
+      statistics.commitSeconds += middle.duration(to: end).seconds
+      statistics.logPages = connection.logPageCount
+    }
+  }
+
+  // MARK: Checkpoints
+
+  private func checkpointIfDue() {
+    guard core.failure == nil else { return }
+    let pages = connection.logPageCount
+    if pages < checkpointedLogPages { checkpointedLogPages = 0 }
+    if pages - checkpointedLogPages < core.options.checkpointPages { return }
+    if pages < core.options.checkpointPages * 8 {
+      checkpoint(.passive)
+    } else {
+      // Overlapping reads have kept the log from beginning anew: hold them up for a moment.
+      core.readers.pause()
+      checkpoint(.truncate)
+      core.readers.resume()
+      core.statistics.update { $0.exclusiveCheckpoints += 1 }
+    }
+    checkpointedLogPages = connection.logPageCount
+  }
+
+  private func checkpoint(_ kind: Connection.Checkpoint) {
+    let start = clock.now
+    do {
+      let result = try connection.checkpoint(kind)
+      core.statistics.update { statistics in
+        statistics.checkpoints += 1
+        statistics.checkpointPages += result.checkpointedPages
+        statistics.checkpointSeconds += start.duration(to: clock.now).seconds
+        statistics.logPages = result.logPages
+      }
+    } catch {
+      core.statistics.update { $0.checkpointFailures += 1 }
+      // Anything else only leaves the log longer, and is tried again: everything acknowledged is in it.
+      if error.isSyncError || error.isCorruption { core.fail(StoreError(error, shard: core.shard)) }
+    }
+  }
+
+  // MARK: Deleted zones
+
+  /// Removes a slice of a deleted zone's rows, in a commit of its own.
+  private func sweepIfDoomed() {
+    guard core.failure == nil, transaction.doomed?.isEmpty == false else { return }
+    do {
+      try begin()
+      transaction.bodyBegins()
+      let count = try transaction.sweep(limit: core.options.sweepLimit)
+      try transaction.bodyEnds()
+      try transaction.groupEnds()
+      try connection.commit()
+      transaction.groupCommitted()
+      core.statistics.update { $0.sweptRecords += count }
+      checkpointIfDue()
+    } catch {
+      // Dropped because nobody waits for it: whoever writes next meets the same failure and hears of it.
+      _ = abandonGroup(error)
+    }
+  }
+}

@@ -1,0 +1,115 @@
+// Hands work from tasks to threads: pushing never blocks, taking sleeps in the kernel.
+
+import CLinux
+import Glibc
+import Synchronization
+
+/// A bounded queue, first in first out.
+final class BlockingQueue<Element: Sendable>: Sendable {
+  enum PushResult {
+    case pushed, full, closed
+  }
+
+  private struct State {
+    var elements: [Element] = []
+    /// Elements before it were taken; the array is compacted when it empties.
+    var head = 0
+    var sleepers: UInt64 = 0
+    var isClosed = false
+
+    var count: Int { elements.count - head }
+  }
+
+  private enum Step {
+    case taken([Element])
+    case closed
+    case sleep
+  }
+
+  private let limit: Int
+  private let state = Mutex(State())
+  /// A semaphore: one token wakes one sleeper. Mutex has no condition variable.
+  private let wakeup: Int32
+
+  init(limit: Int) throws(StoreError) {
+    self.limit = limit
+    wakeup = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
+    guard wakeup >= 0 else { throw .io("no eventfd: \(String(cString: strerror(errno)))") }
+  }
+
+  deinit { _ = Glibc.close(wakeup) }
+
+  var count: Int { state.withLock { $0.count } }
+  var isClosed: Bool { state.withLock { $0.isClosed } }
+
+  func push(_ element: Element) -> PushResult {
+    let result = state.withLock { state -> (PushResult, Bool) in
+      if state.isClosed { return (.closed, false) }
+      if state.count >= limit { return (.full, false) }
+      state.elements.append(element)
+      guard state.sleepers > 0 else { return (.pushed, false) }
+      state.sleepers -= 1
+      return (.pushed, true)
+    }
+    if result.1 { wake(1) }
+    return result.0
+  }
+
+  /// Refuses further elements; what is queued can still be taken.
+  func close() {
+    let sleepers = state.withLock { state in
+      state.isClosed = true
+      defer { state.sleepers = 0 }
+      return state.sleepers
+    }
+    if sleepers > 0 { wake(sleepers) }
+  }
+
+  /// Takes up to `limit` elements, sleeping while there are none.
+  /// - Returns: nil when the queue is closed and empty.
+  func take(atMost limit: Int) -> [Element]? {
+    while true {
+      switch state.withLock({ Self.step(&$0, limit, maySleep: true) }) {
+      case .taken(let elements): return elements
+      case .closed: return nil
+      case .sleep: sleep()
+      }
+    }
+  }
+
+  /// Takes up to `limit` elements without waiting; empty when there are none.
+  func takeWaiting(atMost limit: Int) -> [Element] {
+    if case .taken(let elements) = state.withLock({ Self.step(&$0, limit, maySleep: false) }) { elements } else { [] }
+  }
+
+  private static func step(_ state: inout State, _ limit: Int, maySleep: Bool) -> Step {
+    if state.count > 0 {
+      if state.head == 0 && state.count <= limit {
+        let all = state.elements
+        state.elements = []
+        return .taken(all)
+      }
+      let end = min(state.head + limit, state.elements.count)
+      let some = Array(state.elements[state.head..<end])
+      state.head = end
+      if end == state.elements.count {
+        state.elements = []
+        state.head = 0
+      }
+      return .taken(some)
+    }
+    if state.isClosed { return .closed }
+    if maySleep { state.sleepers += 1 }
+    return .sleep
+  }
+
+  private func wake(_ count: UInt64) {
+    var count = count
+    while write(wakeup, &count, MemoryLayout<UInt64>.size) < 0 && errno == EINTR {}
+  }
+
+  private func sleep() {
+    var token: UInt64 = 0
+    while read(wakeup, &token, MemoryLayout<UInt64>.size) < 0 && errno == EINTR {}
+  }
+}

@@ -1,0 +1,210 @@
+import RecordStore
+import Records
+import Testing
+
+struct HistoryConformanceTests {
+  static func makeMirror(in shard: any ShardStore, _ identifier: String = "phone", database: Int64) async throws -> StoredMirror {
+    try await shard.write {
+      try $0.makeMirror(
+        identifier, in: database, userRecordName: "ada", scope: .private, modelHash: "hash", configuration: nil, deviceName: "Ada's phone", createdAt: 5)
+    }
+  }
+
+  static func transaction(_ number: Int64, id: String? = nil, payload: [UInt8] = [1, 2, 3]) -> StoredTransaction {
+    StoredTransaction(
+      number: number, transactionID: id ?? Sample.uuid(Int(number)), author: number % 2 == 0 ? nil : "app", appendedAt: 1000 + number, payload: payload)
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a mirror is made once, found by identifier and key, and stores what varies`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      var mirror = try await Self.makeMirror(in: shard, database: place.database)
+      #expect(mirror.lastTransactionNumber == 0 && mirror.exportedTransactionNumber == 0 && mirror.purgedTransactionNumber == 0)
+      #expect(try await shard.read { try $0.mirror("phone", in: place.database) } == mirror)
+      #expect(try await shard.read { try $0.mirror("phone", in: 99) } == nil)
+      await #expect(throws: ContradictingWrite.self) { _ = try await Self.makeMirror(in: shard, database: place.database) }
+      await #expect(throws: ContradictingWrite.self) { _ = try await Self.makeMirror(in: shard, "other", database: 99) }
+      mirror.userRecordName = "bob"
+      mirror.scope = .shared
+      mirror.modelHash = "hash 2"
+      mirror.configuration = "Cloud"
+      mirror.deviceName = nil
+      mirror.createdAt = 6
+      mirror.lastTransactionNumber = 9
+      mirror.exportedTransactionNumber = 4
+      mirror.purgedTransactionNumber = 2
+      try await shard.write { [mirror] in
+        try $0.update(mirror)
+        #expect(try $0.mirror(key: mirror.key) == mirror)
+      }
+      let key = mirror.key
+      #expect(try await shard.read { try $0.mirror(key: key) } == mirror)
+      #expect(try await shard.read { try $0.counts().mirrors } == 1)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `mirrors are listed by key, and those that wait for an export on their own`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      var keys: [Int64] = []
+      for identifier in ["a", "b", "c"] { keys.append(try await Self.makeMirror(in: shard, identifier, database: place.database).key) }
+      try await shard.write { [keys] in
+        try $0.append(Self.transaction(1), to: keys[0])
+        try $0.append(Self.transaction(1), to: keys[2])
+        #expect(try $0.mirrorsAwaitingExport(afterKey: 0, limit: 9) == [keys[0], keys[2]])
+      }
+      try await shard.read { [keys] (snapshot) throws in
+        #expect(try snapshot.mirrors(afterKey: 0, limit: 2).map(\.identifier) == ["a", "b"])
+        #expect(try snapshot.mirrors(afterKey: keys[1], limit: 2).map(\.identifier) == ["c"])
+        #expect(try snapshot.mirrorsAwaitingExport(afterKey: 0, limit: 1) == [keys[0]])
+        #expect(try snapshot.mirrorsAwaitingExport(afterKey: keys[0], limit: 9) == [keys[2]])
+      }
+      try await shard.write { [keys] in
+        var mirror = try #require(try $0.mirror(key: keys[0]))
+        mirror.exportedTransactionNumber = 1
+        try $0.update(mirror)
+      }
+      #expect(try await shard.read { try $0.mirrorsAwaitingExport(afterKey: 0, limit: 9) } == [keys[2]])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `history is appended in order, read in pages and found by id`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
+      try await shard.write {
+        for number: Int64 in 1...5 { try $0.append(Self.transaction(number), to: mirror) }
+        // The same ids in another store are others.
+        try $0.append(Self.transaction(1), to: other)
+        #expect(try $0.mirror(key: mirror)?.lastTransactionNumber == 5)
+      }
+      try await shard.read { (snapshot) throws in
+        #expect(try snapshot.mirror(key: mirror)?.lastTransactionNumber == 5)
+        #expect(try snapshot.transactions(of: mirror, after: 0, limit: 2) == [Self.transaction(1), Self.transaction(2)])
+        #expect(try snapshot.transactions(of: mirror, after: 4, limit: 9) == [Self.transaction(5)])
+        #expect(try snapshot.transactions(of: mirror, after: 5, limit: 9) == [])
+        #expect(try snapshot.transactions(of: mirror, after: -7, limit: 9).count == 5)
+        #expect(try snapshot.transactions(of: mirror, after: 0, limit: 0) == [])
+        #expect(try snapshot.transactions(of: 99, after: 0, limit: 9) == [])
+        #expect(try snapshot.transaction(withID: Sample.uuid(3), of: mirror) == Self.transaction(3))
+        #expect(try snapshot.transaction(withID: Sample.uuid(3), of: other) == nil)
+      }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a transaction out of order or with a used id is refused`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      try await shard.write { try $0.append(Self.transaction(1), to: mirror) }
+      for wrong in [Self.transaction(1, id: "new"), Self.transaction(3), Self.transaction(0), Self.transaction(2, id: Sample.uuid(1))] {
+        await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.append(wrong, to: mirror) } }
+      }
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.append(Self.transaction(1), to: 99) } }
+      #expect(try await shard.read { try $0.mirror(key: mirror)?.lastTransactionNumber } == 1)
+      try await shard.write { try $0.append(Self.transaction(2), to: mirror) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `purging deletes transactions up to a number, remembers it, and touches no neighbour`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
+      try await shard.write {
+        for number: Int64 in 1...5 {
+          try $0.append(Self.transaction(number), to: mirror)
+          try $0.append(Self.transaction(number), to: other)
+        }
+      }
+      #expect(try await shard.write { try $0.purgeTransactions(of: mirror, through: 3) } == 3)
+      #expect(try await shard.write { try $0.purgeTransactions(of: mirror, through: 2) } == 0)
+      #expect(try await shard.read { try $0.mirror(key: mirror)?.purgedTransactionNumber } == 3)
+      #expect(try await shard.read { try $0.transactions(of: mirror, after: 0, limit: 9).map(\.number) } == [4, 5])
+      #expect(try await shard.write { try $0.purgeTransactions(of: mirror, through: .max) } == 2)
+      #expect(try await shard.read { try $0.mirror(key: mirror)?.purgedTransactionNumber } == 5)
+      #expect(try await shard.read { try $0.transactions(of: other, after: 0, limit: 9).count } == 5)
+      try await shard.write { try $0.append(Self.transaction(6), to: mirror) }
+      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.purgeTransactions(of: 99, through: 1) } }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `events are numbered across the shard, filtered by kind, and ended in place`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
+      let numbers = try await shard.write { transaction in
+        try [
+          transaction.put(StoredEvent(identifier: "1", kind: .setup, startedAt: 1, endedAt: 2, succeeded: true), of: mirror),
+          transaction.put(StoredEvent(identifier: "2", kind: .export, startedAt: 3), of: mirror),
+          transaction.put(StoredEvent(identifier: "3", kind: .export, startedAt: 4), of: other),
+          transaction.put(StoredEvent(identifier: "4", kind: .import, startedAt: 5), of: mirror),
+        ]
+      }
+      #expect(numbers == [1, 2, 3, 4])
+      let ended = StoredEvent(
+        number: 2, identifier: "2", kind: .export, startedAt: 3, endedAt: 9, succeeded: false, errorJSON: Array("{}".utf8), savedCount: 3, deletedCount: 4)
+      #expect(try await shard.write { try $0.put(ended, of: mirror) } == 2)
+      try await shard.read { (snapshot) throws in
+        #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 9).map(\.identifier) == ["1", "2", "4"])
+        #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 2).map(\.identifier) == ["1", "2"])
+        #expect(try snapshot.events(of: mirror, after: 1, kind: .export, limit: 9) == [ended])
+        #expect(try snapshot.events(of: other, after: 0, kind: .export, limit: 9).map(\.number) == [3])
+        #expect(try snapshot.events(of: mirror, after: 4, kind: nil, limit: 9) == [])
+      }
+      // Another store's event, one that never was, a store that never was.
+      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(ended, of: other) } }
+      await #expect(throws: ContradictingWrite.self) {
+        _ = try await shard.write { try $0.put(StoredEvent(number: 9, identifier: "", kind: .setup, startedAt: 0), of: mirror) }
+      }
+      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(StoredEvent(identifier: "", kind: .setup, startedAt: 0), of: 99) } }
+      #expect(try await shard.write { try $0.put(StoredEvent(identifier: "5", kind: .setup, startedAt: 0), of: mirror) } == 5)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `forgetting a mirror forgets its history and events, and its numbers are not used again`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database)
+      try await shard.write {
+        try $0.append(Self.transaction(1), to: mirror.key)
+        _ = try $0.put(StoredEvent(identifier: "1", kind: .setup, startedAt: 1), of: mirror.key)
+      }
+      try await shard.write { try $0.deleteMirror(mirror.key) }
+      try await shard.read { (snapshot) throws in
+        #expect(try snapshot.mirror("phone", in: place.database) == nil)
+        #expect(try snapshot.transactions(of: mirror.key, after: 0, limit: 9) == [])
+        #expect(try snapshot.transaction(withID: Sample.uuid(1), of: mirror.key) == nil)
+        #expect(try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: 9) == [])
+      }
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.deleteMirror(mirror.key) } }
+      let again = try await Self.makeMirror(in: shard, database: place.database)
+      #expect(again.key > mirror.key)
+      #expect(again.incarnation != mirror.incarnation)
+      #expect(try await shard.write { try $0.put(StoredEvent(identifier: "2", kind: .setup, startedAt: 1), of: again.key) } == 2)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `an outcome is remembered under its key until it is forgotten, the oldest first`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      #expect(try await shard.read { try $0.outcome(of: "a") } == nil)
+      let keys = ["a", Sample.uuid(1), Sample.uuid(1).lowercased(), "é", ""]
+      try await shard.write {
+        for (index, key) in keys.enumerated() { try $0.putOutcome(Array(repeating: 1, count: index), of: key, at: 100 - Int64(index)) }
+      }
+      for (index, key) in keys.enumerated() { #expect(try await shard.read { try $0.outcome(of: key) } == Array(repeating: 1, count: index)) }
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.putOutcome([9], of: "a", at: 500) } }
+      #expect(try await shard.write { try $0.forgetOutcomes(before: 96, limit: 9) } == 0)
+      #expect(try await shard.write { try $0.forgetOutcomes(before: 100, limit: 3) } == 3)
+      #expect(try await shard.read { try $0.outcome(of: "") } == nil)
+      #expect(try await shard.read { try $0.outcome(of: Sample.uuid(1)) } == [1])
+      #expect(try await shard.write { try $0.forgetOutcomes(before: 100, limit: 3) } == 1)
+      #expect(try await shard.write { try $0.forgetOutcomes(before: .max, limit: 0) } == 0)
+      #expect(try await shard.write { try $0.forgetOutcomes(before: .max, limit: 9) } == 1)
+      // A key that was forgotten is free again.
+      try await shard.write { try $0.putOutcome([2], of: "a", at: 1) }
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import RecordStore
+import Records
+import Testing
+
+struct ReferenceConformanceTests {
+  @Test(arguments: StoreKind.allCases) func `sources are found by their target, ordered by field and source`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let other = try await Place(in: shard, zone: "other")
+      let target = Sample.uuid(1)
+      try await shard.write { transaction in
+        for name in ["z", Sample.uuid(3), "6F", Sample.uuid(2)] {
+          try transaction.save(
+            Sample.note(name), in: place,
+            references: [OutgoingReference(field: "CD_photo", target: target), OutgoingReference(field: "CD_album", target: "text name")])
+        }
+        try transaction.save(Sample.note("m"), in: place, references: [OutgoingReference(field: "CD_album", target: target)])
+        try transaction.save(Sample.note("elsewhere"), in: other, references: [OutgoingReference(field: "CD_photo", target: target)])
+        #expect(try transaction.references(to: target, in: place.zone).count == 5)
+      }
+      #expect(
+        try await shard.read { try $0.references(to: target, in: place.zone) } == [
+          IncomingReference(field: "CD_album", source: "m"), IncomingReference(field: "CD_photo", source: "6F"),
+          IncomingReference(field: "CD_photo", source: Sample.uuid(2)), IncomingReference(field: "CD_photo", source: Sample.uuid(3)),
+          IncomingReference(field: "CD_photo", source: "z"),
+        ])
+      #expect(try await shard.read { try $0.references(to: "text name", in: place.zone) }.map(\.source) == ["6F", Sample.uuid(2), Sample.uuid(3), "z"])
+      #expect(try await shard.read { try $0.references(to: "nobody", in: place.zone) } == [])
+      // Text and bytes of the same letters are different names.
+      #expect(try await shard.read { try $0.references(to: target.lowercased(), in: place.zone) } == [])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `the index follows each change of a record`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      func targets() async throws -> [String] {
+        try await shard.read { snapshot in
+          try ["a", "b", "c"].flatMap { target in try snapshot.references(to: target, in: place.zone).map { "\($0.source).\($0.field)->\(target)" } }
+        }
+      }
+      func save(_ references: [(String, String)]) async throws {
+        _ = try await shard.write { transaction in
+          try transaction.save(Sample.note("s"), in: place, references: references.map { OutgoingReference(field: $0.0, target: $0.1) })
+        }
+      }
+      try await save([("x", "a"), ("y", "b")])
+      #expect(try await targets() == ["s.x->a", "s.y->b"])
+      try await save([("y", "b"), ("x", "a"), ("x", "a")])
+      #expect(try await targets() == ["s.x->a", "s.y->b"])
+      try await save([("x", "c"), ("y", "b")])
+      #expect(try await targets() == ["s.y->b", "s.x->c"])
+      // One field may point twice: both ends of a link record.
+      try await save([("x", "a"), ("x", "b")])
+      #expect(try await targets() == ["s.x->a", "s.x->b"])
+      try await shard.write { _ = try $0.delete("s", in: place) }
+      #expect(try await targets() == [])
+      try await save([("x", "a")])
+      #expect(try await targets() == ["s.x->a"])
+      // Twice in one body.
+      try await shard.write { transaction in
+        try transaction.save(Sample.note("s"), in: place, references: [OutgoingReference(field: "x", target: "b")])
+        try transaction.save(Sample.note("s"), in: place, references: [OutgoingReference(field: "x", target: "c")])
+      }
+      #expect(try await targets() == ["s.x->c"])
+      await #expect(throws: CancellationError.self) {
+        try await shard.write { transaction in
+          try transaction.save(Sample.note("s"), in: place)
+          throw CancellationError()
+        }
+      }
+      #expect(try await targets() == ["s.x->c"])
+    }
+  }
+}

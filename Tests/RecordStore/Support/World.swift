@@ -1,0 +1,121 @@
+// The stores under test, and the rows that tests write.
+
+import RecordStore
+import Records
+import Synchronization
+
+/// Every implementation that must keep the protocol's promises.
+enum StoreKind: String, CaseIterable, Sendable {
+  case inMemory, sqlite
+}
+
+/// A store and what it needs to live.
+struct World: Sendable {
+  let store: any RecordStore
+  private let folder: TemporaryFolder?
+  var path: String { folder?.path ?? "" }
+
+  init(_ kind: StoreKind, shardCount: Int = 2, options: SQLiteRecordStore.Options = .init()) throws {
+    let incarnations = Counter(1000)
+    switch kind {
+    case .inMemory:
+      folder = nil
+      store = InMemoryRecordStore(shardCount: shardCount, makeIncarnation: { incarnations.next() })
+    case .sqlite:
+      let folder = try TemporaryFolder()
+      self.folder = folder
+      store = try SQLiteRecordStore(directory: folder.path, shardCount: shardCount, options: options, makeIncarnation: { incarnations.next() })
+    }
+  }
+}
+
+/// Runs `body` with shard 0 of a new store, and closes it.
+func withShard(_ kind: StoreKind, options: SQLiteRecordStore.Options = .init(), _ body: (any ShardStore) async throws -> Void) async throws {
+  let world = try World(kind, options: options)
+  let shard = try await world.store.open(shard: 0)
+  do {
+    try await body(shard)
+  } catch {
+    await shard.close()
+    throw error
+  }
+  await shard.close()
+}
+
+final class Counter: Sendable {
+  private let value: Mutex<UInt64>
+  init(_ start: UInt64) { value = Mutex(start) }
+  func next() -> UInt64 {
+    value.withLock {
+      $0 += 1
+      return $0
+    }
+  }
+}
+
+extension ShardStore {
+  /// One body, durable.
+  func write<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) async throws -> Value {
+    try await enqueue(body).value
+  }
+}
+
+/// A database and a zone to write to.
+struct Place: Sendable {
+  let database: Int64
+  let zone: Int64
+
+  init(database: Int64, zone: Int64) {
+    self.database = database
+    self.zone = zone
+  }
+
+  init(in shard: any ShardStore, zone zoneName: String = "notes", owner: String = "ada") async throws {
+    let (database, zone) = try await shard.write { transaction in
+      let database = try transaction.makeDatabase(Sample.database(owner)).key
+      return (database, try transaction.makeZone(named: zoneName, in: database).key)
+    }
+    self.database = database
+    self.zone = zone
+  }
+}
+
+enum Sample {
+  static func database(_ owner: String) -> DatabaseID {
+    guard let container = ContainerID(rawValue: "iCloud.org.example.notes") else { fatalError("the sample container's name is valid") }
+    return DatabaseID(container: container, environment: .development, owner: owner)
+  }
+
+  static func note(_ name: String, type: String = "CD_Note", title: String = "a title", at timestamp: Int64 = 1) -> Record {
+    Record(
+      recordName: name, recordType: type, fields: ["CD_entityName": .string("Note"), "CD_title": .string(title)],
+      created: Stamp(timestamp: timestamp, userRecordName: "ada", deviceID: "phone"), modified: Stamp(timestamp: timestamp + 1, userRecordName: "bob"))
+  }
+
+  static func uuid(_ number: Int) -> String {
+    let digits = String(number, radix: 16, uppercase: true)
+    return "6F0C2E61-4B7D-4C5E-8E1B-" + String(repeating: "0", count: 12 - digits.count) + digits
+  }
+}
+
+extension ShardTransaction {
+  /// Stores a live record at the next sequence number.
+  @discardableResult func save(
+    _ record: Record, in place: Place, references: [OutgoingReference] = [], origin: Int64 = 0, others: Int64 = 0
+  ) throws -> StoredRecord {
+    let stored = StoredRecord(
+      record: record, isDeleted: false, sequence: try nextSequence(in: place.database), origin: origin, sequenceOfOthers: others)
+    try put(stored, in: place.zone, references: references, isNew: try self.record(named: record.recordName, in: place.zone) == nil)
+    return stored
+  }
+
+  /// Leaves a tombstone.
+  @discardableResult func delete(_ recordName: String, in place: Place) throws -> StoredRecord? {
+    guard var stored = try record(named: recordName, in: place.zone) else { return nil }
+    stored.record.fields = Fields()
+    stored.isDeleted = true
+    stored.sequence = try nextSequence(in: place.database)
+    try put(stored, in: place.zone, references: [], isNew: false)
+    return stored
+  }
+}
