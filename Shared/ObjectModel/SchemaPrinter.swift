@@ -6,10 +6,10 @@ public import Records
 public enum SchemaPrinter {
   /// The text, ending in a line feed: roles, then record types ascending by name, system fields first in each.
   public static func text(of schema: Schema) -> String {
-    var lines = "DEFINE SCHEMA\n"
-    for role in schema.roles.sorted() { lines += "\n    CREATE ROLE \(spell(role));\n" }
-    for type in schema.recordTypes.sorted(by: { $0.name < $1.name }) { lines += "\n" + text(of: type) }
-    return lines
+    var whole = "DEFINE SCHEMA\n"
+    for role in schema.roles.sorted() { whole += "\n    CREATE ROLE \(spell(role));\n" }
+    for type in schema.recordTypes.sorted(by: { $0.name < $1.name }) { whole += "\n" + text(of: type) }
+    return whole
   }
 
   private static func text(of type: Schema.RecordType) -> String {
