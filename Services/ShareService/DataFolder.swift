@@ -1,0 +1,71 @@
+// The share service's files: the data folder, and the operator's token in it.
+
+import Crypto
+import FoundationEssentials
+import Glibc
+import ServiceKit
+
+/// The folder of everything that lasts.
+struct DataFolder {
+  let path: String
+
+  var directoryPath: String { path + "/directory.sqlite" }
+  var operatorTokenPath: String { path + "/operator-token" }
+
+  private static let minimumTokenCharacterCount = 16
+
+  /// Makes the folder when it is missing.
+  /// - Throws: `InstallationProblem`.
+  init(_ path: String) throws(InstallationProblem) {
+    do {
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    } catch {
+      throw InstallationProblem("The data folder \(path) can't be made (\(Self.reason)): choose another with --data.")
+    }
+    self.path = path
+  }
+
+  /// The token operators present: the given one, or the folder's, made at first start.
+  /// - Parameter given: counts instead of the folder's, which is then left alone.
+  /// - Throws: `InstallationProblem` for a token too short to keep anyone out, or a file that can't be read or written.
+  func operatorToken(given: String?, random: any RandomSource) throws(InstallationProblem) -> String {
+    if let given { return try Self.check(given, from: "The operator token") }
+    if FileManager.default.fileExists(atPath: operatorTokenPath) {
+      guard let content = FileManager.default.contents(atPath: operatorTokenPath) else {
+        throw InstallationProblem("\(operatorTokenPath) can't be read (\(Self.reason)): check its owner.")
+      }
+      return try Self.check(String(decoding: content, as: UTF8.self), from: operatorTokenPath)
+    }
+    let token = random.hex(byteCount: 32)
+    guard Self.write(token + "\n", to: operatorTokenPath) else {
+      throw InstallationProblem("\(operatorTokenPath) can't be written (\(Self.reason)): check the folder's owner and its free space.")
+    }
+    return token
+  }
+
+  private static func check(_ text: String, from source: String) throws(InstallationProblem) -> String {
+    let token = text.trimmingCharacters(in: [" ", "\t", "\r", "\n"])
+    guard token.utf8.count >= minimumTokenCharacterCount else {
+      throw InstallationProblem("\(source) has \(token.utf8.count) characters: an operator token has at least \(minimumTokenCharacterCount).")
+    }
+    return token
+  }
+
+  /// Whole or not at all, and readable by its owner only.
+  private static func write(_ text: String, to path: String) -> Bool {
+    let draft = path + ".new"
+    let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard file >= 0 else { return false }
+    let bytes = Array(text.utf8)
+    let isWritten = Glibc.write(file, bytes, bytes.count) == bytes.count && fchmod(file, 0o600) == 0 && fsync(file) == 0
+    return Glibc.close(file) == 0 && isWritten && rename(draft, path) == 0
+  }
+
+  private static var reason: String { String(cString: strerror(errno)) }
+}
+
+extension String {
+  fileprivate func trimmingCharacters(in characters: Set<Character>) -> String {
+    String(drop { characters.contains($0) }.reversed().drop { characters.contains($0) }.reversed())
+  }
+}

@@ -1,0 +1,124 @@
+// What apps identify themselves with: API tokens, and public keys of servers.
+
+import Crypto
+import Records
+import SQLite
+import ServiceKit
+
+extension Directory {
+  /// An API token, without the token.
+  struct APITokenRow: Sendable, Hashable {
+    /// The first characters.
+    let beginning: String
+    let container: ContainerID
+    let environment: Environment
+    /// Empty: any origin.
+    let allowedOrigins: [String]
+    let created: Int64
+  }
+
+  struct ServerKeyRow: Sendable, Hashable {
+    let keyID: String
+    let container: ContainerID
+    let name: String?
+    let created: Int64
+  }
+
+  private static let shownCharacterCount = 8
+
+  /// - Returns: 64 hex digits, shown this once.
+  /// - Throws: `notFound` for the container.
+  func createAPIToken(_ container: ContainerID, _ environment: Environment, allowedOrigins: [String]) throws -> String {
+    let token = random.hex(byteCount: 32)
+    try change {
+      let key = try key(of: container)
+      try connection.statement(
+        SQL(
+          "apiToken.insert", "INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+      ).binding(
+        SHA256.hash(token), String(token.prefix(Self.shownCharacterCount)), key, environment.rawValue, allowedOrigins.joined(separator: "\n"), clock.now
+      ).run()
+    }
+    return token
+  }
+
+  /// Oldest first.
+  func apiTokens() throws -> [APITokenRow] {
+    try connection.statement(
+      SQL(
+        "apiToken.list",
+        "SELECT beginning, container.name, environment, allowedOrigins, apiToken.created FROM apiToken JOIN container ON container.id = container ORDER BY apiToken.created, beginning"
+      )
+    ).all { row in
+      APITokenRow(
+        beginning: row.text(0), container: try Self.containerID(row.text(1)), environment: try Self.environment(row.text(2)),
+        allowedOrigins: Self.origins(row.text(3)), created: row.int64(4))
+    }
+  }
+
+  /// The origins an API token allows; nil when it is unknown, revoked, or of another container or environment.
+  func allowedOrigins(forAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws -> [String]? {
+    // Tokens are hex: their case does not matter.
+    let hash = SHA256.hash(token.lowercased())
+    let found = try connection.statement(
+      SQL(
+        "apiToken.get",
+        "SELECT hash, allowedOrigins FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3")
+    ).binding(hash, container.rawValue, environment.rawValue).first { (hash: $0.blob(0), origins: $0.text(1)) }
+    guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
+    return Self.origins(found.origins)
+  }
+
+  /// Revokes an API token or a web-auth token.
+  /// - Parameter token: the whole token, or the beginning of an API token as it is listed.
+  /// - Throws: `notFound`, `badRequest` for a beginning that several have.
+  func revokeToken(_ token: String) throws {
+    if try revokeWebAuthToken(token) { return }
+    try change {
+      let hashes = try connection.statement(SQL("apiToken.find", "SELECT hash FROM apiToken WHERE hash = ?1 OR beginning = ?2"))
+        .binding(SHA256.hash(token.lowercased()), token.lowercased()).all { $0.blob(0) }
+      guard let hash = hashes.first else { throw RecordError(.notFound, "There is no token '\(token.prefix(Self.shownCharacterCount))…'") }
+      guard hashes.count == 1 else { throw RecordError(.badRequest, "Several tokens begin with '\(token)': give the whole token") }
+      try connection.statement(SQL("apiToken.delete", "DELETE FROM apiToken WHERE hash = ?1")).binding(hash).run()
+    }
+  }
+
+  /// - Parameter pem: a public key that was read and found to be P-256.
+  /// - Returns: the key's ID, 64 hex digits.
+  /// - Throws: `notFound` for the container.
+  func addServerKey(_ container: ContainerID, name: String?, pem: String) throws -> String {
+    let keyID = random.hex(byteCount: 32)
+    try change {
+      try connection.statement(SQL("serverKey.insert", "INSERT INTO serverKey (keyID, container, name, pem, created) VALUES (?1, ?2, ?3, ?4, ?5)"))
+        .binding(keyID, try key(of: container), name, pem, clock.now).run()
+    }
+    return keyID
+  }
+
+  /// Oldest first.
+  func serverKeys() throws -> [ServerKeyRow] {
+    try connection.statement(
+      SQL(
+        "serverKey.list",
+        "SELECT keyID, container.name, serverKey.name, serverKey.created FROM serverKey JOIN container ON container.id = container ORDER BY serverKey.created, keyID"
+      )
+    ).all { row in
+      ServerKeyRow(keyID: row.text(0), container: try Self.containerID(row.text(1)), name: row.optionalText(2), created: row.int64(3))
+    }
+  }
+
+  /// - Throws: `notFound`.
+  func revokeServerKey(_ keyID: String) throws {
+    try change {
+      try connection.statement(SQL("serverKey.delete", "DELETE FROM serverKey WHERE keyID = ?1")).binding(keyID.lowercased()).run()
+      guard connection.changes > 0 else { throw RecordError(.notFound, "There is no key '\(keyID)'") }
+    }
+  }
+
+  static func environment(_ name: String) throws -> Environment {
+    guard let environment = Environment(rawValue: name) else { throw RecordError(.internalError, "A stored environment has no valid name") }
+    return environment
+  }
+
+  private static func origins(_ text: String) -> [String] { text.split(separator: "\n").map(String.init) }
+}

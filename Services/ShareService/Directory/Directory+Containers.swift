@@ -1,0 +1,60 @@
+// Containers: the apps of an installation.
+
+import Records
+import SQLite
+import ServiceKit
+
+extension Directory {
+  struct ContainerRow: Sendable, Hashable {
+    let id: ContainerID
+    /// Milliseconds since 1970.
+    let created: Int64
+  }
+
+  /// - Throws: `exists`.
+  func createContainer(_ id: ContainerID) throws {
+    do {
+      try change {
+        try connection.statement(SQL("container.insert", "INSERT INTO container (name, created) VALUES (?1, ?2)")).binding(id.rawValue, clock.now).run()
+      }
+    } catch let error as SQLiteError where error.isUniqueViolation {
+      throw RecordError(.exists, "The container '\(id.rawValue)' exists already")
+    }
+  }
+
+  /// Ascending by name.
+  func containers() throws -> [ContainerRow] {
+    try connection.statement(SQL("container.list", "SELECT name, created FROM container ORDER BY name")).all { row in
+      ContainerRow(id: try Self.containerID(row.text(0)), created: row.int64(1))
+    }
+  }
+
+  /// Forgets a container with its tokens, keys, schemas and models. Its records stay where they are, and nobody reaches them.
+  /// - Throws: `notFound`.
+  func deleteContainer(_ id: ContainerID) throws {
+    try change {
+      try connection.statement(SQL("container.delete", "DELETE FROM container WHERE name = ?1")).binding(id.rawValue).run()
+      guard connection.changes > 0 else { throw Self.noContainer(id.rawValue) }
+    }
+    environments = environments.filter { $0.key.container != id }
+  }
+
+  /// The row's key.
+  /// - Throws: `notFound`.
+  func key(of id: ContainerID) throws -> Int64 {
+    guard let key = try keyIfPresent(of: id) else { throw Self.noContainer(id.rawValue) }
+    return key
+  }
+
+  func keyIfPresent(of id: ContainerID) throws -> Int64? {
+    try connection.statement(SQL("container.key", "SELECT id FROM container WHERE name = ?1")).binding(id.rawValue).first { $0.int64(0) }
+  }
+
+  static func noContainer(_ name: String) -> RecordError { RecordError(.notFound, "There is no container '\(name)'") }
+
+  /// What is stored passed this check when it was created.
+  static func containerID(_ name: String) throws -> ContainerID {
+    guard let id = ContainerID(rawValue: name) else { throw RecordError(.internalError, "A stored container has no valid name") }
+    return id
+  }
+}

@@ -1,0 +1,197 @@
+// Schemas and models of containers' environments.
+
+import ObjectModel
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+import XCDataModel
+
+struct EnvironmentKey: Hashable, Sendable, CustomStringConvertible {
+  let container: ContainerID
+  let environment: Environment
+
+  /// As `DirectoryChanged` names it.
+  var description: String { "\(container.rawValue)/\(environment.rawValue)" }
+}
+
+struct EnvironmentState: Sendable, Hashable {
+  /// Rises with every change of any environment.
+  var version: Int64
+  var schema: Schema
+  /// By hash.
+  var models: [String: ManagedObjectModel]
+  var latestModelHash: String?
+
+  static let initial = EnvironmentState(version: 0, schema: .initial, models: [:], latestModelHash: nil)
+}
+
+/// A model as it was pushed.
+struct PushedModel: Sendable {
+  /// The file: stored as it came, so that a later release reads out of it what this one does not.
+  let contents: [UInt8]
+  let index: ModelIndex
+  let configuration: String?
+}
+
+/// What becomes of a schema change.
+enum SchemaOutcome: Sendable, Hashable {
+  case changed(added: [SchemaFieldName], schema: Schema)
+  /// Production takes additions only; nothing was changed.
+  case refused([SchemaRefusal])
+}
+
+extension Directory {
+  /// - Throws: `notFound` for the container.
+  func environment(_ key: EnvironmentKey) throws -> EnvironmentState {
+    if let state = environments[key] { return state }
+    let container = try self.key(of: key.container)
+    var state =
+      try connection.statement(SQL("environment.get", "SELECT version, schema, latestModel FROM environment WHERE container = ?1 AND name = ?2"))
+      .binding(container, key.environment.rawValue).first { row in
+        EnvironmentState(version: row.int64(0), schema: try SchemaParser.parse(row.text(1)), models: [:], latestModelHash: row.optionalText(2))
+      } ?? .initial
+    try connection.statement(SQL("model.list", "SELECT hash, contents FROM model WHERE container = ?1 AND environment = ?2"))
+      .binding(container, key.environment.rawValue).forEach { row in state.models[row.text(0)] = try ModelReader.read(row.blob(1)) }
+    environments[key] = state
+    return state
+  }
+
+  /// Makes an environment's schema fit a model: development takes all of it, production what is new.
+  /// - Parameter isDryRun: answers the same and changes nothing.
+  /// - Throws: `notFound` for the container, `badRequest` for a record type that would have too many fields.
+  func push(_ model: PushedModel, to key: EnvironmentKey, isDryRun: Bool) throws -> SchemaOutcome {
+    let state = try environment(key)
+    let merged = state.schema.merging(SchemaGenerator.schema(for: model.index, configuration: model.configuration), replacesConflicts: true)
+    let diff = SchemaDiff(from: state.schema, to: merged)
+    guard key.environment == .development || diff.isAdditive else { return .refused(diff.refusals) }
+    try Self.checkFieldCounts(merged)
+    if !isDryRun {
+      let hash = model.index.modelHash
+      try update(key) {
+        try insert(model.contents, hash, into: key)
+        return (merged, hash)
+      }
+    }
+    return .changed(added: diff.added, schema: merged)
+  }
+
+  /// Replaces the schema of development; production takes a text that only adds.
+  /// - Throws: `notFound` for the container.
+  func replaceSchema(of key: EnvironmentKey, with schema: Schema) throws -> SchemaOutcome {
+    let state = try environment(key)
+    let wanted = schema.withSystemTypes
+    let diff = SchemaDiff(from: state.schema, to: wanted)
+    guard key.environment == .development || diff.isAdditive else { return .refused(diff.refusals) }
+    try update(key) { (wanted, state.latestModelHash) }
+    return .changed(added: diff.added, schema: wanted)
+  }
+
+  /// Adds what development has more to production, with the models that it covers.
+  /// - Throws: `notFound` for the container.
+  func promote(_ container: ContainerID) throws -> SchemaOutcome {
+    let source = EnvironmentKey(container: container, environment: .development)
+    let target = EnvironmentKey(container: container, environment: .production)
+    let (development, production) = (try environment(source), try environment(target))
+    let diff = SchemaDiff(from: production.schema, to: development.schema)
+    guard diff.isAdditive else { return .refused(diff.refusals) }
+    let merged = production.schema.merging(development.schema, replacesConflicts: false)
+    try update(target) {
+      for (hash, model) in development.models where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty { try copyModel(hash, from: source, to: target) }
+      let latest = try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil }
+      return (merged, latest ?? production.latestModelHash)
+    }
+    return .changed(added: diff.added, schema: merged)
+  }
+
+  /// What `promote` would do.
+  func difference(_ container: ContainerID) throws -> SchemaDiff {
+    SchemaDiff(
+      from: try environment(EnvironmentKey(container: container, environment: .production)).schema,
+      to: try environment(EnvironmentKey(container: container, environment: .development)).schema)
+  }
+
+  /// Forgets development's schema and models.
+  /// - Throws: `notFound` for the container.
+  func resetDevelopment(_ container: ContainerID) throws {
+    let key = EnvironmentKey(container: container, environment: .development)
+    try update(key) {
+      try connection.statement(SQL("model.deleteAll", "DELETE FROM model WHERE container = ?1 AND environment = ?2"))
+        .binding(try self.key(of: container), key.environment.rawValue).run()
+      return (.initial, nil)
+    }
+  }
+
+  /// Adds the fields that saves in development brought up; what is there already is fine.
+  /// - Returns: whether anything changed.
+  /// - Throws: `notFound` for the container; `badRequest` for a field that exists otherwise, a name no schema text can spell, or too many fields.
+  func extendDevelopment(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) throws -> Bool {
+    let key = EnvironmentKey(container: container, environment: .development)
+    let state = try environment(key)
+    var types: [String: [Schema.Field]] = [:]
+    for field in fields {
+      try Self.checkName(field.recordType)
+      try Self.checkName(field.field)
+      types[field.recordType, default: []].append(Schema.Field(standard: field.field, field.type, isEncrypted: field.isEncrypted))
+    }
+    let added = Schema(recordTypes: types.map { Schema.RecordType(name: $0, fields: $1, grants: Schema.Grant.forMirroredTypes) })
+    let merged = state.schema.merging(added, replacesConflicts: true)
+    let diff = SchemaDiff(from: state.schema, to: merged)
+    if let refusal = diff.refusals.first { throw RecordError(.badRequest, refusal.reason) }
+    if diff.added.isEmpty { return false }
+    try Self.checkFieldCounts(merged)
+    try update(key) { (merged, state.latestModelHash) }
+    return true
+  }
+
+  // MARK: pieces
+
+  /// One durable change of an environment.
+  private func update(_ key: EnvironmentKey, _ body: () throws -> (schema: Schema, latestModel: String?)) throws {
+    try change {
+      let container = try self.key(of: key.container)
+      let (schema, latestModel) = try body()
+      try connection.statement(
+        SQL(
+          "environment.set",
+          """
+          INSERT INTO environment VALUES (?1, ?2, ?3, ?4, ?5)
+          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, latestModel = excluded.latestModel
+          """)
+      ).binding(container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection), SchemaPrinter.text(of: schema), latestModel).run()
+    }
+    environments[key] = nil
+  }
+
+  private func insert(_ contents: [UInt8], _ hash: String, into key: EnvironmentKey) throws {
+    try connection.statement(
+      SQL("model.set", "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed")
+    ).binding(try self.key(of: key.container), key.environment.rawValue, hash, contents, clock.now).run()
+  }
+
+  private func copyModel(_ hash: String, from source: EnvironmentKey, to target: EnvironmentKey) throws {
+    let contents = try connection.statement(
+      SQL("model.get", "SELECT contents FROM model WHERE container = ?1 AND environment = ?2 AND hash = ?3")
+    ).binding(try self.key(of: source.container), source.environment.rawValue, hash).first { $0.blob(0) }
+    if let contents { try insert(contents, hash, into: target) }
+  }
+
+  private func isStored(_ hash: String, in key: EnvironmentKey) throws -> Bool {
+    try connection.statement(SQL("model.has", "SELECT 1 FROM model WHERE container = ?1 AND environment = ?2 AND hash = ?3"))
+      .binding(try self.key(of: key.container), key.environment.rawValue, hash).first { _ in true } ?? false
+  }
+
+  private static func checkFieldCounts(_ schema: Schema) throws {
+    for type in schema.recordTypes where type.fields.count > Limit.fieldsPerRecordType {
+      throw RecordError(.badRequest, "The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)")
+    }
+  }
+
+  /// Whatever was saved must be printable as a schema, and readable again.
+  private static func checkName(_ name: String) throws {
+    let isSpellable = name.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") } && !name.hasPrefix("___")
+    guard isSpellable, (1...Limit.nameByteCount).contains(name.utf8.count) else {
+      throw RecordError(.badRequest, "'\(name.prefix(64))' can't be the name of a record type or field")
+    }
+  }
+}

@@ -1,0 +1,121 @@
+// People and their web-auth tokens.
+
+import Crypto
+import Records
+import SQLite
+import ServiceKit
+
+/// A person, as an operator creates one.
+struct NewUser: Sendable, Hashable {
+  let name: String
+  var emailAddress: String?
+  var givenName: String?
+  var familyName: String?
+}
+
+/// A person, as the directory knows one.
+struct User: Sendable, Hashable {
+  /// `_` and 32 lower-case hex digits.
+  let recordName: String
+  let name: String
+  let emailAddress: String?
+  let givenName: String?
+  let familyName: String?
+  let isDisabled: Bool
+}
+
+extension Directory {
+  /// - Returns: the user's record name and a first web-auth token, which is shown this once.
+  /// - Throws: `exists` for a name or e-mail address that is taken.
+  func createUser(_ user: NewUser) throws -> (recordName: String, webAuthToken: String) {
+    let recordName = "_" + random.hex(byteCount: 16)
+    do {
+      return try change {
+        try connection.statement(
+          SQL("user.insert", "INSERT INTO user (recordName, name, email, givenName, familyName, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        ).binding(recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now).run()
+        return (recordName, try insertWebAuthToken(forUser: connection.lastInsertRowID))
+      }
+    } catch let error as SQLiteError where error.isUniqueViolation {
+      let isName = try key(ofUser: user.name) != nil
+      throw RecordError(.exists, isName ? "The user '\(user.name)' exists already" : "Another user has this e-mail address")
+    }
+  }
+
+  /// Ascending by name.
+  func users() throws -> [User] {
+    try connection.statement(SQL("user.list", "SELECT recordName, name, email, givenName, familyName, isDisabled FROM user ORDER BY name")).all(Self.user)
+  }
+
+  func user(recordName: String) throws -> User? {
+    try connection.statement(SQL("user.get", "SELECT recordName, name, email, givenName, familyName, isDisabled FROM user WHERE recordName = ?1"))
+      .binding(recordName).first(Self.user)
+  }
+
+  /// Refuses everything the user presents from now on.
+  /// - Parameter name: the operator's name for the user, or the record name.
+  /// - Returns: the record name.
+  /// - Throws: `notFound`.
+  func disableUser(_ name: String) throws -> String {
+    try change {
+      let (key, recordName) = try existingUser(name)
+      try connection.statement(SQL("user.disable", "UPDATE user SET isDisabled = 1 WHERE id = ?1")).binding(key).run()
+      return recordName
+    }
+  }
+
+  /// A further token that lives until it is revoked.
+  /// - Throws: `notFound`; `badRequest` for a disabled user.
+  func createWebAuthToken(forUser name: String) throws -> (recordName: String, webAuthToken: String) {
+    try change {
+      let (key, recordName) = try existingUser(name)
+      guard try user(recordName: recordName)?.isDisabled == false else { throw RecordError(.badRequest, "The user '\(name)' is disabled") }
+      return (recordName, try insertWebAuthToken(forUser: key))
+    }
+  }
+
+  /// The user a token stands for; nil for an unknown or revoked token, or a disabled user.
+  func userRecordName(forWebAuthToken token: String) throws -> String? {
+    let hash = SHA256.hash(token)
+    let found = try connection.statement(
+      SQL(
+        "webAuthToken.user",
+        "SELECT user.recordName, webAuthToken.hash FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND NOT user.isDisabled")
+    ).binding(hash).first { (recordName: $0.text(0), hash: $0.blob(1)) }
+    guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
+    return found.recordName
+  }
+
+  /// - Returns: whether there was such a token.
+  func revokeWebAuthToken(_ token: String) throws -> Bool {
+    try change {
+      try connection.statement(SQL("webAuthToken.delete", "DELETE FROM webAuthToken WHERE hash = ?1")).binding(SHA256.hash(token)).run()
+      return connection.changes > 0
+    }
+  }
+
+  /// 128 hex digits: clients take a token for a full one from 100 characters on, and hex needs no percent-encoding.
+  private func insertWebAuthToken(forUser key: Int64) throws -> String {
+    let token = random.hex(byteCount: 64)
+    try connection.statement(SQL("webAuthToken.insert", "INSERT INTO webAuthToken (hash, user, created) VALUES (?1, ?2, ?3)"))
+      .binding(SHA256.hash(token), key, clock.now).run()
+    return token
+  }
+
+  private func existingUser(_ name: String) throws -> (key: Int64, recordName: String) {
+    guard let user = try key(ofUser: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+    return user
+  }
+
+  /// No name begins with the underscore of record names, so both can be looked up at once.
+  private func key(ofUser name: String) throws -> (key: Int64, recordName: String)? {
+    try connection.statement(SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1")).binding(name)
+      .first { ($0.int64(0), $0.text(1)) }
+  }
+
+  private static func user(_ row: Statement) -> User {
+    User(
+      recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), givenName: row.optionalText(3), familyName: row.optionalText(4),
+      isDisabled: row.bool(5))
+  }
+}

@@ -1,0 +1,75 @@
+// The directory: who may do what with which container, and its schemas. One actor over one SQLite file.
+
+import Dispatch
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+/// Everything durable of the share service.
+///
+/// Every change is on disk (`synchronous=FULL`) before a method returns; what a method throws changed nothing.
+/// Credentials are kept as SHA-256 only.
+actor Directory {
+  private let executor = BlockingExecutor(label: "directory")
+  nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+  let connection: Connection
+  let clock: any WallClock
+  let random: any RandomSource
+  /// How many shards the installation was created with.
+  nonisolated let shardCount: Int
+  nonisolated let signingKey: [UInt8]
+  /// SHA-256 of the operator's token.
+  nonisolated let operatorTokenHash: [UInt8]
+  /// Environments as they were last read or written.
+  var environments: [EnvironmentKey: EnvironmentState] = [:]
+
+  /// Opens the directory in `path`, or makes it.
+  /// - Parameter shardCount: for a new directory (nil: the default); for an existing one it must be what it was made with.
+  /// - Throws: `InstallationProblem` with one sentence for the operator.
+  init(path: String, shardCount: Int?, operatorTokenHash: [UInt8], clock: any WallClock, random: any RandomSource) throws {
+    let connection = try DirectoryFormat.open(path)
+    self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
+    signingKey = try DirectoryFormat.settleSigningKey(in: connection, random: random)
+    self.connection = connection
+    self.operatorTokenHash = operatorTokenHash
+    self.clock = clock
+    self.random = random
+  }
+
+  /// Closes the file; the directory must not be used afterwards.
+  func close() {
+    // Dropped because the next start recovers the log that stays.
+    _ = try? connection.checkpoint(.truncate)
+    connection.close()
+  }
+
+  /// Runs `body` as one durable change and keeps the write-ahead log short.
+  func change<Value>(_ body: () throws -> Value) throws -> Value {
+    let value = try connection.transaction(body)
+    if connection.logPageCount >= Self.checkpointPageCount { try connection.checkpoint(.passive) }
+    return value
+  }
+
+  private static let checkpointPageCount = 1_000
+
+  // MARK: the cluster map
+
+  /// The last map that was published, for a start while nobody else is there yet.
+  func clusterMap() throws -> [UInt8]? { try DirectoryFormat.value("clusterMap", in: connection) }
+
+  func store(clusterMap: [UInt8]) throws { try change { try DirectoryFormat.set("clusterMap", clusterMap, in: connection) } }
+}
+
+/// Runs an actor's jobs one after the other on a queue of its own, so that waiting for the disk holds up no one else.
+final class BlockingExecutor: SerialExecutor {
+  private let queue: DispatchQueue
+
+  init(label: String) { queue = DispatchQueue(label: label) }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+  }
+}

@@ -1,0 +1,126 @@
+// The directory's file: its tables, its format's version, and the few values it holds beside them.
+
+import SQLite
+import ServiceKit
+
+/// A reason not to start, in one sentence that says what to change.
+struct InstallationProblem: Error, Hashable, CustomStringConvertible {
+  let description: String
+  init(_ description: String) { self.description = description }
+}
+
+/// Each case is a change of format; a file of an older one is brought up step by step when it is opened.
+enum DirectoryFormat: Int64, CaseIterable {
+  /// The first.
+  case containersUsersTokensKeysSchemasModels = 1
+
+  static let current = Self.allCases.map(\.rawValue).max() ?? 0
+  /// `AQFD`: tells a directory from any other SQLite file.
+  private static let applicationID: Int64 = 0x4151_4644
+  static let defaultShardCount = 4
+  static let shardCountRange = 1...4096
+
+  static func open(_ path: String) throws -> Connection {
+    do {
+      let connection = try Connection(path: path, mode: .readWrite)
+      // Exclusive before anything is read: a second share service on the same folder must not start.
+      try connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+      try connection.execute("PRAGMA journal_mode=WAL")
+      try connection.execute("PRAGMA synchronous=FULL")
+      try connection.execute("PRAGMA foreign_keys=ON")
+      try upgrade(connection, path)
+      return connection
+    } catch let error as SQLiteError where error.isBusy {
+      throw InstallationProblem("Another process uses \(path): stop it, or choose another folder with --data.")
+    } catch let error as SQLiteError where error.isCorruption {
+      throw InstallationProblem("\(path) is damaged or no directory (\(error)): restore it from a backup.")
+    } catch let error as SQLiteError {
+      throw InstallationProblem("\(path) can't be opened (\(error)): check the folder, its owner and its free space.")
+    }
+  }
+
+  private static func upgrade(_ connection: Connection, _ path: String) throws {
+    try connection.transaction {
+      let applicationID = try number("PRAGMA application_id", in: connection)
+      let format = try number("PRAGMA user_version", in: connection)
+      guard applicationID == Self.applicationID || (applicationID == 0 && format == 0) else {
+        throw InstallationProblem("\(path) is no directory of Aquifer: choose another folder with --data.")
+      }
+      guard format <= current else {
+        throw InstallationProblem("\(path) has format \(format), this release knows up to \(current): use the release that wrote it, or a newer one.")
+      }
+      if format < 1 { try connection.execute(tables) }
+      try connection.execute("PRAGMA application_id=\(Self.applicationID)")
+      try connection.execute("PRAGMA user_version=\(current)")
+    }
+  }
+
+  private static func number(_ pragma: String, in connection: Connection) throws -> Int64 {
+    try connection.prepare(SQL(pragma, pragma)).first { $0.int64(0) } ?? 0
+  }
+
+  /// Times are milliseconds since 1970; hashes are 32 bytes of SHA-256.
+  private static let tables = """
+    CREATE TABLE value (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE container (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, created INTEGER NOT NULL);
+    CREATE TABLE user (
+      id INTEGER PRIMARY KEY, recordName TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, email TEXT COLLATE NOCASE UNIQUE,
+      givenName TEXT, familyName TEXT, isDisabled INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL);
+    CREATE TABLE webAuthToken (
+      hash BLOB PRIMARY KEY, user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE, created INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE apiToken (
+      hash BLOB PRIMARY KEY, beginning TEXT NOT NULL, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE,
+      environment TEXT NOT NULL, allowedOrigins TEXT NOT NULL, created INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX apiTokenBeginning ON apiToken (beginning);
+    CREATE TABLE serverKey (
+      keyID TEXT PRIMARY KEY, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, name TEXT, pem TEXT NOT NULL,
+      created INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE environment (
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, name TEXT NOT NULL, version INTEGER NOT NULL, schema TEXT NOT NULL,
+      latestModel TEXT, PRIMARY KEY (container, name)) WITHOUT ROWID;
+    CREATE TABLE model (
+      container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL, hash TEXT NOT NULL, contents BLOB NOT NULL,
+      pushed INTEGER NOT NULL, PRIMARY KEY (container, environment, hash));
+    """
+
+  // MARK: single values
+
+  static func value(_ name: String, in connection: Connection) throws -> [UInt8]? {
+    try connection.statement(SQL("value.get", "SELECT content FROM value WHERE name = ?1")).binding(name).first { $0.blob(0) }
+  }
+
+  static func set(_ name: String, _ content: [UInt8], in connection: Connection) throws {
+    try connection.statement(SQL("value.set", "INSERT INTO value VALUES (?1, ?2) ON CONFLICT DO UPDATE SET content = excluded.content"))
+      .binding(name, content).run()
+  }
+
+  /// The number of shards decides where every record lives, so it is settled once.
+  static func settleShardCount(_ wanted: Int?, in connection: Connection) throws -> Int {
+    if let stored = try value("shardCount", in: connection).flatMap({ Int(String(decoding: $0, as: UTF8.self)) }) {
+      guard wanted == nil || wanted == stored else {
+        throw InstallationProblem("This installation was created with \(stored) shards, which can't change: start it with --shards \(stored) or without --shards.")
+      }
+      return stored
+    }
+    let count = wanted ?? defaultShardCount
+    guard shardCountRange.contains(count) else {
+      throw InstallationProblem("An installation has \(shardCountRange.lowerBound) to \(shardCountRange.upperBound) shards, not \(count): change --shards.")
+    }
+    try connection.transaction { try set("shardCount", Array(String(count).utf8), in: connection) }
+    return count
+  }
+
+  static func settleSigningKey(in connection: Connection, random: any RandomSource) throws -> [UInt8] {
+    if let stored = try value("signingKey", in: connection) { return stored }
+    let key = random.bytes(32)
+    try connection.transaction { try set("signingKey", key, in: connection) }
+    return key
+  }
+
+  /// A number that rises with every call, also over restarts; within a transaction.
+  static func nextVersion(in connection: Connection) throws -> Int64 {
+    let last = try value("version", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+    try set("version", Array(String(last + 1).utf8), in: connection)
+    return last + 1
+  }
+}

@@ -1,0 +1,87 @@
+// Models and schemas over HTTP (mirror-api.md, "Model and schema").
+
+import ObjectModel
+import Records
+import ServiceBus
+import WebServices
+import XCDataModel
+
+extension OperatorAPI {
+  /// `PUT` with a model file; `configuration`, `dryRun`, `printSchema`.
+  func model(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
+    guard request.method == "PUT", request.rest.isEmpty else { throw Self.noSuchCall(request) }
+    let index: ModelIndex
+    do throws(ModelReadingError) {
+      index = ModelIndex(try ModelReader.read(request.body))
+    } catch {
+      // What names an entity is a model nobody can mirror; anything else is no model.
+      guard error.entity != nil else { throw RecordError(.badRequest, "The body is no model: \(error)") }
+      let body = SchemaAnswer.unreadableModel(error.description, entity: error.entity, property: error.property, uuid: request.uuid)
+      return OperatorAnswer(status: Self.unprocessable, body: body)
+    }
+    let configuration = request.query["configuration"].flatMap { $0.isEmpty ? nil : $0 }
+    let problems = ModelValidator.problems(of: index, configuration: configuration)
+    guard problems.isEmpty else {
+      // An unknown container is said first, as it is for a valid model.
+      _ = try await directory.environment(key)
+      return OperatorAnswer(status: Self.unprocessable, body: ModelAnswer.refusal(problems, uuid: request.uuid))
+    }
+    let model = PushedModel(contents: request.body, index: index, configuration: configuration)
+    switch try await directory.push(model, to: key, isDryRun: request.flag("dryRun")) {
+    case .refused(let refusals): return Self.refusal(refusals, request)
+    case .changed(let added, let schema):
+      if !request.flag("dryRun") { await publish(DirectoryChanged(credentials: false, schemas: [key.description])) }
+      let text = request.flag("printSchema") ? SchemaPrinter.text(of: schema) : nil
+      return OperatorAnswer(body: ModelAnswer.json(index, configuration: configuration, added: added, schema: text))
+    }
+  }
+
+  private static let unprocessable = 422
+
+  /// `GET`, `PUT` with a text, `POST promote`, `POST reset`, `GET diff`.
+  func schema(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
+    switch (request.method, request.rest) {
+    case ("GET", []):
+      return OperatorAnswer(text: SchemaPrinter.text(of: try await directory.environment(key).schema))
+    case ("PUT", []):
+      return try await replaceSchema(request, key)
+    case ("GET", ["diff"]):
+      return OperatorAnswer(text: SchemaAnswer.text(of: try await directory.difference(key.container)))
+    case ("POST", ["promote"]):
+      let outcome = try await directory.promote(key.container)
+      return await answer(outcome, request, EnvironmentKey(container: key.container, environment: .production))
+    case ("POST", ["reset"]):
+      guard key.environment == .development else {
+        throw RecordError(.badRequest, "Only development can be reset: production keeps its schema and records")
+      }
+      try await directory.resetDevelopment(key.container)
+      await publish(DirectoryChanged(credentials: false, schemas: [key.description]))
+      return OperatorAnswer { _ in }
+    default: throw Self.noSuchCall(request)
+    }
+  }
+
+  private func replaceSchema(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
+    guard let text = String(validating: request.body, as: UTF8.self) else { throw RecordError(.badRequest, "The schema text is not UTF-8") }
+    let schema: Schema
+    do throws(SchemaSyntaxError) {
+      schema = try SchemaParser.parse(text)
+    } catch {
+      throw RecordError(.badRequest, "The schema text can't be read. \(error)")
+    }
+    return await answer(try await directory.replaceSchema(of: key, with: schema), request, key)
+  }
+
+  private func answer(_ outcome: SchemaOutcome, _ request: Request, _ changed: EnvironmentKey) async -> OperatorAnswer {
+    switch outcome {
+    case .refused(let refusals): return Self.refusal(refusals, request)
+    case .changed(let added, _):
+      await publish(DirectoryChanged(credentials: false, schemas: [changed.description]))
+      return OperatorAnswer(body: SchemaAnswer.added(added))
+    }
+  }
+
+  private static func refusal(_ refusals: [SchemaRefusal], _ request: Request) -> OperatorAnswer {
+    OperatorAnswer(status: ServerErrorCode.badRequest.row.httpStatus, body: SchemaAnswer.refusal(refusals, uuid: request.uuid))
+  }
+}

@@ -1,0 +1,123 @@
+// The operator's HTTP calls, from path to answer: `/admin/1/…` and the model and schema calls of the mirror API.
+
+import JSON
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// An HTTP answer.
+struct OperatorAnswer: Sendable {
+  var status = 200
+  var contentType = "application/json"
+  var body: [UInt8]
+
+  init(status: Int = 200, contentType: String = "application/json", body: [UInt8]) {
+    self.status = status
+    self.contentType = contentType
+    self.body = body
+  }
+
+  init(text: String) { self.init(contentType: "text/plain; charset=utf-8", body: Array(text.utf8)) }
+
+  /// An object whose members `write` writes.
+  init(_ write: (inout JSONWriter) throws -> Void) rethrows {
+    var writer = JSONWriter()
+    writer.beginObject()
+    try write(&writer)
+    writer.endObject()
+    self.init(body: writer.bytes)
+  }
+}
+
+/// Carries out what operators ask. Authenticating them is the gateway's business: it asks `Authenticate` first.
+struct OperatorAPI: Sendable {
+  let directory: Directory
+  let random: any RandomSource
+  let log: Log
+  /// Tells everybody that cached answers are stale; returns when all that answer know.
+  let publish: @Sendable (DirectoryChanged) async -> Void
+  /// The status calls: subject and query.
+  let report: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
+
+  /// One request, as the gateway forwarded it.
+  struct Request: Sendable {
+    let method: String
+    /// What follows the noun.
+    let rest: [String]
+    let query: [String: String]
+    let body: [UInt8]
+    /// Of this request: in error dictionaries and in the log.
+    let uuid: String
+
+    func flag(_ name: String) -> Bool { query[name] == "true" || query[name] == "1" }
+  }
+
+  /// Never throws: what goes wrong is an answer too.
+  func answer(_ message: OperatorRequest, body: [UInt8]) async -> OperatorAnswer {
+    let uuid = random.uuid()
+    do {
+      return try await route(message, body, uuid)
+    } catch let error as RecordError {
+      return OperatorAnswer(status: error.status, body: error.dictionary(uuid: uuid))
+    } catch {
+      log.error("directory failed", ["uuid": .text(uuid), "error": .text(String(describing: error))])
+      let isFull = (error as? SQLiteError)?.isFull ?? false
+      let answer = RecordError(.internalError, isFull ? "The directory's disk is full; nothing was changed" : "The directory failed; nothing was changed")
+      return OperatorAnswer(status: answer.status, body: answer.dictionary(uuid: uuid))
+    }
+  }
+
+  private func route(_ message: OperatorRequest, _ body: [UInt8], _ uuid: String) async throws -> OperatorAnswer {
+    func request(after count: Int) -> Request {
+      Request(method: message.method, rest: Array(message.path.dropFirst(count)), query: message.query, body: body, uuid: uuid)
+    }
+    let path = message.path
+    if path.count >= 5, path[0] == "mirror", path[1] == "1" {
+      let key = try Self.environment(path[2], path[3])
+      switch path[4] {
+      case "model": return try await model(request(after: 5), key)
+      case "schema": return try await schema(request(after: 5), key)
+      default: throw Self.noSuchCall(path)
+      }
+    }
+    guard path.count >= 3, path[0] == "admin", path[1] == "1" else { throw Self.noSuchCall(path) }
+    switch path[2] {
+    case "containers": return try await containers(request(after: 3))
+    case "users": return try await users(request(after: 3))
+    case "tokens": return try await tokens(request(after: 3))
+    case "keys": return try await keys(request(after: 3))
+    case "schema":
+      guard path.count >= 5 else { throw Self.noSuchCall(path) }
+      return try await schema(request(after: 5), Self.environment(path[3], path[4]))
+    default:
+      guard path.count == 3, message.method == "GET", let answer = await report(path[2], message.query) else { throw Self.noSuchCall(path) }
+      return answer
+    }
+  }
+
+  // MARK: pieces
+
+  static func noSuchCall(_ path: [String]) -> RecordError {
+    RecordError(.notFound, "There is no operator call '/\(path.joined(separator: "/"))'")
+  }
+
+  /// For a path that exists with other methods or further parts.
+  static func noSuchCall(_ request: Request) -> RecordError {
+    RecordError(.badRequest, "This call takes no \(request.method) with '\(request.rest.joined(separator: "/"))'", httpStatus: 405)
+  }
+
+  /// - Throws: `notFound`: a name that is no container's can't be one that exists.
+  static func container(_ name: String) throws(RecordError) -> ContainerID {
+    guard let id = ContainerID(rawValue: name) else { throw Directory.noContainer(name) }
+    return id
+  }
+
+  static func environment(_ container: String, _ environment: String) throws(RecordError) -> EnvironmentKey {
+    guard let name = Environment(rawValue: environment) else {
+      throw RecordError(.badRequest, "The environment is development or production, not '\(environment)'")
+    }
+    return EnvironmentKey(container: try Self.container(container), environment: name)
+  }
+}

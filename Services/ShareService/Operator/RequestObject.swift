@@ -1,0 +1,51 @@
+// The JSON objects operators send, read strictly: what is misspelt is refused, not ignored.
+
+import JSON
+import Records
+import WebServices
+
+/// The members of a body.
+struct RequestObject {
+  private let value: JSONValue
+
+  /// - Throws: `badRequest` for what is no JSON object, or has members that are not in `keys`.
+  init(_ body: [UInt8], keys: String...) throws(RecordError) {
+    value = try JSONValue.request(body)
+    for member in value.members where !keys.contains(member.key) {
+      throw RecordError(.badRequest, "'\(member.key)' is not known here; known are \(keys.map { "'\($0)'" }.joined(separator: ", "))")
+    }
+  }
+
+  /// nil when absent or null.
+  /// - Throws: `badRequest` for another kind, an empty text, one over `limit` bytes, or control characters.
+  func text(_ key: String, limit: Int = Limit.nameByteCount, allowsLines: Bool = false) throws(RecordError) -> String? {
+    guard let member = value[key], !member.isNull else { return nil }
+    guard let text = member.string else { throw RecordError(.badRequest, "'\(key)' must be a string") }
+    try Self.check(text, key, limit, allowsLines)
+    return text
+  }
+
+  func required(_ key: String, limit: Int = Limit.nameByteCount, allowsLines: Bool = false) throws(RecordError) -> String {
+    guard let text = try text(key, limit: limit, allowsLines: allowsLines) else { throw RecordError(.badRequest, "'\(key)' is missing") }
+    return text
+  }
+
+  /// Empty when absent or null.
+  func texts(_ key: String, limit: Int) throws(RecordError) -> [String] {
+    guard let member = value[key], !member.isNull else { return [] }
+    guard member.kind == .array, member.count <= limit else { throw RecordError(.badRequest, "'\(key)' must be an array of at most \(limit) strings") }
+    var texts: [String] = []
+    for element in member.elements {
+      guard let text = element.string else { throw RecordError(.badRequest, "'\(key)' must be an array of strings") }
+      try Self.check(text, key, Limit.nameByteCount, false)
+      texts.append(text)
+    }
+    return texts
+  }
+
+  private static func check(_ text: String, _ key: String, _ limit: Int, _ allowsLines: Bool) throws(RecordError) {
+    guard (1...limit).contains(text.utf8.count) else { throw RecordError(.badRequest, "'\(key)' must have 1 to \(limit) bytes") }
+    let isClean = text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || allowsLines && ($0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r")) }
+    guard isClean else { throw RecordError(.badRequest, "'\(key)' has control characters") }
+  }
+}
