@@ -52,7 +52,7 @@ let services: [Target] = [
   service("Gateway", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "JSON", "Records", "Crypto"]),
   service(
     "SyncWorker", ["ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON", "MessagePack", "Crypto", "CLinux"]),
-  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 

@@ -1,6 +1,7 @@
 // The directory: who may do what with which container, and its schemas. One actor over one SQLite file.
 
 import Dispatch
+import MessagePack
 import Records
 import SQLite
 import ServiceBus
@@ -56,10 +57,21 @@ actor Directory {
 
   // MARK: the cluster map
 
-  /// The last map that was published, for a start while nobody else is there yet.
-  func clusterMap() throws -> [UInt8]? { try DirectoryFormat.value("clusterMap", in: connection) }
+  /// The last map that was kept, nil in a new installation or when another release wrote it; its version counts in any case.
+  func clusterMap() throws -> (map: ClusterMap?, version: Int64) {
+    let version = try DirectoryFormat.value("clusterMapVersion", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+    let bytes = try DirectoryFormat.value("clusterMap", in: connection)
+    // Dropped because a map is made anew from who is there.
+    return (bytes.flatMap { try? MessagePackDecoder().decode(ClusterMap.self, from: $0) }, version)
+  }
 
-  func store(clusterMap: [UInt8]) throws { try change { try DirectoryFormat.set("clusterMap", clusterMap, in: connection) } }
+  func store(_ map: ClusterMap) throws {
+    let bytes = try MessagePackEncoder().encode(map)
+    try change {
+      try DirectoryFormat.set("clusterMap", bytes, in: connection)
+      try DirectoryFormat.set("clusterMapVersion", Array(String(map.version).utf8), in: connection)
+    }
+  }
 }
 
 /// Runs an actor's jobs one after the other on a queue of its own, so that waiting for the disk holds up no one else.

@@ -1,0 +1,129 @@
+// What an operator asks at 3 a.m.: who is there, who holds what, and what the workers say of themselves.
+
+import JSON
+import ServiceBus
+import WebServices
+
+/// Answers the status calls from the cluster map and the workers' own reports.
+struct ClusterReports: Sendable {
+  /// Longer, and one worker that hangs would hide what the others say.
+  private static let deadline = Duration.seconds(2)
+  /// Subjects whose reports are lists under the subject's own name, put together over all workers.
+  private static let lists: Set<String> = ["stores", "zones", "events", "quarantine"]
+
+  let bus: any Bus
+  let shardCount: Int
+  /// The latest map; nil before the first.
+  let map: @Sendable () async -> ClusterMap?
+
+  /// What a worker answered; nil when it did not in time.
+  private struct Report {
+    let worker: Peer
+    let content: JSONValue?
+  }
+
+  /// nil for a subject there is no call for.
+  func answer(_ subject: String, _ query: [String: String]) async -> OperatorAnswer? {
+    switch subject {
+    case "status": await status(query)
+    case "workers": OperatorAnswer { [reports = await gather("summary", query)] in Self.write(reports, to: &$0) }
+    case "shards": await shards()
+    case _ where Self.lists.contains(subject): Self.merge(subject, await gather(subject, query))
+    default: nil
+    }
+  }
+
+  private func status(_ query: [String: String]) async -> OperatorAnswer {
+    let reports = await gather("summary", query)
+    let map = await map()
+    return OperatorAnswer { writer in
+      writer.key("members")
+      writer.beginArray()
+      for peer in map?.members ?? bus.peers { Self.write(peer, to: &writer) }
+      writer.endArray()
+      writer.key("shards")
+      writer.beginObject()
+      writer.member("count", shardCount)
+      writer.member("held", map?.holders.count { $0 != nil } ?? 0)
+      writer.endObject()
+      if let map { writer.member("mapVersion", map.version) }
+      Self.write(reports, to: &writer)
+    }
+  }
+
+  private func shards() async -> OperatorAnswer {
+    let holders = await map()?.holders ?? Array(repeating: nil, count: shardCount)
+    return OperatorAnswer { writer in
+      writer.key("shards")
+      writer.beginArray()
+      for (shard, holder) in holders.enumerated() {
+        writer.beginObject()
+        writer.member("shard", shard)
+        writer.key("worker")
+        if let holder { writer.string(holder) } else { writer.null() }
+        writer.endObject()
+      }
+      writer.endArray()
+    }
+  }
+
+  /// Asks all workers at once. Ascending by worker.
+  private func gather(_ subject: String, _ query: [String: String]) async -> [Report] {
+    let message = WorkerReport(subject: subject, query: query)
+    return await withTaskGroup(of: Report.self) { [bus] group in
+      for worker in bus.peers where worker.role == .worker {
+        group.addTask {
+          // Dropped because a worker that does not answer is listed as silent, whatever the reason.
+          let answer = try? await bus.call(message, body: [], to: .peer(worker.name), within: Self.deadline)
+          return Report(worker: worker, content: answer.flatMap { try? JSONValue(parsing: $0.body) })
+        }
+      }
+      var reports: [Report] = []
+      for await report in group { reports.append(report) }
+      return reports.sorted { $0.worker.name < $1.worker.name }
+    }
+  }
+
+  // MARK: JSON
+
+  private static func write(_ peer: Peer, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("name", peer.name)
+    writer.member("role", peer.role.rawValue)
+    writer.member("ready", peer.isReady)
+    writer.member("endpoint", peer.endpoint)
+    if let url = peer.adminURL { writer.member("adminURL", url) }
+    writer.endObject()
+  }
+
+  private static func write(_ reports: [Report], to writer: inout JSONWriter) {
+    writer.key("workers")
+    writer.beginArray()
+    for report in reports {
+      writer.beginObject()
+      writer.member("name", report.worker.name)
+      writer.member("ready", report.worker.isReady)
+      writer.member("silent", report.content == nil)
+      report.content?.forEachMember { key, value in
+        guard let name = key.string, !["name", "ready", "silent"].contains(name) else { return }
+        writer.key(name)
+        writer.value(value)
+      }
+      writer.endObject()
+    }
+    writer.endArray()
+  }
+
+  private static func merge(_ subject: String, _ reports: [Report]) -> OperatorAnswer {
+    OperatorAnswer { writer in
+      writer.key(subject)
+      writer.beginArray()
+      for report in reports { report.content?[subject]?.forEachElement { writer.value($0) } }
+      writer.endArray()
+      writer.key("silent")
+      writer.beginArray()
+      for report in reports where report.content == nil { writer.string(report.worker.name) }
+      writer.endArray()
+    }
+  }
+}

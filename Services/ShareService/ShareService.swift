@@ -1,0 +1,104 @@
+// The share service's parts put together: built by the command, by `aquifer dev`'s tests and by the service's own.
+
+import Crypto
+import Records
+public import ServiceBus
+public import ServiceKit
+
+/// The directory and the cluster map behind the bus.
+public final class ShareService: Sendable {
+  public struct Configuration: Sendable {
+    /// The folder of everything that lasts; made when it is missing.
+    public var dataPath: String
+    /// nil: as created, or the default for a new installation.
+    public var shardCount: Int?
+    /// nil: the one in the data folder.
+    public var operatorToken: String?
+
+    public init(dataPath: String, shardCount: Int? = nil, operatorToken: String? = nil) {
+      self.dataPath = dataPath
+      self.shardCount = shardCount
+      self.operatorToken = operatorToken
+    }
+  }
+
+  let directory: Directory
+  private let announcer = Announcer()
+  private let cluster = ClusterSource()
+  private let random: any RandomSource
+  private let log: Log
+
+  /// Opens the data folder.
+  /// - Throws: an error whose description is one sentence that says what to change.
+  public init(_ configuration: Configuration, clock: any WallClock, random: any RandomSource, log: Log) throws {
+    let folder = try DataFolder(configuration.dataPath)
+    let token = try folder.operatorToken(given: configuration.operatorToken, random: random)
+    directory = try Directory(
+      path: folder.directoryPath, shardCount: configuration.shardCount, operatorTokenHash: SHA256.hash(token), clock: clock, random: random)
+    self.random = random
+    self.log = log
+  }
+
+  /// What the service answers; to be given to the bus that `run` is called with.
+  public func handlers() -> BusHandlers {
+    let (directory, announcer, log) = (directory, announcer, log)
+    var handlers = BusHandlers { message, description in log.debug("handler failed", ["message": .text(message), "error": .text(description)]) }
+    handlers.on(Authenticate.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.authenticate(message) }) }
+    handlers.on(LookUpUser.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.lookUp(message) }) }
+    handlers.on(FetchSchema.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.fetchSchema(message) }) }
+    handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: directory.signingKey)) }
+    handlers.on(ExtendSchema.self) { message, _, _ in
+      let isChanged = try await Self.answering(log) { try await directory.extendDevelopment(message.container, with: message.fields) }
+      if isChanged { await announcer.announceSoon(EnvironmentKey(container: message.container, environment: .development).description) }
+      return Answer(Acknowledgement())
+    }
+    let operators = OperatorAPI(
+      directory: directory, random: random, log: log, publish: { await announcer.announce($0) },
+      report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) })
+    handlers.on(OperatorRequest.self) { message, body, _ in
+      let answer = await operators.answer(message, body: body)
+      return Answer(OperatorRequest.Reply(status: answer.status, contentType: answer.contentType), body: answer.body)
+    }
+    return handlers
+  }
+
+  /// Publishes cluster maps and changes of the directory until the task is cancelled or the bus closes.
+  public func run(on bus: any Bus) async throws {
+    let (directory, log) = (directory, log)
+    let stored = try await directory.clusterMap()
+    let publisher = ClusterMapPublisher(
+      bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version,
+      persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
+    await announcer.attach(bus)
+    await cluster.attach(ClusterReports(bus: bus, shardCount: directory.shardCount, map: { publisher.current }))
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await publisher.run() }
+      group.addTask { [announcer] in await announcer.run() }
+      // The publisher ends with the bus; nothing is left to announce then.
+      await group.next()
+      group.cancelAll()
+    }
+  }
+
+  /// Closes the directory; nothing may be asked afterwards.
+  public func close() async { await directory.close() }
+
+  /// The service boundary: what the directory throws becomes a code that callers know.
+  private static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError) -> Reply {
+    do {
+      return try await body()
+    } catch let error as RecordError {
+      throw BusError(error.code == .notFound ? .notFound : .refused, error.reason)
+    } catch {
+      log.error("directory failed", ["error": .text(String(describing: error))])
+      throw BusError(.internalError, "the directory failed")
+    }
+  }
+}
+
+/// Where the operator's calls find the cluster once there is a bus.
+private actor ClusterSource {
+  private(set) var reports: ClusterReports?
+
+  func attach(_ reports: ClusterReports) { self.reports = reports }
+}
