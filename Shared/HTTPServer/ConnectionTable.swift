@@ -11,6 +11,7 @@ final class ConnectionTable: Sendable {
     /// Descriptors that are read out before they are closed, with the instant they are closed at the latest.
     var lingering: [Int32: Int64] = [:]
     var isStopped = false
+    var thread: pthread_t?
   }
 
   private let state = Mutex(State())
@@ -40,7 +41,7 @@ final class ConnectionTable: Sendable {
       closeDescriptors()
       throw HTTPServer.StartError(description: "The HTTP server could not start a thread; raise the limit on threads.", errno: EAGAIN)
     }
-    pthread_detach(thread)
+    state.withLock { $0.thread = thread }
   }
 
   var count: Int { state.withLock { $0.links.count } }
@@ -80,10 +81,17 @@ final class ConnectionTable: Sendable {
     }
   }
 
-  /// Ends the thread; the connections must be gone.
+  /// Ends the thread and waits for it; the connections must be gone. Called once.
   func stop() {
-    state.withLock { $0.isStopped = true }
+    let thread = state.withLock { state in
+      state.isStopped = true
+      return state.thread
+    }
     wakeUp()
+    if let thread { pthread_join(thread, nil) }
+    // Only now: a descriptor closed while somebody may still wake the thread is soon another connection's.
+    for fd in state.withLock({ Array($0.lingering.keys) }) { close(fd) }
+    closeDescriptors()
   }
 
   private func watch(_ fd: Int32, events: UInt32, id: UInt64) {
@@ -112,8 +120,6 @@ final class ConnectionTable: Sendable {
       for event in events.prefix(Int(max(count, 0))) { handle(event) }
       reap()
     }
-    for fd in state.withLock({ Array($0.lingering.keys) }) { close(fd) }
-    closeDescriptors()
   }
 
   private func handle(_ event: epoll_event) {

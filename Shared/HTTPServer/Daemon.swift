@@ -37,7 +37,8 @@ final class Daemon: Sendable {
     var daemon: OpaquePointer?
     /// Retained for the callbacks until the threads are gone.
     let core: Unmanaged<ServerCore>
-    var isQuiesced = false
+    /// Closed when the threads are gone, because one may be about to accept from it.
+    var quiescedListener: Int32?
   }
 
   private let state: Mutex<State>
@@ -62,10 +63,11 @@ final class Daemon: Sendable {
   /// Stops accepting; what was accepted goes on.
   func quiesce() {
     state.withLock { state in
-      guard let daemon = state.daemon, !state.isQuiesced else { return }
-      state.isQuiesced = true
+      guard let daemon = state.daemon, state.quiescedListener == nil else { return }
       let listener = MHD_quiesce_daemon(daemon)
-      if listener >= 0 { close(listener) }
+      guard listener >= 0 else { return }
+      shutdown(listener, Int32(SHUT_RDWR))
+      state.quiescedListener = listener
     }
   }
 
@@ -79,6 +81,7 @@ final class Daemon: Sendable {
     // A daemon must not be stopped with a suspended connection; after this flag none is suspended anew.
     for link in core.connections.links { link.abandon() }
     MHD_stop_daemon(daemon)
+    if let listener = state.withLock({ $0.quiescedListener }) { close(listener) }
     core.connections.stop()
     retained.release()
   }

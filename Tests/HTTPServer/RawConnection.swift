@@ -58,11 +58,8 @@ final class RawConnection: Sendable {
     name.sin_port = port.bigEndian
     name.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
     let code = withUnsafeBytes(of: &name) { connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
-    guard code == 0 else {
-      let reason = String(cString: strerror(errno))
-      Glibc.close(fd)
-      throw Failure(description: "connect: \(reason)")
-    }
+    // Everything is initialized by here, so a failure runs `deinit`, which closes.
+    guard code == 0 else { throw Failure(description: "connect: \(String(cString: strerror(errno)))") }
     var time = timeval(tv_sec: patience, tv_usec: 0)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
