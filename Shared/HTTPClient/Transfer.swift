@@ -45,7 +45,7 @@ final class Transfer {
   private var isStream: Bool { if case .stream = sink { true } else { false } }
 
   init(_ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?) {
-    guard let handle = curl_easy_init() else { fatalError("libcurl has no memory for a transfer") }
+    guard let handle = curl_easy_init() else { preconditionFailure("libcurl has no memory for a transfer") }
     self.handle = handle
     self.sink = sink
     self.ticket = ticket

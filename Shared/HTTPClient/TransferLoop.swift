@@ -24,12 +24,12 @@ final class TransferLoop: Sendable {
 
   init(certificateAuthorityFile: String?) {
     precondition(Self.isLibraryReady, "libcurl could not be initialized")
-    guard let multi = curl_multi_init() else { fatalError("libcurl has no memory for a client") }
+    guard let multi = curl_multi_init() else { preconditionFailure("libcurl has no memory for a client") }
     self.multi = multi
     self.certificateAuthorityFile = certificateAuthorityFile
     var thread = pthread_t()
     let created = pthread_create(&thread, nil, transferThread, Unmanaged.passRetained(self).toOpaque())
-    guard created == 0 else { fatalError("no thread is left for an HTTP client (error \(created))") }
+    guard created == 0 else { preconditionFailure("no thread is left for an HTTP client (error \(created))") }
     pthread_detach(thread)
   }
 
