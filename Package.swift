@@ -87,6 +87,13 @@ let testTargets: [Target] = [
   tests("Processes", ["HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
 ]
 
+/// The benchmark's load generator: no product, and no part of the services.
+let loadGenerator: [Target] = [
+  .executableTarget(
+    name: "aquifer-load", dependencies: ["HTTPClient", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["run"], swiftSettings: settings),
+  .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
+]
+
 let package = Package(
   name: "aquifer",
   products: commands.map { .executable(name: $0.name, targets: [$0.name]) },
@@ -96,7 +103,7 @@ let package = Package(
         name: "CSimdJSON", path: "Shared/CSimdJSON", cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-O2"])],
         linkerSettings: [.linkedLibrary("simdjson")])
     ]
-    + layers + services + commands + testTargets,
+    + layers + services + commands + testTargets + loadGenerator,
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )

@@ -1,0 +1,110 @@
+// The load generator of the benchmark: options, population, runs, report.
+
+import Crypto
+import Glibc
+import HTTPClient
+
+@main
+struct Load {
+  static func main() async {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    if arguments.contains("--help") || arguments.contains("-h") {
+      print(Options.help)
+      exit(0)
+    }
+    do {
+      let options = try Options(arguments, environment: environment())
+      let report = try await Load(options).run()
+      if options.wantsJSON { print(String(decoding: report.json, as: UTF8.self)) }
+      exit(report.lines.allSatisfy { $0.median.requestCount > 0 } ? 0 : 1)
+    } catch let error as Options.UsageError {
+      complain("\(error.reason); aquifer-load --help tells more")
+      exit(2)
+    } catch let error as HTTPClientError {
+      complain(error.reason)
+      exit(1)
+    } catch {
+      complain("\(error)")
+      exit(1)
+    }
+  }
+
+  let options: Options
+  let target: Target
+  let admin: Admin
+
+  init(_ options: Options) throws {
+    self.options = options
+    guard let target = Target(url: options.url) else { throw LoadError(description: "'\(options.url)' is no http URL of a host that can be found") }
+    self.target = target
+    admin = Admin(url: options.url.hasSuffix("/") ? String(options.url.dropLast()) : options.url, operatorToken: options.operatorToken)
+  }
+
+  func run() async throws -> Report {
+    let scenario =
+      if let path = options.scenarioPath { try Scenario(path: path) } else { try await Scenario(making: options.clientCount, with: admin) }
+    guard !scenario.webAuthTokens.isEmpty else { throw LoadError(description: "the scenario has no clients") }
+    var report = Report(url: options.url, seconds: options.seconds)
+    say(Report.tableHead)
+    for workload in options.workloads {
+      var line = Report.Line(
+        workload: workload, recordsPerRequest: workload.recordCount(batch: options.batch),
+        clientCount: min(options.clientCount, scenario.webAuthTokens.count), runs: [])
+      for number in 1...options.runCount {
+        let makers = try await makers(workload, scenario, count: line.clientCount)
+        let measurement = await measure(target, makers, threadCount: options.threadCount, seconds: options.seconds)
+        let figures = Figures(measurement, recordsPerRequest: line.recordsPerRequest)
+        line.runs.append(figures)
+        line.firstError = line.firstError ?? measurement.firstError
+        say(Report.row(line, String(number), figures))
+      }
+      if options.runCount > 1 { say(Report.row(line, "med", line.median)) }
+      if let error = line.firstError { complain("\(workload.rawValue): the first error was: \(error)") }
+      report.lines.append(line)
+    }
+    return report
+  }
+
+  /// A maker for each client, with a zone or store of its own that is new for this run.
+  private func makers(_ workload: Workload, _ scenario: Scenario, count: Int) async throws -> [RequestMaker] {
+    var makers: [RequestMaker] = []
+    for token in scenario.webAuthTokens.prefix(count) {
+      let zoneName = "Load-" + Hex.encode(SecureRandom.bytes(6))
+      let path: String
+      switch workload {
+      case .w0: path = scenario.recordPlane("public/users/caller", token: token)
+      case .w1a, .w1b:
+        try await scenario.makeZone(zoneName, token: token, with: admin)
+        path = scenario.recordPlane("private/records/modify", token: token)
+      case .w1c:
+        var storeID: [UInt8] = []
+        var random = FastRandom()
+        random.appendUUID(to: &storeID)
+        let name = String(decoding: storeID, as: UTF8.self)
+        try await scenario.makeStore(name, token: token, with: admin)
+        path = "/mirror/1/\(scenario.container)/\(scenario.environment)/private/stores/\(name)/transactions?wait=export"
+      }
+      makers.append(
+        RequestMaker(workload, batch: options.batch, target: path, host: target.host, bearer: workload == .w1c ? token : nil, zoneName: zoneName))
+    }
+    return makers
+  }
+
+  private func say(_ line: String) {
+    if !options.wantsJSON { print(line) }
+  }
+
+  private static func environment() -> [String: String] {
+    var values: [String: String] = [:]
+    for name in ["AQUIFER_SERVER", "AQUIFER_OPERATOR_TOKEN"] {
+      if let value = getenv(name) { values[name] = String(cString: value) }
+    }
+    return values
+  }
+}
+
+private func complain(_ text: String) {
+  let line = Array("aquifer-load: \(text)\n".utf8)
+  // Dropped because there is nowhere left to complain to.
+  _ = write(STDERR_FILENO, line, line.count)
+}
