@@ -78,7 +78,7 @@ let testTargets: [Target] = [
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
-  tests("ServiceKit", ["ServiceKit", "HTTPServer", "JSON"]),
+  tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "JSON"]),
   tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
   tests("SyncWorker", ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON"]),
   tests("ShareService", ["ShareService", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),

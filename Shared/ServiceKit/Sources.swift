@@ -1,14 +1,48 @@
 // Time and randomness are passed in, so that tests and simulations can set them.
 
+internal import Crypto
+internal import Glibc
+
 /// The wall clock. Unit: milliseconds since 1970.
 public protocol WallClock: Sendable {
   var now: Int64 { get }
+}
+
+/// The system's clock.
+public struct SystemClock: WallClock {
+  public init() {}
+
+  public var now: Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
+}
+
+/// Monotonic time and waiting.
+public struct Timing: Sendable {
+  public let now: @Sendable () -> ContinuousClock.Instant
+  /// Throws `CancellationError` when the task is cancelled first.
+  public let sleep: @Sendable (Duration) async throws -> Void
+
+  public init(now: @escaping @Sendable () -> ContinuousClock.Instant, sleep: @escaping @Sendable (Duration) async throws -> Void) {
+    self.now = now
+    self.sleep = sleep
+  }
+
+  public static let system = Timing(now: { .now }, sleep: { try await Task.sleep(for: $0) })
 }
 
 /// Where random identifiers come from.
 public protocol RandomSource: Sendable {
   /// Cryptographically strong in products, seeded in tests.
   func bytes(_ count: Int) -> [UInt8]
+}
+
+/// libcrypto's generator.
+public struct SystemRandom: RandomSource {
+  public init() {}
+  public func bytes(_ count: Int) -> [UInt8] { SecureRandom.bytes(count) }
 }
 
 extension RandomSource {

@@ -1,0 +1,241 @@
+// Counters, gauges and histograms in Prometheus' text form. Changing one is an atomic operation; only scrapes and new label values lock.
+
+internal import Synchronization
+
+/// Only rises.
+public final class Counter: Sendable {
+  private let value = Atomic<UInt64>(0)
+  public init() {}
+  public func increment(by amount: Int = 1) { value.add(UInt64(clamping: amount), ordering: .relaxed) }
+  public var count: UInt64 { value.load(ordering: .relaxed) }
+}
+
+/// Rises and falls.
+public final class Gauge: Sendable {
+  private let storage = Atomic<Int>(0)
+  public init() {}
+  public func set(_ value: Int) { storage.store(value, ordering: .relaxed) }
+  public func add(_ amount: Int) { storage.add(amount, ordering: .relaxed) }
+  public var value: Int { storage.load(ordering: .relaxed) }
+}
+
+/// How often a value fell into each of some ranges.
+public final class Histogram: Sendable {
+  /// Seconds, from a tenth of a millisecond to ten seconds.
+  public static let latencyBounds: [Double] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+  /// Bytes, from 64 to 16 MiB.
+  public static let byteBounds: [Double] = (3...12).map { Double(1 << (2 * $0)) }
+
+  let bounds: [Double]
+  /// One more than bounds: the last is for what is larger than all.
+  private let counts: [BucketCount]
+  /// The bits of a double.
+  private let sumBits = Atomic<UInt64>(0)
+
+  private final class BucketCount: Sendable {
+    let count = Atomic<UInt64>(0)
+  }
+
+  /// - Parameter bounds: upper bounds, ascending.
+  public init(bounds: [Double] = Histogram.latencyBounds) {
+    self.bounds = bounds
+    counts = (0...bounds.count).map { _ in BucketCount() }
+  }
+
+  public func observe(_ value: Double) {
+    let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
+    counts[bucket].count.add(1, ordering: .relaxed)
+    var old = sumBits.load(ordering: .relaxed)
+    while true {
+      let new = (Double(bitPattern: old) + value).bitPattern
+      let result = sumBits.weakCompareExchange(expected: old, desired: new, ordering: .relaxed)
+      if result.exchanged { return }
+      old = result.original
+    }
+  }
+
+  /// In seconds.
+  public func observe(_ duration: Duration) {
+    let (seconds, attoseconds) = duration.components
+    observe(Double(seconds) + Double(attoseconds) * 1e-18)
+  }
+
+  /// Counts per bucket (not accumulated), and the sum of all values.
+  var snapshot: (counts: [UInt64], sum: Double) { (counts.map { $0.count.load(ordering: .relaxed) }, Double(bitPattern: sumBits.load(ordering: .relaxed))) }
+}
+
+/// One metric per combination of label values. Values must come from a small fixed set: never a user, a zone or a record.
+public final class Family<Metric: Sendable>: Sendable {
+  public let labels: [String]
+  private let make: @Sendable () -> Metric
+  private let children = Mutex<[[String]: Metric]>([:])
+
+  init(labels: [String], make: @escaping @Sendable () -> Metric) {
+    self.labels = labels
+    self.make = make
+  }
+
+  /// The metric of these values, one for each label in order.
+  public subscript(_ values: String...) -> Metric { self[values] }
+
+  public subscript(_ values: [String]) -> Metric {
+    precondition(values.count == labels.count, "labels \(labels) need as many values, not \(values)")
+    return children.withLock { children in
+      if let child = children[values] { return child }
+      let child = make()
+      children[values] = child
+      return child
+    }
+  }
+
+  /// Ascending by values.
+  var all: [(values: [String], metric: Metric)] {
+    children.withLock { $0.map { (values: $0.key, metric: $0.value) } }.sorted { $0.values.lexicographicallyPrecedes($1.values) }
+  }
+}
+
+/// All metrics of a process.
+public final class Metrics: Sendable {
+  public enum Kind: String, Sendable {
+    case counter, gauge, histogram
+  }
+
+  /// A value read at scrape time, with its labels.
+  public struct Sample: Sendable {
+    public let labels: [(name: String, value: String)]
+    public let value: Double
+
+    public init(_ value: Double, labels: [(name: String, value: String)] = []) {
+      self.value = value
+      self.labels = labels
+    }
+  }
+
+  private struct Entry: Sendable {
+    let name: String
+    let help: String
+    let kind: Kind
+    /// The lines below HELP and TYPE.
+    let write: @Sendable (_ text: inout MetricsText) async -> Void
+  }
+
+  private let entries = Mutex<[Entry]>([])
+
+  public init() {}
+
+  private func add(_ entry: Entry) {
+    entries.withLock { entries in
+      precondition(!entries.contains { $0.name == entry.name }, "two metrics named \(entry.name)")
+      entries.append(entry)
+    }
+  }
+
+  /// - Parameter name: without the prefix `aquifer_`; counters end in `_total`.
+  public func counter(_ name: String, _ help: String) -> Counter {
+    let counter = Counter()
+    add(Entry(name: "aquifer_" + name, help: help, kind: .counter) { $0.line("aquifer_" + name, [], Double(counter.count)) })
+    return counter
+  }
+
+  public func counters(_ name: String, _ help: String, labels: [String]) -> Family<Counter> {
+    let family = Family(labels: labels) { Counter() }
+    add(
+      Entry(name: "aquifer_" + name, help: help, kind: .counter) { text in
+        for child in family.all { text.line("aquifer_" + name, Array(zip(labels, child.values)), Double(child.metric.count)) }
+      })
+    return family
+  }
+
+  public func gauge(_ name: String, _ help: String) -> Gauge {
+    let gauge = Gauge()
+    add(Entry(name: "aquifer_" + name, help: help, kind: .gauge) { $0.line("aquifer_" + name, [], Double(gauge.value)) })
+    return gauge
+  }
+
+  public func histogram(_ name: String, _ help: String, bounds: [Double] = Histogram.latencyBounds) -> Histogram {
+    let histogram = Histogram(bounds: bounds)
+    add(Entry(name: "aquifer_" + name, help: help, kind: .histogram) { $0.histogram("aquifer_" + name, [], histogram) })
+    return histogram
+  }
+
+  public func histograms(_ name: String, _ help: String, labels: [String], bounds: [Double] = Histogram.latencyBounds) -> Family<Histogram> {
+    let family = Family(labels: labels) { Histogram(bounds: bounds) }
+    add(
+      Entry(name: "aquifer_" + name, help: help, kind: .histogram) { text in
+        for child in family.all { text.histogram("aquifer_" + name, Array(zip(labels, child.values)), child.metric) }
+      })
+    return family
+  }
+
+  /// Reads values when they are asked for.
+  public func collect(_ name: String, _ help: String, kind: Kind = .gauge, _ read: @escaping @Sendable () async -> [Sample]) {
+    collect(fullName: "aquifer_" + name, help, kind: kind, read)
+  }
+
+  /// For the names that all Prometheus clients share (`process_…`).
+  func collect(fullName: String, _ help: String, kind: Kind, _ read: @escaping @Sendable () async -> [Sample]) {
+    add(
+      Entry(name: fullName, help: help, kind: kind) { text in
+        for sample in await read() { text.line(fullName, sample.labels, sample.value) }
+      })
+  }
+
+  /// Everything in Prometheus' text form 0.0.4.
+  public func text() async -> [UInt8] {
+    var text = MetricsText()
+    for entry in entries.withLock({ $0 }) {
+      text.head(entry.name, entry.help, entry.kind)
+      await entry.write(&text)
+    }
+    return text.bytes
+  }
+}
+
+/// Writes lines of Prometheus' text form.
+struct MetricsText {
+  private(set) var bytes: [UInt8] = []
+
+  mutating func head(_ name: String, _ help: String, _ kind: Metrics.Kind) {
+    add("# HELP \(name) \(Self.escaped(help, quotes: false))\n# TYPE \(name) \(kind.rawValue)\n")
+  }
+
+  mutating func line(_ name: String, _ labels: [(name: String, value: String)], _ value: Double) {
+    add(name)
+    if !labels.isEmpty { add("{" + labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }.joined(separator: ",") + "}") }
+    add(" \(Self.number(value))\n")
+  }
+
+  mutating func histogram(_ name: String, _ labels: [(name: String, value: String)], _ histogram: Histogram) {
+    let (counts, sum) = histogram.snapshot
+    var total: UInt64 = 0
+    for (index, count) in counts.enumerated() {
+      total += count
+      let bound = index < histogram.bounds.count ? Self.number(histogram.bounds[index]) : "+Inf"
+      line(name + "_bucket", labels + [("le", bound)], Double(total))
+    }
+    line(name + "_sum", labels, sum)
+    line(name + "_count", labels, Double(total))
+  }
+
+  private mutating func add(_ text: String) { bytes.append(contentsOf: text.utf8) }
+
+  static func number(_ value: Double) -> String {
+    if value.isNaN { return "NaN" }
+    if value.isInfinite { return value > 0 ? "+Inf" : "-Inf" }
+    if value == value.rounded(), abs(value) < 1e15 { return String(Int64(value)) }
+    return value.description
+  }
+
+  private static func escaped(_ text: String, quotes: Bool) -> String {
+    var escaped = ""
+    for character in text.unicodeScalars {
+      switch character {
+      case "\\": escaped += "\\\\"
+      case "\n": escaped += "\\n"
+      case "\"" where quotes: escaped += "\\\""
+      default: escaped.unicodeScalars.append(character)
+      }
+    }
+    return escaped
+  }
+}

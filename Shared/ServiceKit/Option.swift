@@ -1,0 +1,121 @@
+// What can be configured, declared once: parsing, checking, help and the environment's names all follow from it.
+
+/// One setting of a process: `--name VALUE`, `--name=VALUE`, or its environment variable.
+public struct Option: Sendable {
+  public enum Kind: Sendable {
+    case text
+    case flag
+    case integer(ClosedRange<Int>)
+    /// Seconds, with decimals.
+    case seconds(ClosedRange<Double>)
+    case choice([String])
+    case path
+    /// `host:port`; the host may be an IPv6 address in brackets.
+    case address
+    /// `http://…` or `https://…`, without a final slash.
+    case url
+    /// A ZeroMQ endpoint: `tcp://host:port` or `ipc:///path`.
+    case endpoint
+    /// Like text, and may be read from the file that `<variable>_FILE` names, so that it stands in no process list.
+    case secret
+  }
+
+  /// Lower case with hyphens, without the leading two.
+  public let name: String
+  public let kind: Kind
+  /// Parsed like a given value; nil: none.
+  public let defaultValue: String?
+  public let isRequired: Bool
+  /// `AQUIFER_…`
+  public let variable: String
+  /// One or two sentences.
+  public let help: String
+
+  /// - Parameters:
+  ///   - defaultValue: nil: the option has no value unless it is given.
+  ///   - isRequired: must be given; makes sense without a default only.
+  ///   - variable: nil: `AQUIFER_` and the name in upper case.
+  public init(_ name: String, _ kind: Kind, default defaultValue: String? = nil, isRequired: Bool = false, variable: String? = nil, help: String) {
+    self.name = name
+    self.kind = kind
+    self.defaultValue = defaultValue
+    self.isRequired = isRequired
+    self.variable = variable ?? "AQUIFER_" + name.uppercased().map { $0 == "-" ? "_" : String($0) }.joined()
+    self.help = help
+  }
+
+  /// What help shows for the value.
+  var placeholder: String {
+    switch kind {
+    case .text: "TEXT"
+    case .flag: ""
+    case .integer: "N"
+    case .seconds: "SECONDS"
+    case .choice(let words): words.joined(separator: "|")
+    case .path: "PATH"
+    case .address: "HOST:PORT"
+    case .url: "URL"
+    case .endpoint: "ENDPOINT"
+    case .secret: "SECRET"
+    }
+  }
+
+  /// What a value must look like, or nil when `value` does.
+  func expectation(of value: String) -> String? {
+    switch kind {
+    case .text, .secret: return value.isEmpty ? "some text" : nil
+    case .path: return value.isEmpty || value.utf8.contains(0) ? "a path" : nil
+    case .flag: return Self.flag(value) == nil ? "true or false" : nil
+    case .integer(let range):
+      return Int(value).map(range.contains) == true ? nil : "a whole number from \(range.lowerBound) to \(range.upperBound)"
+    case .seconds(let range):
+      let seconds = Double(value)
+      return seconds.map(range.contains) == true ? nil : "a number of seconds from \(range.lowerBound) to \(range.upperBound)"
+    case .choice(let words): return words.contains(value) ? nil : "one of \(words.joined(separator: ", "))"
+    case .address: return SocketAddress(value) == nil ? "host:port, such as 127.0.0.1:8080 (port 0: any free one)" : nil
+    case .url: return Self.isURL(value) ? nil : "a URL such as http://192.0.2.1:8080"
+    case .endpoint: return Self.isEndpoint(value) ? nil : "a ZeroMQ endpoint such as tcp://127.0.0.1:5550 or ipc:///run/aquifer/share.sock"
+    }
+  }
+
+  static func flag(_ value: String) -> Bool? {
+    switch value.lowercased() {
+    case "true", "yes", "on", "1": true
+    case "false", "no", "off", "0": false
+    default: nil
+    }
+  }
+
+  private static func isURL(_ value: String) -> Bool {
+    for scheme in ["http://", "https://"] where value.hasPrefix(scheme) {
+      let rest = value.dropFirst(scheme.count)
+      return !rest.isEmpty && !rest.hasPrefix("/") && rest.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+    }
+    return false
+  }
+
+  private static func isEndpoint(_ value: String) -> Bool {
+    if value.hasPrefix("ipc://") { return value.count > "ipc://".count }
+    guard value.hasPrefix("tcp://") else { return false }
+    let rest = value.dropFirst("tcp://".count)
+    guard let colon = rest.lastIndex(of: ":"), colon > rest.startIndex else { return false }
+    let port = rest[rest.index(after: colon)...]
+    return port == "*" || UInt16(port) != nil
+  }
+}
+
+/// A host and a port.
+public struct SocketAddress: Hashable, Sendable {
+  /// Without brackets.
+  public let host: String
+  public let port: UInt16
+
+  public init?(_ text: String) {
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
+    var host = text[..<colon]
+    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() } else if host.contains(":") { return nil }
+    guard !host.isEmpty else { return nil }
+    self.host = String(host)
+    self.port = port
+  }
+}

@@ -1,0 +1,137 @@
+// A process's settings: command line over environment over defaults, checked before anything starts.
+
+internal import Glibc
+
+/// The values of a process's declared options.
+public struct Options: Sendable {
+  /// What the caller wants instead of running.
+  public enum Request: Error, Hashable, Sendable {
+    case help
+    case version
+  }
+
+  private let declared: [String: Option]
+  private let values: [String: String]
+
+  /// - Parameters:
+  ///   - options: all that exist.
+  ///   - arguments: without the program's name.
+  ///   - environment: looks a variable up; an empty value counts as absent.
+  /// - Throws: `ExitError` (`usage` for what can't be understood, `configuration` for a value that does not fit), or `Request`.
+  public init(_ options: [Option], arguments: [String], environment: (String) -> String?) throws {
+    declared = Dictionary(uniqueKeysWithValues: options.map { ($0.name, $0) })
+    let given = try Self.parse(arguments, declared)
+    var values: [String: String] = [:]
+    for option in options {
+      guard let (value, origin) = try given[option.name].map({ ($0, "--" + option.name) }) ?? Self.fromEnvironment(option, environment) else {
+        guard let value = option.defaultValue else {
+          if option.isRequired { throw ExitError(.configuration, "--\(option.name) (or \(option.variable)) is missing: \(option.help)") }
+          continue
+        }
+        values[option.name] = value
+        continue
+      }
+      if let expectation = option.expectation(of: value) {
+        let shown = if case .secret = option.kind { "not usable" } else { "'\(value)'" }
+        throw ExitError(.configuration, "\(origin) is \(shown); it must be \(expectation).")
+      }
+      values[option.name] = value
+    }
+    self.values = values
+  }
+
+  private static func parse(_ arguments: [String], _ declared: [String: Option]) throws -> [String: String] {
+    var given: [String: String] = [:]
+    var rest = arguments[...]
+    while let argument = rest.popFirst() {
+      if argument == "--help" || argument == "-h" { throw Request.help }
+      if argument == "--version" { throw Request.version }
+      guard argument.hasPrefix("--") else { throw ExitError(.usage, "'\(argument)' is not an option; options begin with '--'.") }
+      let parts = argument.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      guard let option = declared[parts[0]] else {
+        let hint = nearest(to: parts[0], among: declared.keys.sorted()).map { " Did you mean --\($0)?" } ?? ""
+        throw ExitError(.usage, "There is no option --\(parts[0]).\(hint)")
+      }
+      if parts.count == 2 {
+        given[option.name] = parts[1]
+      } else if case .flag = option.kind {
+        given[option.name] = "true"
+      } else if let value = rest.popFirst() {
+        given[option.name] = value
+      } else {
+        throw ExitError(.usage, "--\(option.name) needs a value: \(option.placeholder).")
+      }
+    }
+    return given
+  }
+
+  private static func fromEnvironment(_ option: Option, _ environment: (String) -> String?) throws -> (value: String, origin: String)? {
+    if let value = environment(option.variable), !value.isEmpty { return (value, option.variable) }
+    guard case .secret = option.kind, let path = environment(option.variable + "_FILE"), !path.isEmpty else { return nil }
+    guard let text = readSmallFile(path) else {
+      throw ExitError(.configuration, "\(option.variable)_FILE names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
+    }
+    return (text.hasSuffix("\n") ? String(text.dropLast()) : text, option.variable + "_FILE")
+  }
+
+  // MARK: Values
+
+  /// nil when the option has neither value nor default.
+  public func text(_ name: String) -> String? {
+    precondition(declared[name] != nil, "the option --\(name) was not declared")
+    return values[name]
+  }
+
+  /// - Precondition: declared with a default or required.
+  public func requiredText(_ name: String) -> String {
+    guard let text = text(name) else { preconditionFailure("the option --\(name) has neither default nor value") }
+    return text
+  }
+
+  public func flag(_ name: String) -> Bool { text(name).flatMap(Option.flag) ?? false }
+  public func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
+  public func duration(_ name: String) -> Duration? { text(name).flatMap { Double($0) }.map { .seconds($0) } }
+  public func address(_ name: String) -> SocketAddress? { text(name).flatMap { SocketAddress($0) } }
+  /// Without a final slash.
+  public func url(_ name: String) -> String? {
+    text(name).map { text in
+      var text = text[...]
+      while text.hasSuffix("/") { text = text.dropLast() }
+      return String(text)
+    }
+  }
+}
+
+/// The name with the fewest edits, if they are few.
+func nearest(to word: String, among names: [String]) -> String? {
+  let distances = names.map { (name: $0, distance: editDistance(word, $0)) }
+  guard let best = distances.min(by: { $0.distance < $1.distance }), best.distance <= max(2, word.count / 3) else { return nil }
+  return best.name
+}
+
+private func editDistance(_ left: String, _ right: String) -> Int {
+  let right = Array(right.utf8)
+  var row = Array(0...right.count)
+  for (index, byte) in left.utf8.enumerated() {
+    var diagonal = row[0]
+    row[0] = index + 1
+    for column in right.indices {
+      let substitution = diagonal + (byte == right[column] ? 0 : 1)
+      diagonal = row[column + 1]
+      row[column + 1] = min(substitution, row[column] + 1, row[column + 1] + 1)
+    }
+  }
+  return row[right.count]
+}
+
+/// A file of at most 64 KiB as text; nil (and errno) when it can't be read or is not UTF-8.
+private func readSmallFile(_ path: String) -> String? {
+  let fd = open(path, O_RDONLY | O_CLOEXEC)
+  guard fd >= 0 else { return nil }
+  defer { close(fd) }
+  var bytes = [UInt8](repeating: 0, count: 65_536)
+  let count = read(fd, &bytes, bytes.count)
+  guard count >= 0 else { return nil }
+  errno = EILSEQ
+  return String(validating: bytes[..<count], as: UTF8.self)
+}

@@ -1,0 +1,117 @@
+// A process's outermost layer: signals in, exit code out.
+
+internal import CLinux
+internal import Glibc
+internal import Synchronization
+
+extension ServiceProcess {
+  /// How long a stop may take before the process ends all the same.
+  static let stopLimit = Duration.seconds(10)
+
+  /// Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
+  public func run() async -> Never {
+    ProcessStatus.raiseFileLimit()
+    signal(SIGPIPE, SIG_IGN)
+    let signals = TerminationSignals.stream()
+    let stopRequest = Task { for await _ in signals { break } }
+    let starting = Task { try await start(arguments: Array(CommandLine.arguments.dropFirst())) }
+    // Nothing is in hand while starting: a signal then ends the process at once.
+    guard await Self.first({ _ = await starting.result }, or: { await stopRequest.value }) else { exit(0) }
+    do {
+      let running = try await starting.value
+      await stopRequest.value
+      let isStopped = await Self.first(
+        { await running.stop(within: Self.stopLimit - .seconds(1)) },
+        or: {
+          let limit = Task { try await Task.sleep(for: Self.stopLimit) }
+          let second = Task {
+            for await _ in signals { break }
+            limit.cancel()
+          }
+          _ = await limit.result
+          second.cancel()
+        })
+      exit(isStopped ? 0 : ExitError.Code.tryAgain.rawValue)
+    } catch let request as Options.Request {
+      print(request == .help ? help.text : "\(help.command) \(Release.version)", terminator: request == .help ? "" : "\n")
+      exit(0)
+    } catch let error as ExitError {
+      fail(error)
+    } catch {
+      fail(ExitError(.bug, "\(error)"))
+    }
+  }
+
+  private func fail(_ error: ExitError) -> Never {
+    let hint = error.code == .usage ? " Try --help." : ""
+    let line = Array("\(help.command): \(error.description)\(hint)\n".utf8)
+    write(STDERR_FILENO, line, line.count)
+    exit(error.code.rawValue)
+  }
+
+  /// - Returns: whether `work` ended before `limit`.
+  private static func first(_ work: @escaping @Sendable () async -> Void, or limit: @escaping @Sendable () async -> Void) async -> Bool {
+    let (stream, continuation) = AsyncStream.makeStream(of: Bool.self)
+    // Not a task group: the loser is left behind, since the process ends.
+    let tasks = [
+      Task {
+        await work()
+        continuation.yield(true)
+      },
+      Task {
+        await limit()
+        continuation.yield(false)
+      },
+    ]
+    defer { for task in tasks { task.cancel() } }
+    for await isDone in stream { return isDone }
+    return false
+  }
+}
+
+/// SIGTERM and SIGINT as a sequence.
+enum TerminationSignals {
+  /// What the signal handler writes to: the only thing it may do.
+  private static let descriptor = Atomic<Int32>(-1)
+
+  /// Called once in a process.
+  static func stream() -> AsyncStream<Void> {
+    let fd = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
+    descriptor.store(fd, ordering: .sequentiallyConsistent)
+    let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+    var thread = pthread_t()
+    let parcel = Unmanaged.passRetained(Parcel(fd, continuation))
+    let code = pthread_create(&thread, nil, waitForSignals, parcel.toOpaque())
+    precondition(fd >= 0 && code == 0, "no descriptor or thread for signals: \(errno)")
+    pthread_detach(thread)
+    for number in [SIGTERM, SIGINT] { signal(number, noteSignal) }
+    return stream
+  }
+
+  fileprivate static func note() {
+    let saved = errno
+    eventfd_write(descriptor.load(ordering: .sequentiallyConsistent), 1)
+    errno = saved
+  }
+
+  fileprivate final class Parcel: Sendable {
+    let fd: Int32
+    let continuation: AsyncStream<Void>.Continuation
+
+    init(_ fd: Int32, _ continuation: AsyncStream<Void>.Continuation) {
+      self.fd = fd
+      self.continuation = continuation
+    }
+  }
+}
+
+private func noteSignal(_ number: Int32) { TerminationSignals.note() }
+
+private func waitForSignals(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  guard let context else { return nil }
+  let parcel = Unmanaged<TerminationSignals.Parcel>.fromOpaque(context).takeRetainedValue()
+  var count: eventfd_t = 0
+  while true {
+    if eventfd_read(parcel.fd, &count) == 0 { parcel.continuation.yield() } else if errno != EINTR { return nil }
+  }
+}

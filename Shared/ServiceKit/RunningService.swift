@@ -1,0 +1,101 @@
+// A service that runs, and its end.
+
+internal import Glibc
+internal import HTTPServer
+internal import JSON
+public import ServiceBus
+
+/// How far a process is, for `/readyz`.
+actor Stage {
+  private enum Phase {
+    case starting
+    case running([HealthCheck])
+    case draining
+  }
+
+  private var phase = Phase.starting
+
+  func started(_ checks: [HealthCheck]) { phase = .running(checks) }
+  func drains() { phase = .draining }
+
+  var checks: [HealthCheck] {
+    switch phase {
+    case .starting: [HealthCheck("started") { "the process is starting" }]
+    case .running(let checks): [HealthCheck("started") { nil }] + checks
+    case .draining: [HealthCheck("started") { "the process is stopping" }]
+    }
+  }
+}
+
+/// A started process, short of its signals and its exit.
+public final class RunningService: Sendable {
+  public let context: ServiceContext
+  public let service: any Service
+  public let bus: any Bus
+  /// Where the bus is bound.
+  public let endpoint: String
+  public let adminURL: String
+  private let admin: HTTPServer
+  private let stage: Stage
+
+  init(context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String, stage: Stage) {
+    self.context = context
+    self.service = service
+    self.bus = bus
+    self.endpoint = endpoint
+    self.admin = admin
+    self.adminURL = adminURL
+    self.stage = stage
+  }
+
+  /// Tells everybody, lets the service finish, finishes what runs on the bus, closes. Called once.
+  /// - Parameter limit: for the bus; the service's own drain keeps its own limits.
+  public func stop(within limit: Duration) async {
+    context.log.info("stopping")
+    await stage.drains()
+    bus.setReady(false)
+    await service.drain()
+    await bus.drain(within: limit)
+    bus.close()
+    await service.close()
+    context.cluster.close()
+    await admin.drain(within: .milliseconds(100))
+    admin.stop()
+    removeReadyFile()
+    context.log.info("stopped")
+  }
+
+  /// `{"pid","name","role","bus","admin", and the service's addresses}`.
+  var readyFacts: [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.member("pid", Int(getpid()))
+    writer.member("name", context.name)
+    writer.member("role", context.role.rawValue)
+    writer.member("bus", endpoint)
+    writer.member("admin", adminURL)
+    for (name, address) in service.addresses.sorted(by: { $0.key < $1.key }) { writer.member(name, address) }
+    writer.endObject()
+    return writer.bytes + [UInt8(ascii: "\n")]
+  }
+
+  /// Written beside and renamed, so that nobody reads half of it.
+  func writeReadyFile() throws(ExitError) {
+    guard let path = context.options.text("ready-file") else { return }
+    let temporary = "\(path).\(getpid())"
+    let bytes = readyFacts
+    let fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard fd >= 0 else { throw ExitError(.io, "--ready-file: '\(temporary)' can't be written: \(String(cString: strerror(errno))).") }
+    let isWritten = write(fd, bytes, bytes.count) == bytes.count
+    close(fd)
+    guard isWritten, rename(temporary, path) == 0 else {
+      let reason = String(cString: strerror(errno))
+      unlink(temporary)
+      throw ExitError(.io, "--ready-file: '\(path)' can't be written: \(reason).")
+    }
+  }
+
+  private func removeReadyFile() {
+    if let path = context.options.text("ready-file") { unlink(path) }
+  }
+}

@@ -1,0 +1,226 @@
+// The main page of every executable: options, parts, run, drain, exit.
+
+internal import Glibc
+internal import HTTPServer
+public import ServiceBus
+
+/// A process that runs one service.
+///
+///     @main enum Main {
+///       static func main() async {
+///         await ServiceProcess(role: .notifier, summary: "…", options: Notifier.options) { context, handlers in
+///           let notifier = try Notifier(context)
+///           notifier.register(in: &handlers)
+///           return { bus in try await notifier.start(on: bus) }
+///         }.run()
+///       }
+///     }
+public struct ServiceProcess: Sendable {
+  /// Gets the bus, which is bound and connected; returns the running service.
+  public typealias Start = @Sendable (_ bus: any Bus) async throws -> any Service
+  /// Makes the service's parts and registers its handlers; the bus is made afterwards.
+  public typealias Prepare = @Sendable (_ context: ServiceContext, _ handlers: inout BusHandlers) async throws -> Start
+
+  /// A bus, and how to read its counts.
+  public struct MadeBus: Sendable {
+    public let bus: any Bus
+    public let endpoint: String
+    public let statistics: @Sendable () async -> BusStatistics
+
+    public init(bus: any Bus, endpoint: String, statistics: @escaping @Sendable () async -> BusStatistics) {
+      self.bus = bus
+      self.endpoint = endpoint
+      self.statistics = statistics
+    }
+  }
+
+  /// Makes the process's end of the bus; tests put an in-memory one here.
+  public typealias MakeBus =
+    @Sendable (
+      _ name: String, _ role: Role, _ endpoint: String, _ adminURL: String, _ handlers: BusHandlers, _ configuration: BusConfiguration
+    ) throws -> MadeBus
+
+  public let role: Role
+  let help: HelpText
+  let options: [Option]
+  let prepare: Prepare
+
+  /// - Parameters:
+  ///   - summary: what the process is, for `--help`.
+  ///   - options: the service's own; `commonOptions` are added.
+  ///   - examples: whole command lines.
+  ///   - prepare: its errors end the process with code 78, the ones of the `Start` it returns with 74, but for `ExitError`s.
+  public init(role: Role, summary: String, options: [Option] = [], examples: [String] = [], prepare: @escaping Prepare) {
+    self.role = role
+    self.options = options + Self.commonOptions(role)
+    self.prepare = prepare
+    help = HelpText(command: "aquifer-\(role.rawValue)", version: Release.version, summary: summary, options: self.options, examples: examples)
+  }
+
+  static func commonOptions(_ role: Role) -> [Option] {
+    var options = [
+      Option(
+        "name", .text, default: "\(role.rawValue)-1",
+        help: "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."),
+      Option("bus", .endpoint, default: "tcp://127.0.0.1:*", help: "The ZeroMQ endpoint to bind, where other processes reach this one. Port '*': any free one."),
+    ]
+    if role != .share {
+      options.append(Option("share", .endpoint, default: "tcp://127.0.0.1:5550", help: "The bus endpoint of the share service, which knows all other processes."))
+    }
+    return options + [
+      Option(
+        "admin", .address, default: "127.0.0.1:0", help: "Where /livez, /readyz, /metrics and /version are served. Keep it inside: nothing there asks for credentials."),
+      Option("log-level", .choice(Log.Level.allNames.map(\.name)), default: "info", help: "The least important log lines to write."),
+      Option(
+        "log-format", .choice(["auto"] + Log.Format.allCases.map(\.rawValue)), default: "auto",
+        help: "Form of the log on standard error; auto: text on a terminal, JSON otherwise."),
+      Option("ready-file", .path, help: "A file to write (atomically) once the process runs: its process id, name and addresses as JSON."),
+    ]
+  }
+
+  /// Starts everything; on an error nothing is left running.
+  /// - Parameter environment: looks an environment variable up.
+  /// - Throws: `ExitError`, or `Options.Request` for `--help` and `--version`.
+  public func start(
+    arguments: [String], environment: @escaping @Sendable (String) -> String? = Self.variable, makeBus: MakeBus = Self.zeroMQ, log: Log? = nil,
+    clock: any WallClock = SystemClock(), random: any RandomSource = SystemRandom(), timing: Timing = .system
+  ) async throws -> RunningService {
+    let options = try Options(options, arguments: arguments, environment: environment)
+    let name = Self.expanded(options.requiredText("name"))
+    guard RoleName.isValid(name) else { throw ExitError(.configuration, "--name is '\(name)'; it must be 1 to 64 letters, digits, '.', '_' or '-'.") }
+    let log =
+      log
+      ?? Log.standardError(
+        format: Log.Format(rawValue: options.requiredText("log-format")), level: Log.level(named: options.requiredText("log-level")) ?? .info, service: name)
+    let metrics = Metrics()
+    metrics.addProcess(role: role.rawValue, startedAt: clock.now)
+    let cluster = Cluster(name: name, role: role)
+    let context = ServiceContext(
+      name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random, timing: timing, cluster: cluster)
+    let stage = Stage()
+    let admin = try startAdmin(context, stage)
+    do {
+      return try await start(context, stage, admin, makeBus)
+    } catch {
+      admin.stop()
+      throw error
+    }
+  }
+
+  private func startAdmin(_ context: ServiceContext, _ stage: Stage) throws -> HTTPServer {
+    guard let address = context.options.address("admin") else { preconditionFailure("--admin has a default") }
+    var configuration = HTTPServer.Configuration()
+    configuration.address = address.host
+    configuration.port = address.port
+    configuration.threadCount = 1
+    configuration.connectionLimit = 64
+    configuration.bodyByteLimit = 64 * 1024
+    do throws(HTTPServer.StartError) {
+      return try HTTPServer(
+        configuration: configuration,
+        handler: AdminHandler(role: role.rawValue, name: context.name, metrics: context.metrics) { await stage.checks })
+    } catch {
+      throw ExitError(.configuration, "--admin: \(error.description)")
+    }
+  }
+
+  private func start(_ context: ServiceContext, _ stage: Stage, _ admin: HTTPServer, _ makeBus: MakeBus) async throws -> RunningService {
+    let log = context.log
+    var handlers = BusHandlers { message, description in log.error("handler failed", ["message": .text(message), "error": .text(description)]) }
+    let begin: Start
+    do {
+      begin = try await prepare(context, &handlers)
+    } catch {
+      throw error as? ExitError ?? ExitError(.configuration, "\(error)")
+    }
+    if role != .share { context.cluster.register(in: &handlers) }
+    let adminURL = Self.url(context.options.address("admin")?.host ?? "", admin.port)
+    let made: MadeBus
+    do {
+      made = try makeBus(context.name, role, context.options.requiredText("bus"), adminURL, handlers, busConfiguration(context))
+    } catch {
+      throw ExitError(.configuration, "--bus: \((error as? BusError)?.reason ?? "\(error)").")
+    }
+    BusMetrics.add(to: context.metrics, made)
+    context.cluster.start(on: made.bus, shareEndpoint: context.options.text("share").flatMap { role == .share ? nil : $0 })
+    let service: any Service
+    do {
+      service = try await begin(made.bus)
+    } catch {
+      made.bus.close()
+      throw error as? ExitError ?? ExitError(.io, "\(error)")
+    }
+    await stage.started(service.checks + (role == .share ? [] : [Self.clusterCheck(context.cluster)]))
+    made.bus.setReady(true)
+    let running = RunningService(context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL, stage: stage)
+    do {
+      try running.writeReadyFile()
+    } catch {
+      await running.stop(within: .seconds(2))
+      throw error
+    }
+    log.info("started", ["bus": .text(made.endpoint), "admin": .text(adminURL), "version": .text(Release.version)])
+    return running
+  }
+
+  /// The map is kept through the share service's absence, so this fails only until the first one has come.
+  private static func clusterCheck(_ cluster: Cluster) -> HealthCheck {
+    HealthCheck("cluster") { cluster.current == nil ? "no cluster map has come from the share service yet" : nil }
+  }
+
+  private func busConfiguration(_ context: ServiceContext) -> BusConfiguration {
+    let log = context.log
+    var configuration = BusConfiguration()
+    configuration.observe = { event in
+      switch event {
+      case .peerConnected(let peer): log.info("peer connected", ["peer": .text(peer.name)])
+      case .peerLost(let peer): log.info("peer lost", ["peer": .text(peer.name)])
+      case .superseded(let peer): log.error("another process has this name", ["endpoint": .text(peer.endpoint)])
+      case .malformedFrame: log.warning("malformed frame")
+      case .stalledLink(let name): log.warning("stalled link", ["peer": .text(name)])
+      case .refusedEndpoint(let endpoint, let reason): log.error("endpoint refused", ["endpoint": .text(endpoint), "reason": .text(reason)])
+      }
+    }
+    return configuration
+  }
+
+  // MARK: The system's side
+
+  public static let zeroMQ: MakeBus = { name, role, endpoint, adminURL, handlers, configuration in
+    let bus = try ZeroMQBus(name: name, role: role, endpoint: endpoint, adminURL: adminURL, handlers: handlers, configuration: configuration)
+    return MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }
+  }
+
+  /// The environment of this process.
+  public static let variable: @Sendable (String) -> String? = { name in getenv(name).map { String(cString: $0) } }
+
+  static func expanded(_ name: String) -> String {
+    guard let mark = name.firstRange(of: "%h") else { return name }
+    var buffer = [CChar](repeating: 0, count: 256)
+    let host = gethostname(&buffer, buffer.count - 1) == 0 ? String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : "unknown"
+    return name.replacingCharacters(in: mark, with: host)
+  }
+
+  static func url(_ host: String, _ port: UInt16) -> String {
+    // An address for everybody is reached at this machine's own.
+    let host = ["0.0.0.0", "::", "localhost"].contains(host) ? "127.0.0.1" : host
+    return "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+  }
+}
+
+/// Names of processes: they end up in file names, labels and log lines.
+enum RoleName {
+  static func isValid(_ name: String) -> Bool {
+    (1...64).contains(name.utf8.count)
+      && name.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        default: ".-_".utf8.contains(byte)
+        }
+      }
+  }
+}
+
+extension String {
+  fileprivate func replacingCharacters(in range: Range<String.Index>, with text: String) -> String { self[..<range.lowerBound] + text + self[range.upperBound...] }
+}
