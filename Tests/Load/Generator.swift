@@ -49,13 +49,12 @@ struct Generator {
   private struct Client {
     var maker: RequestMaker
     var socket: Int32 = -1
-    var request: [UInt8] = []
     var sentCount = 0
     var reader = ResponseReader()
     var started: UInt64 = 0
 
     mutating func prepare() {
-      maker.make(into: &request)
+      maker.advance()
       sentCount = 0
       reader.reset()
       started = Generator.now()
@@ -97,7 +96,8 @@ struct Generator {
       let count = epoll_wait(epoll, &events, Int32(events.count), Int32((end - now) / 1_000_000) + 1)
       for index in 0..<Int(max(count, 0)) { serve(Int(events[index].data.u32), events[index].events) }
     }
-    measurement.seconds = Double(min(Self.now(), end) - min(measureFrom, Self.now())) / 1e9
+    let stopped = min(Self.now(), end)
+    measurement.seconds = stopped > measureFrom ? Double(stopped - measureFrom) / 1e9 : 0
     for client in clients where client.socket >= 0 { close(client.socket) }
     close(epoll)
     return measurement
@@ -131,15 +131,15 @@ struct Generator {
 
   /// Edge-triggered: goes on until the socket takes, or has, nothing more.
   private mutating func serve(_ index: Int, _ events: UInt32) {
-    if events & EPOLLOUT.rawValue != 0, clients[index].sentCount < clients[index].request.count { send(index) }
+    if events & EPOLLOUT.rawValue != 0, clients[index].sentCount < clients[index].maker.request.count { send(index) }
     if events & (EPOLLIN.rawValue | EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0 { receive(index) }
   }
 
   private mutating func send(_ index: Int) {
-    while clients[index].socket >= 0, clients[index].sentCount < clients[index].request.count {
+    while clients[index].socket >= 0, clients[index].sentCount < clients[index].maker.request.count {
       let socket = clients[index].socket
       let sentCount = clients[index].sentCount
-      let count = clients[index].request.withUnsafeBytes { bytes in
+      let count = clients[index].maker.request.withUnsafeBytes { bytes in
         bytes.baseAddress.map { Glibc.send(socket, $0 + sentCount, bytes.count - sentCount, Int32(MSG_NOSIGNAL)) } ?? 0
       }
       if count > 0 {

@@ -77,10 +77,8 @@ struct Load {
         try await scenario.makeZone(zoneName, token: token, with: admin)
         path = scenario.recordPlane("private/records/modify", token: token)
       case .w1c:
-        var storeID: [UInt8] = []
         var random = FastRandom()
-        random.appendUUID(to: &storeID)
-        let name = String(decoding: storeID, as: UTF8.self)
+        let name = random.uuid()
         try await scenario.makeStore(name, token: token, with: admin)
         path = "/mirror/1/\(scenario.container)/\(scenario.environment)/private/stores/\(name)/transactions?wait=export"
       }

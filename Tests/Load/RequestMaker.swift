@@ -1,97 +1,104 @@
-// The bytes of one client's requests: made from prepared pieces, so that the generator is not the bottleneck.
+// The bytes of one client's requests: written once, then only names and texts replaced in place, so that the generator is not the bottleneck.
 
 import Glibc
 
-/// Makes one request after the other for one client.
+/// Makes one request after the other for one client. All have the same length.
 struct RequestMaker: Sendable {
-  private let workload: Workload
-  private let batch: Int
-  private let head: [UInt8]
-  private let bodyStart: [UInt8]
-  private var random: FastRandom
+  /// The request to send; `advance` turns it into the next one.
+  private(set) var request: [UInt8]
+  private let uuidPlaces: [Int]
+  private let textPlaces: [Int]
+  private var random = FastRandom()
   private let words: [UInt8]
-  private var body: [UInt8] = []
-  private var number = 0
 
   private static let textByteCount = 800
+  private static let wordsByteCount = 64 * 1024
 
   /// - Parameters:
   ///   - target: path and query; `bearer` and `host` go into headers.
   ///   - zoneName: of record plane workloads.
   init(_ workload: Workload, batch: Int, target: String, host: String, bearer: String?, zoneName: String) {
-    self.workload = workload
-    self.batch = workload.recordCount(batch: batch)
     var head = "\(workload == .w0 ? "GET" : "POST") \(target) HTTP/1.1\r\nHost: \(host)\r\n"
     if let bearer { head += "Authorization: Bearer \(bearer)\r\n" }
-    if workload != .w0 { head += "Content-Type: application/json\r\nContent-Length: " }
-    self.head = Array(head.utf8)
-    bodyStart = Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":["#.utf8)
-    random = FastRandom()
-    words = FastRandom.text(64 * 1024, &random)
-  }
-
-  /// Replaces what is in `request`.
-  mutating func make(into request: inout [UInt8]) {
-    request.removeAll(keepingCapacity: true)
-    request.append(contentsOf: head)
-    guard workload != .w0 else { return append("\r\n", to: &request) }
-    body.removeAll(keepingCapacity: true)
-    if workload == .w1c { appendTransaction() } else { appendOperations() }
-    append(String(body.count), to: &request)
-    append("\r\n\r\n", to: &request)
-    request.append(contentsOf: body)
-  }
-
-  private mutating func appendOperations() {
-    body.append(contentsOf: bodyStart)
-    for index in 0..<batch {
-      if index > 0 { body.append(UInt8(ascii: ",")) }
-      append(#"{"operationType":"create","record":{"recordName":""#)
-      random.appendUUID(to: &body)
-      append(#"","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"CD_title":{"value":"Note "#)
-      appendNumber()
-      append(#"","type":"STRING"},"CD_body":{"value":""#)
-      appendText()
-      append(#"","type":"STRING"},"CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"#)
-      append(#""CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":""#)
-      random.appendUUID(to: &body)
-      append(#"","type":"STRING"}}}}"#)
+    var body = Template()
+    let count = workload.recordCount(batch: batch)
+    switch workload {
+    case .w0: break
+    case .w1a, .w1b: body.operations(count, zoneName: zoneName)
+    case .w1c: body.transaction(count)
     }
-    append("]}")
+    if workload != .w0 { head += "Content-Type: application/json\r\nContent-Length: \(body.bytes.count)\r\n" }
+    head += "\r\n"
+    let start = head.utf8.count
+    request = Array(head.utf8) + body.bytes
+    uuidPlaces = body.uuidPlaces.map { $0 + start }
+    textPlaces = body.textPlaces.map { $0 + start }
+    words = FastRandom.text(Self.wordsByteCount, &random)
+    advance()
   }
 
-  private mutating func appendTransaction() {
-    append(#"{"transactions":[{"transactionID":""#)
-    random.appendUUID(to: &body)
-    append(#"","timestamp":"2026-11-20T07:33:24.123Z","author":"load","changes":["#)
-    for index in 0..<batch {
-      if index > 0 { body.append(UInt8(ascii: ",")) }
-      append(#"{"changeType":"insert","entity":"Note","objectID":""#)
-      random.appendUUID(to: &body)
-      append(#"","attributes":{"title":"Note "#)
-      appendNumber()
-      append(#"","body":""#)
-      appendText()
-      append(#"","createdAt":"2026-11-20T07:33:24.123Z","rating":4}}"#)
+  mutating func advance() {
+    request.withUnsafeMutableBufferPointer { request in
+      for place in uuidPlaces { random.writeUUID(to: UnsafeMutableBufferPointer(rebasing: request[place..<place + 36])) }
+      for place in textPlaces {
+        let start = Int(random.next() % UInt64(Self.wordsByteCount - Self.textByteCount))
+        words.withUnsafeBufferPointer { words in
+          _ = UnsafeMutableBufferPointer(rebasing: request[place..<place + Self.textByteCount])
+            .update(fromContentsOf: words[start..<start + Self.textByteCount])
+        }
+      }
     }
-    append("]}]}")
   }
 
-  private mutating func appendText() {
-    let start = Int(random.next() % UInt64(words.count - Self.textByteCount))
-    body.append(contentsOf: words[start..<start + Self.textByteCount])
-  }
+  /// A body with gaps to fill.
+  private struct Template {
+    var bytes: [UInt8] = []
+    var uuidPlaces: [Int] = []
+    var textPlaces: [Int] = []
 
-  private mutating func appendNumber() {
-    number += 1
-    append(String(number))
-  }
+    mutating func add(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
-  private mutating func append(_ text: String) { append(text, to: &body) }
+    mutating func addUUID() {
+      uuidPlaces.append(bytes.count)
+      bytes.append(contentsOf: repeatElement(UInt8(ascii: "-"), count: 36))
+    }
 
-  private func append(_ text: String, to bytes: inout [UInt8]) {
-    var text = text
-    text.withUTF8 { bytes.append(contentsOf: $0) }
+    mutating func addText() {
+      textPlaces.append(bytes.count)
+      bytes.append(contentsOf: repeatElement(UInt8(ascii: "."), count: RequestMaker.textByteCount))
+    }
+
+    mutating func operations(_ count: Int, zoneName: String) {
+      add(#"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":["#)
+      for index in 0..<count {
+        add(index > 0 ? "," : "")
+        add(#"{"operationType":"create","record":{"recordName":""#)
+        addUUID()
+        add(#"","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"CD_title":{"value":"Note \#(index)","type":"STRING"},"#)
+        add(#""CD_body":{"value":""#)
+        addText()
+        add(#"","type":"STRING"},"CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"#)
+        add(#""CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":""#)
+        addUUID()
+        add(#"","type":"STRING"}}}}"#)
+      }
+      add("]}")
+    }
+
+    mutating func transaction(_ count: Int) {
+      add(#"{"transactions":[{"transactionID":""#)
+      addUUID()
+      add(#"","timestamp":"2026-11-20T07:33:24.123Z","author":"load","changes":["#)
+      for index in 0..<count {
+        add(index > 0 ? "," : "")
+        add(#"{"changeType":"insert","entity":"Note","objectID":""#)
+        addUUID()
+        add(#"","attributes":{"title":"Note \#(index)","body":""#)
+        addText()
+        add(#"","createdAt":"2026-11-20T07:33:24.123Z","rating":4}}"#)
+      }
+      add("]}]}")
+    }
   }
 }
 
@@ -107,25 +114,27 @@ struct FastRandom: RandomNumberGenerator, Sendable {
     return mixed ^ (mixed >> 31)
   }
 
-  /// Upper-case text of a random UUID, version 4.
-  mutating func appendUUID(to bytes: inout [UInt8]) {
+  /// Upper-case text of a random UUID, version 4, in 36 bytes.
+  mutating func writeUUID(to text: UnsafeMutableBufferPointer<UInt8>) {
     var high = next() & 0xffff_ffff_ffff_0fff | 0x4000
     var low = next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000
     for position in 0..<36 {
-      if [8, 13, 18, 23].contains(position) {
-        bytes.append(UInt8(ascii: "-"))
+      if position == 8 || position == 13 || position == 18 || position == 23 {
+        text[position] = UInt8(ascii: "-")
         continue
       }
-      let digit: UInt64
-      if position < 18 {
-        digit = high >> 60
-        high <<= 4
-      } else {
-        digit = low >> 60
-        low <<= 4
-      }
-      bytes.append(UInt8(truncatingIfNeeded: digit < 10 ? 0x30 + digit : 0x37 + digit))
+      let digit = UInt8(truncatingIfNeeded: (position < 18 ? high : low) >> 60)
+      if position < 18 { high <<= 4 } else { low <<= 4 }
+      text[position] = digit < 10 ? 0x30 + digit : 0x37 + digit
     }
+  }
+
+  mutating func uuid() -> String {
+    String(
+      decoding: [UInt8](unsafeUninitializedCapacity: 36) { text, count in
+        writeUUID(to: UnsafeMutableBufferPointer(rebasing: text[..<36]))
+        count = 36
+      }, as: UTF8.self)
   }
 
   /// Random printable ASCII that JSON needs no escapes for.
