@@ -81,7 +81,7 @@ let testTargets: [Target] = [
   tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "JSON"]),
   tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
   tests("SyncWorker", ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON"]),
-  tests("ShareService", ["ShareService", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests("ShareService", ["ShareService", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
   tests("Style", []),
   tests("Processes", ["HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
