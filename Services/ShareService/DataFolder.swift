@@ -25,6 +25,15 @@ struct DataFolder {
     self.path = path
   }
 
+  /// Makes the directory's file before SQLite does, readable by its owner only: it holds the signing key. SQLite gives its other files
+  /// the same permissions.
+  func protectDirectory() throws(InstallationProblem) {
+    let file = open(directoryPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard file >= 0 else { throw InstallationProblem("\(directoryPath) can't be written (\(Self.reason)): check the folder's owner and its free space.") }
+    defer { Glibc.close(file) }
+    guard fchmod(file, 0o600) == 0 else { throw InstallationProblem("\(directoryPath) belongs to somebody else (\(Self.reason)): check its owner.") }
+  }
+
   /// The token operators present: the given one, or the folder's, made at first start.
   /// - Parameter given: counts instead of the folder's, which is then left alone.
   /// - Throws: `InstallationProblem` for a token too short to keep anyone out, or a file that can't be read or written.

@@ -1,6 +1,5 @@
 // The share service's parts put together: built by the command, by `aquifer dev`'s tests and by the service's own.
 
-import Crypto
 import Records
 public import ServiceBus
 public import ServiceKit
@@ -32,17 +31,17 @@ public final class ShareService: Sendable {
   /// - Throws: an error whose description is one sentence that says what to change.
   public init(_ configuration: Configuration, clock: any WallClock, random: any RandomSource, log: Log) throws {
     let folder = try DataFolder(configuration.dataPath)
-    let token = try folder.operatorToken(given: configuration.operatorToken, random: random)
+    try folder.protectDirectory()
     directory = try Directory(
-      path: folder.directoryPath, shardCount: configuration.shardCount, operatorTokenHash: SHA256.hash(token), clock: clock, random: random)
+      path: folder.directoryPath, shardCount: configuration.shardCount,
+      operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, clock: clock, random: random)
     self.random = random
     self.log = log
   }
 
-  /// What the service answers; to be given to the bus that `run` is called with.
-  public func handlers() -> BusHandlers {
+  /// Serves the directory's messages; to be called before the bus is made that `run` is called with.
+  public func register(in handlers: inout BusHandlers) {
     let (directory, announcer, log) = (directory, announcer, log)
-    var handlers = BusHandlers { message, description in log.debug("handler failed", ["message": .text(message), "error": .text(description)]) }
     handlers.on(Authenticate.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.authenticate(message) }) }
     handlers.on(LookUpUser.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.lookUp(message) }) }
     handlers.on(FetchSchema.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.fetchSchema(message) }) }
@@ -59,11 +58,17 @@ public final class ShareService: Sendable {
       let answer = await operators.answer(message, body: body)
       return Answer(OperatorRequest.Reply(status: answer.status, contentType: answer.contentType), body: answer.body)
     }
-    return handlers
   }
 
   /// Publishes cluster maps and changes of the directory until the task is cancelled or the bus closes.
+  /// - Throws: when the last map can't be read.
   public func run(on bus: any Bus) async throws {
+    let publisher = try await publisher(on: bus)
+    await run(publisher)
+  }
+
+  /// What can fail before anything runs.
+  func publisher(on bus: any Bus) async throws -> ClusterMapPublisher {
     let (directory, log) = (directory, log)
     let stored = try await directory.clusterMap()
     let publisher = ClusterMapPublisher(
@@ -71,6 +76,10 @@ public final class ShareService: Sendable {
       persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
     await announcer.attach(bus)
     await cluster.attach(ClusterReports(bus: bus, shardCount: directory.shardCount, map: { publisher.current }))
+    return publisher
+  }
+
+  func run(_ publisher: ClusterMapPublisher) async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await publisher.run() }
       group.addTask { [announcer] in await announcer.run() }

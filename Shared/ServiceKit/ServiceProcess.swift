@@ -57,15 +57,20 @@ public struct ServiceProcess: Sendable {
     help = HelpText(command: "aquifer-\(role.rawValue)", version: Release.version, summary: summary, options: self.options, examples: examples)
   }
 
+  /// Where all processes of one machine find the share service.
+  private static let shareEndpoint = "tcp://127.0.0.1:5550"
+
   static func commonOptions(_ role: Role) -> [Option] {
     var options = [
       Option(
         "name", .text, default: "\(role.rawValue)-1",
         help: "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."),
-      Option("bus", .endpoint, default: "tcp://127.0.0.1:*", help: "The ZeroMQ endpoint to bind, where other processes reach this one. Port '*': any free one."),
+      Option(
+        "bus", .endpoint, default: role == .share ? Self.shareEndpoint : "tcp://127.0.0.1:*",
+        help: "The ZeroMQ endpoint to bind, where other processes reach this one. Port '*': any free one."),
     ]
     if role != .share {
-      options.append(Option("share", .endpoint, default: "tcp://127.0.0.1:5550", help: "The bus endpoint of the share service, which knows all other processes."))
+      options.append(Option("share", .endpoint, default: Self.shareEndpoint, help: "The bus endpoint of the share service, which knows all other processes."))
     }
     return options + [
       Option(
@@ -142,7 +147,7 @@ public struct ServiceProcess: Sendable {
       throw ExitError(.configuration, "--bus: \((error as? BusError)?.reason ?? "\(error)").")
     }
     BusMetrics.add(to: context.metrics, made)
-    context.cluster.start(on: made.bus, shareEndpoint: context.options.text("share").flatMap { role == .share ? nil : $0 })
+    context.cluster.start(on: made.bus, shareEndpoint: role == .share ? nil : context.options.text("share"))
     let service: any Service
     do {
       service = try await begin(made.bus)

@@ -60,7 +60,9 @@ import Testing
     let network = InMemoryNetwork()
     let service = try ShareService(
       .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: FixedClock(), random: SeededRandom(seed: 1), log: .silent)
-    let bus = InMemoryBus(name: "share", role: .share, network: network, handlers: service.handlers(), isReady: true)
+    var handlers = BusHandlers()
+    service.register(in: &handlers)
+    let bus = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
     let running = Task { try await service.run(on: bus) }
     do {
       try await body(network, service)
@@ -161,7 +163,9 @@ import Testing
       let network = InMemoryNetwork()
       let service = try ShareService(
         .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: FixedClock(), random: SeededRandom(seed: 1), log: .silent)
-      let bus = InMemoryBus(name: "share", role: .share, network: network, handlers: service.handlers(), isReady: true)
+      var handlers = BusHandlers()
+      service.register(in: &handlers)
+      let bus = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
       let running = Task { try await service.run(on: bus) }
       let worker = Neighbour("worker-1", .worker, network, report: "{}")
       for await map in worker.cluster.updates() where map.holders == Array(repeating: "worker-1", count: 4) && map.version >= version {

@@ -80,6 +80,15 @@ import Testing
     for count in [0, -1, 5000] { #expect(throws: InstallationProblem.self) { try World(shardCount: count) } }
   }
 
+  @Test func `the files are readable by their owner only`() async throws {
+    let world = try World()
+    for name in try FileManager.default.contentsOfDirectory(atPath: world.folder.path) {
+      let mode = try FileManager.default.attributesOfItem(atPath: world.folder.path + "/" + name)[.posixPermissions] as? Int
+      #expect(mode == 0o600, "\(name)")
+    }
+    await world.service.close()
+  }
+
   @Test func `a folder in use is refused`() async throws {
     let world = try World()
     // The second waits for the first to let go before it gives up.

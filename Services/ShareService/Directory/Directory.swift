@@ -1,5 +1,6 @@
 // The directory: who may do what with which container, and its schemas. One actor over one SQLite file.
 
+import Crypto
 import Dispatch
 import MessagePack
 import Records
@@ -28,13 +29,14 @@ actor Directory {
 
   /// Opens the directory in `path`, or makes it.
   /// - Parameter shardCount: for a new directory (nil: the default); for an existing one it must be what it was made with.
+  /// - Parameter operatorToken: asked for once the file is this process's alone.
   /// - Throws: `InstallationProblem` with one sentence for the operator.
-  init(path: String, shardCount: Int?, operatorTokenHash: [UInt8], clock: any WallClock, random: any RandomSource) throws {
+  init(path: String, shardCount: Int?, operatorToken: () throws -> String, clock: any WallClock, random: any RandomSource) throws {
     let connection = try DirectoryFormat.open(path)
     self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
     signingKey = try DirectoryFormat.settleSigningKey(in: connection, random: random)
     self.connection = connection
-    self.operatorTokenHash = operatorTokenHash
+    operatorTokenHash = SHA256.hash(try operatorToken())
     self.clock = clock
     self.random = random
   }
@@ -44,6 +46,12 @@ actor Directory {
     // Dropped because the next start recovers the log that stays.
     _ = try? connection.checkpoint(.truncate)
     connection.close()
+  }
+
+  /// For health checks.
+  var isReadable: Bool {
+    // Dropped because a check says only that it failed; calls report why.
+    (try? DirectoryFormat.value("shardCount", in: connection)) != nil
   }
 
   /// Runs `body` as one durable change and keeps the write-ahead log short.

@@ -1,0 +1,48 @@
+// The share service as a process: its options, its start on a bus, its end.
+
+public import ServiceBus
+public import ServiceKit
+
+extension ShareService {
+  /// What `aquifer-share` can be told, besides what every process can.
+  public static let options = [
+    Option("data", .path, isRequired: true, help: "The folder of everything that lasts; made when it is missing."),
+    Option(
+      "shards", .integer(DirectoryFormat.shardCountRange),
+      help: "Into how many shards users are spread; settled when the installation is created (\(DirectoryFormat.defaultShardCount) without it)."),
+    Option("operator-token", .secret, help: "What operators present; without it the one in <data>/operator-token, made at first start."),
+  ]
+
+  /// The service that a process's options describe.
+  public convenience init(_ context: ServiceContext) throws {
+    try self.init(
+      Configuration(
+        dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"),
+        operatorToken: context.options.text("operator-token")), clock: context.clock, random: context.random, log: context.log)
+  }
+
+  /// Begins to publish maps and changes.
+  /// - Throws: when the last map can't be read.
+  public func start(on bus: any Bus) async throws -> any Service {
+    let publisher = try await publisher(on: bus)
+    return RunningShareService(share: self, publishing: Task { await self.run(publisher) })
+  }
+}
+
+private struct RunningShareService: Service {
+  let share: ShareService
+  /// The one task that outlives the call that made it: it is the process's own, and ends with `drain`.
+  let publishing: Task<Void, Never>
+
+  var checks: [HealthCheck] {
+    [HealthCheck("directory") { [share] in await share.directory.isReadable ? nil : "the directory can't be read" }]
+  }
+
+  /// Others go on with the last map; that this process leaves changes nothing in it.
+  func drain() async {
+    publishing.cancel()
+    await publishing.value
+  }
+
+  func close() async { await share.close() }
+}
