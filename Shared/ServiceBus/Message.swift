@@ -127,7 +127,7 @@ public struct CallContext: Sendable {
 
 /// A process's end of the bus. Two implementations with one contract: ZeroMQ, and in memory for tests.
 public protocol Bus: AnyObject, Sendable {
-  /// Calls one peer and waits for its answer.
+  /// Calls one peer and waits for its answer. Calls of one actor leave in the order in which it makes them.
   /// - Throws: `BusError`: `timedOut` after `deadline`, `cancelled` with the task, `unreachable`, `overloaded`, or what the handler threw.
   func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply>
   /// This process as its peers see it.

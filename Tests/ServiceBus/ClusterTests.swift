@@ -66,7 +66,7 @@ private struct Share {
   }
 }
 
-@Suite struct ClusterTests {
+@Suite(.timeLimit(.minutes(2))) struct ClusterTests {
   let network = InMemoryNetwork()
   private let keeper = Keeper()
 

@@ -73,7 +73,7 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     key: { $0.zone }, merge: { earlier, later in later.sequence >= earlier.sequence ? later : earlier })
 }
 
-@Suite struct ConflatedPushTests {
+@Suite(.timeLimit(.minutes(2))) struct ConflatedPushTests {
   @Test func `200 000 changes over 500 zones leave no stalled, failing or quick subscriber behind, and at most one entry a zone waits`() async {
     let subscribers = ["quick": Subscriber(), "stalled": Subscriber(), "failing": Subscriber()]
     let pushes = push(to: subscribers, batchCount: 100)

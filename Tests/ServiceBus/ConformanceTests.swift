@@ -6,7 +6,7 @@ import Testing
 
 @testable import ServiceBusPeer
 
-@Suite struct ConformanceTests {
+@Suite(.timeLimit(.minutes(2))) struct ConformanceTests {
   @Test(arguments: Transport.allCases)
   func `a call is answered with its reply and its body, in both directions of a link`(transport: Transport) async throws {
     let (a, b) = try await Fabric(transport).pair()

@@ -21,12 +21,12 @@ struct Station: Sendable {
   /// Kept with it: sockets lie in its folder.
   let fabric: Fabric
 
-  func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(20)) async throws(BusError) -> Answer<M.Reply> {
+  func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100)) async throws(BusError) -> Answer<M.Reply> {
     try await bus.call(message, body: body, to: .peer(name), within: deadline)
   }
 
   /// The failure of a call that must fail.
-  func failure<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(20)) async -> BusError? {
+  func failure<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100)) async -> BusError? {
     do {
       _ = try await call(message, body: body, to: name, within: deadline)
       return nil
@@ -70,11 +70,14 @@ final class Fabric: Sendable {
       return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
     case .ipc, .tcp:
       let bus = try ZeroMQBus(
-        name: name, role: role, endpoint: endpoint ?? (transport == .ipc ? folder.endpoint() : "tcp://127.0.0.1:*"), isReady: isReady, handlers: handlers,
-        configuration: configuration, incarnation: incarnation)
+        name: name, role: role, endpoint: endpoint ?? freshEndpoint(), isReady: isReady, handlers: handlers, configuration: configuration,
+        incarnation: incarnation)
       return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
     }
   }
+
+  /// An endpoint that nobody is bound to, for ZeroMQ.
+  func freshEndpoint() -> String { transport == .ipc ? folder.endpoint() : "tcp://127.0.0.1:*" }
 
   /// Two stations, `a` connected to `b`.
   func pair(_ configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }) async throws -> (a: Station, b: Station) {
@@ -85,6 +88,14 @@ final class Fabric: Sendable {
     await b.meets("a")
     return (a, b)
   }
+}
+
+/// A value that several tasks of a test change.
+final class Guarded<Value: Sendable>: Sendable {
+  private let state: Mutex<Value>
+  init(_ value: Value) { state = Mutex(value) }
+  var value: Value { state.withLock { $0 } }
+  func change(_ body: (inout Value) -> Void) { state.withLock { body(&$0) } }
 }
 
 /// A folder for sockets, removed with the fabric.

@@ -1,13 +1,29 @@
-// A process that the bus's tests kill and stop: serves the test messages until standard input ends.
+// A process that the bus's tests kill, stop and drain: serves the test messages until standard input ends.
 
-import CLinux
+import Glibc
 import ServiceBus
 
+/// Arguments: name, role, endpoint to bind, endpoints to connect to. Prints the endpoint it bound; each `drain` line on standard input is
+/// answered `drained`.
 @main
 enum Main {
   static func main() async throws {
     let arguments = CommandLine.arguments
-    guard arguments.count >= 3 else { return }
-    _ = (arguments, HandlerState(name: arguments[1]))
+    guard arguments.count >= 4, let role = Role(rawValue: arguments[2]) else { exit(64) }
+    let state = HandlerState(name: arguments[1])
+    let bus = try ZeroMQBus(name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: state.handlers())
+    for endpoint in arguments.dropFirst(4) { bus.connect(to: endpoint) }
+    say(bus.endpoint)
+    while let line = readLine() {
+      guard line == "drain" else { continue }
+      await bus.drain(within: .seconds(10))
+      say("drained")
+    }
+    bus.close()
+  }
+
+  private static func say(_ line: String) {
+    let bytes = Array((line + "\n").utf8)
+    write(1, bytes, bytes.count)
   }
 }

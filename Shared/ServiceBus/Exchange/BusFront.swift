@@ -55,20 +55,20 @@ final class BusFront: Sendable {
   func call<M: Message>(
     _ message: M, body: [UInt8], to destination: Destination, within deadline: Duration, now: Int64, post: @escaping @Sendable (Command) -> Bool
   ) async throws(BusError) -> Answer<M.Reply> {
+    if Task.isCancelled { throw BusError(.cancelled, "the call was cancelled") }
     let arguments = try encode(message)
     let key = message.orderingKey ?? ""
     try check(M.name, arguments: arguments, body: body, key: key)
     let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
-    let flag = CancelFlag()
-    let outcome: Outcome = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let request = CallRequest(
-          correlation: correlation, destination: destination, name: M.name, key: key, arguments: arguments, body: body, deadline: now + deadline.milliseconds,
-          cancelFlag: flag, complete: { continuation.resume(returning: $0) })
-        if !post(.call(request)) { continuation.resume(returning: .failure(BusError(.unreachable, "the bus is closed"))) }
-      }
+    let reply = PendingReply()
+    let request = CallRequest(
+      correlation: correlation, destination: destination, name: M.name, key: key, arguments: arguments, body: body, deadline: now + deadline.milliseconds,
+      reply: reply)
+    // Handed over before anything suspends, so that calls leave in the order in which an actor makes them.
+    guard post(.call(request)) else { throw BusError(.unreachable, "the bus is closed") }
+    let outcome = await withTaskCancellationHandler {
+      await reply.wait()
     } onCancel: {
-      flag.set()
       _ = post(.cancel(correlation))
     }
     let payload = try outcome.get()

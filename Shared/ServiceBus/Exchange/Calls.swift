@@ -2,11 +2,36 @@
 
 import Synchronization
 
-/// Set by a cancelled task, perhaps before the exchange has heard of its call.
-final class CancelFlag: Sendable {
-  private let flag = Atomic<Bool>(false)
-  var isSet: Bool { flag.load(ordering: .acquiring) }
-  func set() { flag.store(true, ordering: .releasing) }
+/// Where a caller waits; the outcome may come before it does.
+final class PendingReply: Sendable {
+  private enum State {
+    case open
+    case awaited(CheckedContinuation<Outcome, Never>)
+    case settled(Outcome)
+  }
+  private let state = Mutex(State.open)
+
+  /// Called exactly once by whoever has the call.
+  func settle(_ outcome: Outcome) {
+    let continuation = state.withLock { state in
+      defer { state = .settled(outcome) }
+      if case .awaited(let continuation) = state { return continuation as CheckedContinuation<Outcome, Never>? }
+      return nil
+    }
+    continuation?.resume(returning: outcome)
+  }
+
+  /// Called at most once.
+  func wait() async -> Outcome {
+    await withCheckedContinuation { continuation in
+      let outcome = state.withLock { state -> Outcome? in
+        if case .settled(let outcome) = state { return outcome }
+        state = .awaited(continuation)
+        return nil
+      }
+      if let outcome { continuation.resume(returning: outcome) }
+    }
+  }
 }
 
 /// A call on its way into an exchange.
@@ -19,9 +44,7 @@ struct CallRequest: Sendable {
   let arguments: [UInt8]
   let body: [UInt8]
   let deadline: Int64
-  let cancelFlag: CancelFlag
-  /// Called exactly once, with the answer or the failure.
-  let complete: @Sendable (Outcome) -> Void
+  let reply: PendingReply
 }
 
 /// A call under way or in a backlog. Belongs to one exchange.

@@ -1,4 +1,4 @@
-// Requests from others: a bounded number runs, those with one key start in the order they arrived; and the drain, which waits for them.
+// Requests from others: a bounded number runs, those with one key start in the order they arrived.
 
 extension Exchange {
   mutating func requested(_ frame: Frame, on link: LinkID) {
@@ -29,7 +29,7 @@ extension Exchange {
       switch phase {
       case .open: break
       case .draining: if links[link]?.knowsDrain == true { return BusError(.draining, "\(me.peer.name) is shutting down") }
-      case .gone: return BusError(.draining, "\(me.peer.name) is shutting down")
+      case .leaving, .gone: return BusError(.draining, "\(me.peer.name) is shutting down")
       }
     }
     guard names.contains(frame.name) else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
@@ -119,50 +119,6 @@ extension Exchange {
 
   mutating func abandonRequests(on link: LinkID) {
     for id in incoming.keys.filter({ $0.link == link }).sorted(by: { $0.correlation < $1.correlation }) { cancelled(id) }
-  }
-}
-
-// MARK: Drain and end
-
-extension Exchange {
-  /// Tells peers, waits for them and for what runs until `limit`, then says goodbye and calls `done`.
-  mutating func drain(until limit: Int64, _ done: @escaping @Sendable () -> Void) {
-    switch phase {
-    case .open:
-      me.peer.isReady = false
-      announcement = me.announcement(isDraining: true)
-      phase = .draining(limit: limit, done: [done])
-      announceToAll()
-    case .draining(let earlier, let others): phase = .draining(limit: min(limit, earlier), done: others + [done])
-    case .gone: actions.append(.finish(done))
-    }
-    checkDrained()
-  }
-
-  mutating func checkDrained() {
-    guard case .draining = phase, incoming.isEmpty, links.allSatisfy({ $0.key == .loopback || $0.value.knowsDrain }) else { return }
-    leave()
-  }
-
-  mutating func leave() {
-    guard case .draining(_, let done) = phase else { return }
-    for link in links.keys.sorted() where link != .loopback { send(Frame(kind: .goodbye), on: link) }
-    end()
-    for done in done { actions.append(.finish(done)) }
-  }
-
-  /// Gives up everything at once.
-  mutating func close() {
-    if case .draining(_, let done) = phase { for done in done { actions.append(.finish(done)) } }
-    end()
-  }
-
-  private mutating func end() {
-    if case .gone = phase { return }
-    phase = .gone
-    for link in links.keys.sorted() { unregister(link) }
-    abandonRequests(on: .loopback)
-    failAllCalls()
   }
 }
 

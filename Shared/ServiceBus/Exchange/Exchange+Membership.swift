@@ -36,7 +36,7 @@ extension Exchange {
   func isRegistered(_ link: LinkID) -> Bool { links[link] != nil }
 
   private mutating func announce(on link: LinkID) {
-    if case .gone = phase { return }
+    if isLeaving { return }
     send(Frame(kind: .announce, arguments: announcement), on: link)
   }
 
@@ -47,6 +47,7 @@ extension Exchange {
 
   mutating func announced(_ bytes: [UInt8], on link: LinkID) {
     if case .gone = phase { return }
+    if isLeaving, links[link] == nil { return }
     if let known = links[link], known.announcement == bytes {
       links[link]?.lastHeard = now
       return
@@ -62,7 +63,11 @@ extension Exchange {
     if let known = links[link], known.peer.peer.name != news.peer.name || known.peer.peer.incarnation != news.peer.incarnation { unregister(link) }
     if let rival = peers[news.peer.name], rival.peer.incarnation != news.peer.incarnation {
       guard rival.peer.incarnation < news.peer.incarnation else { return send(Frame(kind: .superseded, arguments: rival.announcement(isDraining: nil)), on: link) }
-      for old in rival.links { unregister(old) }
+      for old in rival.links {
+        // It lives: what it does for this process is to be cancelled.
+        send(Frame(kind: .goodbye), on: old)
+        unregister(old)
+      }
     }
     register(news, bytes, on: link)
   }

@@ -13,7 +13,6 @@ extension Exchange {
 
   private mutating func target(of request: CallRequest) -> Result<PeerState, BusError> {
     if case .gone = phase { return .failure(BusError(.unreachable, "the bus is closed")) }
-    if request.cancelFlag.isSet { return .failure(BusError(.cancelled, "the call was cancelled")) }
     if request.deadline <= now { return .failure(BusError(.timedOut, "the deadline had passed before \(request.name) was sent")) }
     switch request.destination {
     case .peer(let name):
@@ -128,7 +127,7 @@ extension Exchange {
 
   private mutating func complete(_ request: CallRequest, _ outcome: Outcome) {
     if case .failure(let error) = outcome { statistics.failures[error.code, default: 0] += 1 }
-    actions.append(.complete(request, outcome))
+    actions.append(.settle(request.reply, outcome))
   }
 
   /// Fails calls to a peer that lost a link.

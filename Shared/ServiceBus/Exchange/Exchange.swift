@@ -7,7 +7,7 @@
 struct Exchange {
   enum Action {
     case send(Frame, LinkID)
-    case complete(CallRequest, Outcome)
+    case settle(PendingReply, Outcome)
     case start(IncomingRequest)
     case cancel(TaskHandle)
     /// All connected peers, ascending by name; a greater version is newer.
@@ -20,7 +20,9 @@ struct Exchange {
     case open
     /// Peers were told; what is here is finished.
     case draining(limit: Int64, done: [@Sendable () -> Void])
-    /// Goodbye was said, or the bus was closed.
+    /// Goodbye was said; peers answer it once they have read everything.
+    case leaving(limit: Int64, done: [@Sendable () -> Void])
+    /// Everybody knows, or the bus was closed.
     case gone
   }
 
@@ -117,7 +119,9 @@ struct Exchange {
     case .drainAcknowledged:
       links[link]?.knowsDrain = true
       checkDrained()
-    case .goodbye: unregister(link)
+    case .goodbye:
+      if !isLeaving { send(Frame(kind: .goodbye), on: link) }
+      unregister(link)
     }
   }
 
@@ -139,7 +143,7 @@ struct Exchange {
     self.now = now
     for call in wheel.expire(now: now) { expire(call) }
     beat()
-    if case .draining(let limit, _) = phase, now >= limit { leave() }
+    if let limit = drainLimit, now >= limit { end() }
     deliverLoopback()
   }
 
@@ -156,7 +160,7 @@ struct Exchange {
   var nextTick: Int64 {
     var next = lastBeat + heartbeat
     if let check = wheel.nextCheck { next = min(next, check) }
-    if case .draining(let limit, _) = phase { next = min(next, limit) }
+    if let limit = drainLimit { next = min(next, limit) }
     return next
   }
 }

@@ -110,7 +110,7 @@ public final class InMemoryNetwork: Sendable {
 
   private func carryOut(_ effect: InMemoryWorld.Effect) {
     switch effect {
-    case .complete(let request, let outcome): request.complete(outcome)
+    case .settle(let reply, let outcome): reply.settle(outcome)
     case .start(let request, let front, let node): front.serve(request) { [self] in post($0, from: node) }
     case .cancel(let handle): handle.cancel()
     case .peersChanged(let front, let peers, let version): front.board.publish(peers, version: version)

@@ -4,7 +4,7 @@ struct InMemoryWorld {
   typealias NodeID = InMemoryNetwork.NodeID
 
   enum Effect: Sendable {
-    case complete(CallRequest, Outcome)
+    case settle(PendingReply, Outcome)
     case start(IncomingRequest, BusFront, NodeID)
     case cancel(TaskHandle)
     case peersChanged(BusFront, [Peer], version: UInt64)
@@ -81,7 +81,7 @@ struct InMemoryWorld {
     // Its last words are not sent: it has no wires any more.
     for (link, wire) in wires.sorted(by: { $0.key < $1.key }) where wire.caller == id || wire.bound == id { unplug(link, wire) }
     for input in node.held { refuse(input) }
-    node.exchange.close()
+    node.exchange.end()
     perform(node.exchange.takeActions(), of: id, node.front)
     effects.append(.closed(node.front))
   }
@@ -124,7 +124,7 @@ struct InMemoryWorld {
   private mutating func refuse(_ input: Input) {
     guard case .command(let command) = input else { return }
     switch command {
-    case .call(let request): effects.append(.complete(request, .failure(BusError(.unreachable, "the bus is closed"))))
+    case .call(let request): effects.append(.settle(request.reply, .failure(BusError(.unreachable, "the bus is closed"))))
     case .drain(_, let done): effects.append(.finish(done))
     case .statistics(let answer): effects.append(.finish { answer(BusStatistics()) })
     default: break
@@ -160,7 +160,7 @@ struct InMemoryWorld {
     for action in actions {
       switch action {
       case .send(let frame, let link): transmit(frame, link, from: id)
-      case .complete(let request, let outcome): effects.append(.complete(request, outcome))
+      case .settle(let reply, let outcome): effects.append(.settle(reply, outcome))
       case .start(let request): effects.append(.start(request, front, id))
       case .cancel(let handle): effects.append(.cancel(handle))
       case .peersChanged(let peers, let version): effects.append(.peersChanged(front, peers, version: version))

@@ -26,6 +26,8 @@ final class ZeroMQLoop {
   private var exchange: Exchange
   private var dealers: [Dealer] = []
   private var leftovers: [LinkID: Leftovers] = [:]
+  /// Frames for routes that are dead. The exchange is told once all that their peers had sent before is read: it may be answers.
+  private var dying: [LinkID: [Frame]] = [:]
   /// When routes are probed, after some connection was lost: which one is not told, and its pipe dies a little later than the event.
   private var probes: Set<Int64> = []
   private var lastLink: UInt64 = 0
@@ -65,7 +67,7 @@ final class ZeroMQLoop {
   }
 
   private func end() {
-    exchange.close()
+    exchange.end()
     perform()
     front.board.close()
     for dealer in dealers { dealer.socket.close() }
@@ -85,7 +87,7 @@ final class ZeroMQLoop {
 
   private func sleep() {
     var timeout = 0
-    if queue.prepareSleep() {
+    if dying.isEmpty, queue.prepareSleep() {
       var wake = exchange.nextTick
       if let probe = probes.min() { wake = min(wake, probe) }
       if !leftovers.isEmpty { wake = min(wake, front.now + Self.retrySpan) }
@@ -106,31 +108,42 @@ final class ZeroMQLoop {
       }
     }
     for index in dealers.indices where items[4 + 2 * index].revents != 0 {
-      while let event = dealers[index].socket.nextEvent() {
-        dealers[index].isUp = event == .established
-        leftovers[dealers[index].link] = nil
-        if event == .established { exchange.linkUp(dealers[index].link) } else { exchange.linkDown(dealers[index].link) }
-      }
+      while let event = dealers[index].socket.nextEvent() { changed(index, event) }
     }
     perform()
   }
 
+  private func changed(_ index: Int, _ event: ZeroMQSocket.ConnectionEvent) {
+    let dealer = dealers[index]
+    // What the lost connection had brought comes first: it may be answers and a goodbye.
+    if event == .lost, dealer.isUp { while !read(dealer.socket, link: { _ in dealer.link }) {} }
+    dealers[index].isUp = event == .established
+    leftovers[dealer.link] = nil
+    if event == .established { exchange.linkUp(dealer.link) } else { exchange.linkDown(dealer.link) }
+  }
+
   private func readFrames() {
-    if items[1].revents != 0 {
-      read(router) { LinkID(number: Self.routeFlag | UInt64($0)) }
+    let dead = dying.keys.sorted()
+    if items[1].revents != 0 || !dead.isEmpty {
+      let isEmpty = read(router) { LinkID(number: Self.routeFlag | UInt64($0)) }
+      if isEmpty {
+        for link in dead { exchange.undeliverable(dying.removeValue(forKey: link) ?? [], on: link) }
+        perform()
+      }
     }
     for index in dealers.indices where items[3 + 2 * index].revents != 0 {
       let dealer = dealers[index]
-      // What an earlier connection left behind is no longer of interest.
       read(dealer.socket) { _ in dealer.isUp ? dealer.link : nil }
     }
   }
 
-  /// At most a batch, so that no peer keeps the thread from the others.
-  private func read(_ socket: ZeroMQSocket, link: (UInt32) -> LinkID?) {
+  /// Reads at most a batch, so that no peer keeps the thread from the others.
+  /// - Returns: whether nothing was left.
+  @discardableResult
+  private func read(_ socket: ZeroMQSocket, link: (UInt32) -> LinkID?) -> Bool {
     for _ in 0..<Self.batchCount {
       switch socket.receive() {
-      case .nothing: return
+      case .nothing: return true
       case .malformed: exchange.malformed()
       case .frame(let frame, let route):
         guard let link = link(route) else { continue }
@@ -138,6 +151,7 @@ final class ZeroMQLoop {
         perform()
       }
     }
+    return false
   }
 
   private func obey(_ command: Command) {
@@ -187,7 +201,7 @@ final class ZeroMQLoop {
       for action in actions {
         switch action {
         case .send(let frame, let link): send(frame, on: link)
-        case .complete(let request, let outcome): request.complete(outcome)
+        case .settle(let reply, let outcome): reply.settle(outcome)
         case .start(let request): front.serve(request) { [queue] in queue.post($0) }
         case .cancel(let handle): handle.cancel()
         case .peersChanged(let peers, let version): front.board.publish(peers, version: version)
@@ -199,12 +213,17 @@ final class ZeroMQLoop {
   }
 
   private func send(_ frame: Frame, on link: LinkID) {
+    if dying[link] != nil { return bury([frame], for: link) }
     if leftovers[link] != nil { return keep(frame, for: link) }
     switch transmit(frame, on: link) {
     case .sent: break
     case .wouldBlock: keep(frame, for: link)
-    case .unreachable: exchange.undeliverable([frame], on: link)
+    case .unreachable: bury([frame], for: link)
     }
+  }
+
+  private func bury(_ frames: [Frame], for link: LinkID) {
+    if link.number & Self.routeFlag != 0 { dying[link, default: []] += frames } else { exchange.undeliverable(frames, on: link) }
   }
 
   private func transmit(_ frame: Frame, on link: LinkID) -> ZeroMQSocket.Sent {
@@ -220,7 +239,7 @@ final class ZeroMQLoop {
     guard kept.frames.count <= Self.leftoverCount, kept.byteCount <= front.configuration.heldByteCount else {
       leftovers[link] = nil
       if let name = exchange.links[link]?.peer.peer.name { front.configuration.observe(.stalledLink(peerName: name)) }
-      return exchange.undeliverable(kept.frames, on: link)
+      return bury(kept.frames, for: link)
     }
     leftovers[link] = kept
   }
@@ -241,7 +260,7 @@ final class ZeroMQLoop {
       } else {
         leftovers[link] = Leftovers(frames: rest, byteCount: rest.reduce(0) { $0 + $1.arguments.count + $1.body.count })
       }
-      if isDead { exchange.undeliverable(rest, on: link) }
+      if isDead { bury(rest, for: link) }
     }
   }
 
