@@ -42,6 +42,17 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(reply.models.count == 2 && reply.latestModelHash == larger["modelHash"]?.string)
   }
 
+  @Test func `an environment keeps its latest models`() async throws {
+    let world = try await World.withContainer()
+    var hashes: [String] = []
+    for number in 0...Directory.modelLimit {
+      let answer = try await world.ok("PUT", "\(mirror)/development/model", modelXML("E\(number)", attributes: ["a": "Date"]))
+      hashes.append(try #require(answer["modelHash"]?.string))
+    }
+    let reply = try await world.schema()
+    #expect(Set(reply.models.keys) == Set(hashes.dropFirst()) && reply.latestModelHash == hashes.last)
+  }
+
   @Test func `a dry run answers the same and changes nothing`() async throws {
     let world = try await World.withContainer()
     let before = try await world.schema()

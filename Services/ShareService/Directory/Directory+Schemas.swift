@@ -97,7 +97,9 @@ extension Directory {
     guard diff.isAdditive else { return .refused(diff.refusals) }
     let merged = production.schema.merging(development.schema, replacesConflicts: false)
     try update(target) {
-      for (hash, model) in development.models where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty { try copyModel(hash, from: source, to: target) }
+      for (hash, model) in development.models.sorted(by: { $0.key < $1.key }) where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty {
+        try copyModel(hash, from: source, to: target)
+      }
       let latest = try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil }
       return (merged, latest ?? production.latestModelHash)
     }
@@ -163,10 +165,22 @@ extension Directory {
     environments[key] = nil
   }
 
+  /// Models of one environment: all of them travel in one message, so the oldest go when there are more.
+  static let modelLimit = 100
+
   private func insert(_ contents: [UInt8], _ hash: String, into key: EnvironmentKey) throws {
+    let container = try self.key(of: key.container)
     try connection.statement(
       SQL("model.set", "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed")
-    ).binding(try self.key(of: key.container), key.environment.rawValue, hash, contents, clock.now).run()
+    ).binding(container, key.environment.rawValue, hash, contents, clock.now).run()
+    try connection.statement(
+      SQL(
+        "model.prune",
+        """
+        DELETE FROM model WHERE container = ?1 AND environment = ?2 AND hash NOT IN
+          (SELECT hash FROM model WHERE container = ?1 AND environment = ?2 ORDER BY pushed DESC, hash LIMIT ?3)
+        """)
+    ).binding(container, key.environment.rawValue, Self.modelLimit).run()
   }
 
   private func copyModel(_ hash: String, from source: EnvironmentKey, to target: EnvironmentKey) throws {
