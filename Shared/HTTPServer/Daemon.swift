@@ -1,6 +1,7 @@
 // libmicrohttpd's daemon: its start, its end, and the calls it makes into us. The callbacks are top-level functions because closures in a
 // main.swift would be bound to the main actor and trap on the library's threads.
 
+internal import CLinux
 internal import CMicroHTTPD
 internal import Glibc
 internal import Synchronization

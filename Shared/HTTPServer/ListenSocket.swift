@@ -1,5 +1,7 @@
 // The listening socket is made here rather than by libmicrohttpd, so that a failure says which address and why.
 
+internal import CLinux
+internal import CMicroHTTPD
 internal import Glibc
 
 /// A bound, listening, non-blocking TCP socket.

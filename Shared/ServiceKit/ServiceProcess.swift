@@ -142,7 +142,7 @@ public struct ServiceProcess: Sendable {
     let adminURL = Self.url(context.options.address("admin")?.host ?? "", admin.port)
     let made: MadeBus
     do {
-      made = try makeBus(context.name, role, context.options.requiredText("bus"), adminURL, handlers, busConfiguration(context))
+      made = try makeBus(context.name, role, Self.expanded(context.options.requiredText("bus")), adminURL, handlers, busConfiguration(context))
     } catch {
       throw ExitError(.configuration, "--bus: \((error as? BusError)?.reason ?? "\(error)").")
     }
