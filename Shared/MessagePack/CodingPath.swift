@@ -1,5 +1,20 @@
 // Where in a Codable value something went wrong, in words.
 
+/// The way from the whole value to a part: one link more for each level, spelled out only when something went wrong or somebody asks.
+indirect enum CodingPath {
+  case root
+  case member(CodingPath, any CodingKey)
+  case element(CodingPath, Int)
+
+  var keys: [any CodingKey] {
+    switch self {
+    case .root: []
+    case .member(let path, let key): path.keys + [key]
+    case .element(let path, let index): path.keys + [IndexKey(index)]
+    }
+  }
+}
+
 /// An element of an array in a coding path.
 struct IndexKey: CodingKey {
   let index: Int

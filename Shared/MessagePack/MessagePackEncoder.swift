@@ -8,7 +8,7 @@ public struct MessagePackEncoder: Sendable {
   public func encode<Value: Encodable>(_ value: Value) throws(MessagePackError) -> [UInt8] {
     let output = Output()
     do {
-      try ValueEncoder(output, path: []).encode(value)
+      try ValueEncoder(output, path: .root).encode(value)
     } catch let error as EncodingError {
       throw MessagePackError(error)
     } catch let error as MessagePackError {
@@ -27,8 +27,9 @@ private final class Output {
     var count: Int
   }
 
-  var writer = MessagePackWriter()
-  private var open: [Open] = []
+  // Checking at run time that no two calls write at once took a third of the encoding; one call after the other is how `Encodable` works.
+  @exclusivity(unchecked) var writer = MessagePackWriter()
+  @exclusivity(unchecked) private var open: [Open] = []
 
   func openContainer(isMap: Bool) -> Int {
     let place = writer.openHeader(isMap: isMap)
@@ -37,10 +38,10 @@ private final class Output {
   }
 
   /// Notes one more element of the container at `place`, which closes the containers opened inside it.
-  func addElement(to place: Int, path: [any CodingKey]) throws {
+  func addElement(to place: Int, path: CodingPath) throws {
     while let last = open.last, last.place > place { open.removeLast() }
     guard let last = open.indices.last, open[last].place == place else {
-      throw EncodingError.invalidValue(place, .init(codingPath: path, debugDescription: "a container was written to after one around it"))
+      throw EncodingError.invalidValue(place, .init(codingPath: path.keys, debugDescription: "a container was written to after one around it"))
     }
     open[last].count += 1
     writer.patchCount(open[last].count, at: place)
@@ -52,14 +53,15 @@ private final class Output {
 /// The place of one value.
 private final class ValueEncoder: Encoder {
   let output: Output
-  let codingPath: [any CodingKey]
+  let path: CodingPath
+  var codingPath: [any CodingKey] { path.keys }
   var userInfo: [CodingUserInfoKey: Any] { [:] }
   private let start: Int
   private var place: Int?
 
-  init(_ output: Output, path: [any CodingKey]) {
+  init(_ output: Output, path: CodingPath) {
     self.output = output
-    codingPath = path
+    self.path = path
     start = output.writer.bytes.count
   }
 
@@ -82,11 +84,11 @@ private final class ValueEncoder: Encoder {
   }
 
   func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-    KeyedEncodingContainer(KeyedOutput(output: output, place: container(isMap: true), codingPath: codingPath))
+    KeyedEncodingContainer(KeyedOutput(output: output, place: container(isMap: true), path: path))
   }
 
   func unkeyedContainer() -> any UnkeyedEncodingContainer {
-    UnkeyedOutput(output: output, place: container(isMap: false), codingPath: codingPath)
+    UnkeyedOutput(output: output, place: container(isMap: false), path: path)
   }
 
   func singleValueContainer() -> any SingleValueEncodingContainer {
@@ -103,10 +105,11 @@ extension MessagePackWriter {
 private struct KeyedOutput<Key: CodingKey>: KeyedEncodingContainerProtocol {
   let output: Output
   let place: Int
-  let codingPath: [any CodingKey]
+  let path: CodingPath
+  var codingPath: [any CodingKey] { path.keys }
 
   private func add(_ key: Key) throws {
-    try output.addElement(to: place, path: codingPath)
+    try output.addElement(to: place, path: path)
     output.writer.string(key.stringValue)
   }
 
@@ -128,7 +131,7 @@ private struct KeyedOutput<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
   mutating func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
     try add(key)
-    try ValueEncoder(output, path: codingPath + [key]).encode(value)
+    try ValueEncoder(output, path: .member(path, key)).encode(value)
   }
 
   mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) -> KeyedEncodingContainer<Nested> {
@@ -149,24 +152,25 @@ private struct KeyedOutput<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
   private func superEncoder(named name: String, codingKey: Key?) -> any Encoder {
     do {
-      try output.addElement(to: place, path: codingPath)
+      try output.addElement(to: place, path: path)
     } catch {
       // The protocol lets nothing be thrown here, and only a hand-written `encode(to:)` that interleaves containers gets here.
       preconditionFailure("\(error)")
     }
     output.writer.string(name)
-    return ValueEncoder(output, path: codingKey.map { codingPath + [$0] } ?? codingPath)
+    return ValueEncoder(output, path: codingKey.map { .member(path, $0) } ?? path)
   }
 }
 
 private struct UnkeyedOutput: UnkeyedEncodingContainer {
   let output: Output
   let place: Int
-  let codingPath: [any CodingKey]
+  let path: CodingPath
+  var codingPath: [any CodingKey] { path.keys }
 
   var count: Int { output.count(at: place) }
 
-  private func add() throws { try output.addElement(to: place, path: codingPath) }
+  private func add() throws { try output.addElement(to: place, path: path) }
 
   mutating func encodeNil() throws { try add(); output.writer.null() }
   mutating func encode(_ value: Bool) throws { try add(); output.writer.bool(value) }
@@ -187,7 +191,7 @@ private struct UnkeyedOutput: UnkeyedEncodingContainer {
   mutating func encode<Value: Encodable>(_ value: Value) throws {
     let index = count
     try add()
-    try ValueEncoder(output, path: codingPath + [IndexKey(index)]).encode(value)
+    try ValueEncoder(output, path: .element(path, index)).encode(value)
   }
 
   mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
@@ -202,7 +206,7 @@ private struct UnkeyedOutput: UnkeyedEncodingContainer {
       // As above: only a hand-written `encode(to:)` that interleaves containers gets here.
       preconditionFailure("\(error)")
     }
-    return ValueEncoder(output, path: codingPath + [IndexKey(index)])
+    return ValueEncoder(output, path: .element(path, index))
   }
 }
 

@@ -44,6 +44,13 @@ struct Target: Sendable {
   }
 }
 
+/// When a run is over.
+struct RunLength: Sendable {
+  var seconds: Double
+  /// Of each generator, errors included; then nothing is warmed up.
+  var answerLimit: Int?
+}
+
 /// Drives its clients for a while. Lives on one thread.
 struct Generator {
   private struct Client {
@@ -84,15 +91,17 @@ struct Generator {
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 
-  mutating func run(seconds: Double) -> Measurement {
+  mutating func run(_ length: RunLength) -> Measurement {
     let start = Self.now()
-    measureFrom = start + min(Self.warmUp, UInt64(seconds * 0.25e9))
-    end = measureFrom + UInt64(seconds * 1e9)
+    measureFrom = length.answerLimit == nil ? start + min(Self.warmUp, UInt64(length.seconds * 0.25e9)) : start
+    end = measureFrom + UInt64(length.seconds * 1e9)
+    let answerLimit = length.answerLimit ?? .max
     for index in clients.indices { begin(index) }
     var events = [epoll_event](repeating: epoll_event(), count: max(clients.count, 1))
     while true {
       let now = Self.now()
       if now >= end || (measurement.errorCount > Self.errorLimit && measurement.latencies.isEmpty) { break }
+      if measurement.latencies.count + measurement.errorCount >= answerLimit { break }
       let count = epoll_wait(epoll, &events, Int32(events.count), Int32((end - now) / 1_000_000) + 1)
       for index in 0..<Int(max(count, 0)) { serve(Int(events[index].data.u32), events[index].events) }
     }
@@ -197,13 +206,13 @@ struct Generator {
 }
 
 /// Runs generators on threads of their own and adds up what they measured.
-func measure(_ target: Target, _ makers: [RequestMaker], threadCount: Int, seconds: Double) async -> Measurement {
+func measure(_ target: Target, _ makers: [RequestMaker], threadCount: Int, length: RunLength) async -> Measurement {
   await withTaskGroup { group in
     for thread in 0..<min(threadCount, makers.count) {
       let share = makers.indices.filter { $0 % threadCount == thread }.map { makers[$0] }
       group.addTask {
         await withCheckedContinuation { continuation in
-          let job = Job(target: target, makers: share, seconds: seconds, continuation: continuation)
+          let job = Job(target: target, makers: share, length: length, continuation: continuation)
           var thread = pthread_t()
           let created = pthread_create(&thread, nil, generatorThread, Unmanaged.passRetained(job).toOpaque())
           precondition(created == 0, "no thread is left for the load generator (error \(created))")
@@ -220,13 +229,13 @@ func measure(_ target: Target, _ makers: [RequestMaker], threadCount: Int, secon
 private final class Job: Sendable {
   let target: Target
   let makers: [RequestMaker]
-  let seconds: Double
+  let length: RunLength
   let continuation: CheckedContinuation<Measurement, Never>
 
-  init(target: Target, makers: [RequestMaker], seconds: Double, continuation: CheckedContinuation<Measurement, Never>) {
+  init(target: Target, makers: [RequestMaker], length: RunLength, continuation: CheckedContinuation<Measurement, Never>) {
     self.target = target
     self.makers = makers
-    self.seconds = seconds
+    self.length = length
     self.continuation = continuation
   }
 }
@@ -235,6 +244,6 @@ private func generatorThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutab
   guard let context else { return nil }
   let job = Unmanaged<Job>.fromOpaque(context).takeRetainedValue()
   var generator = Generator(job.target, job.makers)
-  job.continuation.resume(returning: generator.run(seconds: job.seconds))
+  job.continuation.resume(returning: generator.run(job.length))
   return nil
 }

@@ -52,7 +52,7 @@ struct Load {
         clientCount: min(options.clientCount, scenario.webAuthTokens.count), runs: [])
       for number in 1...options.runCount {
         let makers = try await makers(workload, scenario, count: line.clientCount)
-        let measurement = await measure(target, makers, threadCount: options.threadCount, seconds: options.seconds)
+        let measurement = await measure(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
         let figures = Figures(measurement, recordsPerRequest: line.recordsPerRequest)
         line.runs.append(figures)
         line.firstError = line.firstError ?? measurement.firstError

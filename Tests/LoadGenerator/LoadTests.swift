@@ -119,7 +119,7 @@ struct GeneratorTests {
     let server = try HTTPServer(handler: stub)
     let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
     let makers = (0..<clients).map { RequestMaker(workload, batch: 50, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)") }
-    return await measure(target, makers, threadCount: threads, seconds: 0.2)
+    return await measure(target, makers, threadCount: threads, length: RunLength(seconds: 60, answerLimit: 40))
   }
 
   @Test(arguments: [(Workload.w1a, 1), (.w1b, 50), (.w1c, 5)], [1, 7])
@@ -145,7 +145,7 @@ struct GeneratorTests {
     let port = try HTTPServer(handler: Stub(HTTPResponse(status: 200))).port
     let target = try #require(Target(url: "http://127.0.0.1:\(port)"))
     let maker = RequestMaker(.w1a, batch: 1, target: "/", host: target.host, bearer: nil, zoneName: "Z")
-    let measurement = await measure(target, [maker], threadCount: 1, seconds: 30)
+    let measurement = await measure(target, [maker], threadCount: 1, length: RunLength(seconds: 60))
     #expect(measurement.latencies.isEmpty && measurement.errorCount > 0)
   }
 
