@@ -338,13 +338,20 @@ import WebServices
     #expect(try await world.operate("create", "a", zone: "_defaultZone", user: "_bob", requestID: "1").records[0].code == nil)
   }
 
-  @Test func `a request that changed nothing is executed when it is repeated`() async throws {
+  @Test func `what failed or had nothing to do is not done by a repetition either`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.operate("create", "a")
     #expect(try await world.operate("create", "a", fields: "{}", requestID: "1").records[0].code == "CONFLICT")
+    _ = try await world.operate("forceDelete", "b", requestID: "2")
+    let batch = Self.mixed.replacing("ATOMIC", with: "").replacing(#""old""#, with: #""a""#)
+    let failed = try await world.send(world.request("records/modify", requestID: "3"), batch)
     _ = try await world.operate("forceDelete", "a")
-    #expect(try await world.operate("create", "a", fields: "{}", requestID: "1").records[0].code == nil)
+    _ = try await world.operate("create", "b")
+    #expect(try await world.operate("create", "a", fields: "{}", requestID: "1").records[0].code == "CONFLICT")
+    #expect(try await world.operate("forceDelete", "b", requestID: "2").records[0]["deleted"]?.bool == true)
+    #expect(try await world.send(world.request("records/modify", requestID: "3"), batch).text == failed.text)
+    #expect(try await world.lookUp(["a", "b", "new"]).records.map(\.code) == ["NOT_FOUND", nil, "NOT_FOUND"])
   }
 
   @Test func `outcomes are forgotten after a day, in small steps`() async throws {

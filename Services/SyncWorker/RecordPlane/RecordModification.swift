@@ -47,10 +47,13 @@ struct RecordModification: Sendable {
     decisions.reserveCapacity(operations.count)
     for (operation, existing) in zip(operations, existing) { decisions.append(try decision(operation, existing)) }
 
-    if isAtomic, decisions.contains(where: { if case .failure = $0 { true } else { false } }) {
-      return Result(zone: row, items: decisions.map(Self.rolledBack), didChange: false)
-    }
-    return try execute(decisions, existing, zone: row, in: transaction)
+    let isFailed = isAtomic && decisions.contains { if case .failure = $0 { true } else { false } }
+    let result =
+      isFailed
+      ? Result(zone: row, items: decisions.map(Self.rolledBack), didChange: false) : try execute(decisions, existing, zone: row, in: transaction)
+    // Failures are kept too: a late second delivery must not do what its client was told has failed.
+    try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction)
+    return result
   }
 
   private func decision(_ operation: RecordOperation, _ stored: StoredRecord?) throws -> Swift.Result<OperationDecision, RecordError> {
@@ -99,7 +102,6 @@ struct RecordModification: Sendable {
         write(try writer.delete(existing, modified: stamp), as: .deleted)
       }
     }
-    if result.didChange { try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction) }
     return result
   }
 

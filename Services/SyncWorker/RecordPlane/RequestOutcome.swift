@@ -21,11 +21,6 @@ struct RequestOutcome: Hashable, Sendable {
   let at: Int64
   /// One an operation, in order.
   let items: [Item]
-
-  /// Whether there is anything that a repetition could do twice.
-  var didChange: Bool {
-    items.contains { if case .failed = $0 { false } else { true } }
-  }
 }
 
 /// A request as the store remembers it.

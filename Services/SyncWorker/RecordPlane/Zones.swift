@@ -147,8 +147,7 @@ private struct ZoneModification: Sendable {
         outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, isRepeated: item != nil, in: transaction))
       }
     }
-    let outcome = RequestOutcome(at: now, items: outcomes.map(\.item))
-    if earlier == nil, outcome.didChange { try key.put(outcome, in: transaction) }
+    if earlier == nil { try key.put(RequestOutcome(at: now, items: outcomes.map(\.item)), in: transaction) }
     return outcomes
   }
 
