@@ -58,7 +58,7 @@ let services: [Target] = [
 
 let commands: [Target] = [
   command("aquifer-gateway", ["Gateway", "ServiceKit"]),
-  command("aquifer-worker", ["SyncWorker", "ServiceKit"]),
+  command("aquifer-worker", ["SyncWorker", "ServiceKit", "ServiceBus"]),
   command("aquifer-share", ["ShareService", "ServiceKit", "ServiceBus"]),
   command("aquifer-notifier", ["Notifier", "ServiceKit"]),
   command("aquifer", ["ServiceKit", "ServiceBus", "HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),

@@ -1,4 +1,19 @@
+// The worker's process.
+
+import ServiceBus
+import ServiceKit
+import SyncWorker
+
 @main
 enum Main {
-  static func main() {}
+  static func main() async {
+    await ServiceProcess(
+      role: .worker, summary: "Holds shards: zones, records, history, and the mirroring between them.", options: Worker.options,
+      examples: ["aquifer-worker --data /var/lib/aquifer --share tcp://127.0.0.1:5550"]
+    ) { context, handlers in
+      let worker = Worker(context)
+      worker.register(in: &handlers)
+      return { bus in try await worker.start(on: bus) }
+    }.run()
+  }
 }

@@ -1,0 +1,120 @@
+// Schemas and models from the share service, kept so that saves go on while it is away.
+
+import Records
+import ServiceBus
+import ServiceKit
+
+/// A cache over the directory. What it says is at most `freshness` old, or as old as the directory has been silent.
+actor DirectorySchemaSource: SchemaSource {
+  private struct Key: Hashable {
+    let container: ContainerID
+    let environment: Environment
+    /// As `DirectoryChanged.schemas` names it.
+    var text: String { "\(container.rawValue)/\(environment.rawValue)" }
+  }
+
+  private struct Entry {
+    var schema: EnvironmentSchema
+    /// Milliseconds since 1970: asked again from then on; the past for what is known to be stale.
+    var freshUntil: Int64
+  }
+
+  private typealias Answer = Result<EnvironmentSchema, RecordError>
+
+  /// A question to the directory that is under way.
+  private struct Fetch {
+    /// `changeCount` when it began: later changes may be missing in its answer.
+    let changeCount: Int
+    /// Requests that wait for the same answer.
+    var waiters: [AsyncStream<Answer>.Continuation] = []
+  }
+
+  private let bus: any Bus
+  private let clock: any WallClock
+  private let log: Log
+  private var entries: [Key: Entry] = [:]
+  private var fetches: [Key: Fetch] = [:]
+  /// How many changes of schemas this worker was told of or made itself.
+  private var changeCount = 0
+
+  /// A change whose publication was lost is seen after that time, in milliseconds.
+  private static let freshness: Int64 = 30_000
+  /// How long a silent directory is left alone, in milliseconds.
+  private static let silence: Int64 = 1000
+  private static let deadline = Duration.seconds(2)
+
+  init(bus: any Bus, clock: any WallClock, log: Log) {
+    self.bus = bus
+    self.clock = clock
+    self.log = log
+  }
+
+  func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema {
+    let key = Key(container: container, environment: environment)
+    let changesToSee = changeCount
+    while true {
+      if let entry = entries[key], entry.freshUntil > clock.now { return entry.schema }
+      guard let running = fetches[key] else { break }
+      let answer = await answer(of: key)
+      if running.changeCount >= changesToSee || Task.isCancelled { return try answer.get() }
+    }
+    fetches[key] = Fetch(changeCount: changeCount)
+    let answer = await fetch(key)
+    for waiter in fetches.removeValue(forKey: key)?.waiters ?? [] {
+      waiter.yield(answer)
+      waiter.finish()
+    }
+    return try answer.get()
+  }
+
+  /// Waits for what somebody else asked.
+  private func answer(of key: Key) async -> Answer {
+    let (stream, continuation) = AsyncStream.makeStream(of: Answer.self, bufferingPolicy: .bufferingNewest(1))
+    fetches[key]?.waiters.append(continuation)
+    for await answer in stream { return answer }
+    return .failure(RecordError(.tryAgainLater, "The request was cancelled", retryAfter: 1))
+  }
+
+  private func fetch(_ key: Key) async -> Answer {
+    let changesSeen = changeCount
+    let freshUntil = clock.now + Self.freshness
+    do {
+      let reply = try await bus.call(FetchSchema(container: key.container, environment: key.environment), to: .role(.share), within: Self.deadline)
+      // An answer that is older than what is known crossed a later one.
+      if let entry = entries[key], entry.schema.version > reply.version { return .success(entry.schema) }
+      let schema = if let entry = entries[key], entry.schema.version == reply.version { entry.schema } else { EnvironmentSchema(reply) }
+      entries[key] = Entry(schema: schema, freshUntil: changesSeen == changeCount ? freshUntil : 0)
+      return .success(schema)
+    } catch  where error.code == .notFound {
+      entries[key] = nil
+      return .failure(RecordError(.notFound, "The container \(key.container.rawValue) does not exist"))
+    } catch {
+      guard let entry = entries[key] else { return .failure(RecordError(.tryAgainLater, "The directory does not answer", retryAfter: 1)) }
+      log.warning("the directory does not answer; its last schema is used", ["code": .text(error.code.rawValue), "version": .integer(entry.schema.version)])
+      entries[key]?.freshUntil = clock.now + Self.silence
+      return .success(entry.schema)
+    }
+  }
+
+  func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
+    let key = Key(container: container, environment: .development)
+    do {
+      _ = try await bus.call(ExtendSchema(container: container, fields: fields), to: .role(.share), within: Self.deadline)
+    } catch  where error.code == .refused {
+      // Dropped because somebody declared a field otherwise meanwhile: whoever reads the schema again sees how.
+    } catch  where error.code == .notFound {
+      throw RecordError(.notFound, "The container \(container.rawValue) does not exist")
+    } catch {
+      throw RecordError(.tryAgainLater, "The directory does not answer: the schema can't be extended", retryAfter: 1)
+    }
+    changeCount += 1
+    entries[key]?.freshUntil = 0
+  }
+
+  /// Forgets that what it knows of these is fresh.
+  func invalidate(_ change: DirectoryChanged) {
+    changeCount += 1
+    let stale = Set(change.schemas)
+    for key in entries.keys where stale.contains(key.text) { entries[key]?.freshUntil = 0 }
+  }
+}

@@ -1,0 +1,213 @@
+// Which shards this worker holds: opens what the cluster map assigns to it, lets go of what moved, and hands stores to requests.
+
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+
+/// Holds the shards that the map assigns to this worker.
+///
+/// An assigned shard is opening (its previous owner may still hold it), open, or failed (tried again after a pause). Requests wait for
+/// an opening shard; those for a shard that is not assigned are `notMine`.
+actor ShardHost {
+  /// What an opening shard tells the requests that wait for it.
+  private enum Opening: Sendable {
+    /// Only asks whether somebody still waits.
+    case underWay
+    case done(any ShardStore)
+    case refused(any Error)
+  }
+
+  private struct Shard {
+    var isAssigned = true
+    var store: (any ShardStore)?
+    var failure: RecordError?
+    var waiters: [AsyncStream<Opening>.Continuation] = []
+    /// Ends the wait of the task that holds the shard, which then looks at the state above.
+    var wake: AsyncStream<Never>.Continuation?
+  }
+
+  /// The worker's name, as maps have it.
+  private let name: String
+  private let recordStore: any RecordStore
+  private let planes: [any Plane]
+  private let log: Log
+  private let pause: @Sendable (Duration) async -> Void
+  /// Those that are assigned, and those that are being let go of.
+  private var shards: [Int: Shard] = [:]
+
+  /// Requests that may wait for a shard to open, so that one that never does collects no more.
+  static let waiterLimit = 2048
+  private static let firstPause = Duration.milliseconds(100)
+  private static let longestPause = Duration.seconds(5)
+
+  /// - Parameters:
+  ///   - planes: whose background work runs on every open shard.
+  ///   - pause: returns after that time, or early when its task is cancelled.
+  init(
+    name: String, store: any RecordStore, planes: [any Plane], log: Log, pause: @escaping @Sendable (Duration) async -> Void
+  ) {
+    self.name = name
+    recordStore = store
+    self.planes = planes
+    self.log = log
+    self.pause = pause
+  }
+
+  // MARK: State
+
+  /// Assigned shards that are not open.
+  var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil } }
+
+  /// The open shards, ascending.
+  var openStores: [any ShardStore] { shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil } }
+
+  // MARK: Requests
+
+  /// The store of the shard that holds a database.
+  /// - Throws: `BusError.notMine` for a shard that is not assigned to this worker, `.overloaded` when too many wait for it to open;
+  ///   `RecordError` when it can't be opened.
+  func store(of database: DatabaseID) async throws -> any ShardStore {
+    let number = database.shard(of: recordStore.shardCount)
+    guard let shard = shards[number], shard.isAssigned else { throw Self.notMine(number) }
+    if let store = shard.store { return store }
+    if let failure = shard.failure { throw failure }
+    for await opening in try wait(for: number) {
+      switch opening {
+      case .underWay: continue
+      case .done(let store): return store
+      case .refused(let error): throw error
+      }
+    }
+    throw CancellationError()
+  }
+
+  private func wait(for number: Int) throws -> AsyncStream<Opening> {
+    if let count = shards[number]?.waiters.count, count >= Self.waiterLimit {
+      shards[number]?.waiters.removeAll { if case .terminated = $0.yield(.underWay) { true } else { false } }
+    }
+    guard let count = shards[number]?.waiters.count, count < Self.waiterLimit else {
+      throw BusError(.overloaded, "too many requests wait for shard \(number) to open")
+    }
+    let (stream, continuation) = AsyncStream.makeStream(of: Opening.self, bufferingPolicy: .bufferingNewest(1))
+    shards[number]?.waiters.append(continuation)
+    return stream
+  }
+
+  /// Told when a store turned out to belong to somebody else, or to be closed: it is opened anew if it is still assigned.
+  func lost(_ store: any ShardStore) {
+    guard shards[store.shard]?.store?.epoch == store.epoch else { return }
+    shards[store.shard]?.store = nil
+    shards[store.shard]?.wake?.finish()
+  }
+
+  private static func notMine(_ number: Int) -> BusError { BusError(.notMine, "shard \(number) is not held here") }
+
+  private func tellWaiters(of number: Int, _ opening: Opening) {
+    for waiter in shards[number]?.waiters ?? [] {
+      waiter.yield(opening)
+      waiter.finish()
+    }
+    shards[number]?.waiters = []
+  }
+
+  // MARK: Assignment
+
+  /// Follows the maps until they end or the task is cancelled; then lets go of every shard and returns.
+  func run(_ maps: AsyncStream<ClusterMap>) async {
+    await withDiscardingTaskGroup { group in
+      for await map in maps {
+        for number in follow(map) { group.addTask { await self.hold(number) } }
+      }
+      group.cancelAll()
+    }
+  }
+
+  /// - Returns: the shards that are new to this worker.
+  private func follow(_ map: ClusterMap) -> [Int] {
+    guard recordStore.shardCount == map.shardCount else {
+      log.error("a cluster map of another installation was ignored", ["shards": .integer(Int64(map.shardCount))])
+      return []
+    }
+    var added: [Int] = []
+    for (number, holder) in map.holders.enumerated() {
+      if holder == name {
+        if shards[number] == nil {
+          shards[number] = Shard()
+          added.append(number)
+        } else {
+          shards[number]?.isAssigned = true
+        }
+      } else if shards[number]?.isAssigned == true {
+        shards[number]?.isAssigned = false
+        tellWaiters(of: number, .refused(Self.notMine(number)))
+        shards[number]?.wake?.finish()
+      }
+    }
+    return added
+  }
+
+  /// Opens a shard, serves it and closes it, again and again for as long as it is assigned.
+  private func hold(_ number: Int) async {
+    var wait = Self.firstPause
+    while !Task.isCancelled, shards[number]?.isAssigned == true {
+      do {
+        guard let store = try await open(number) else { continue }
+        wait = Self.firstPause
+        await serve(store)
+        await store.close()
+        log.info("shard closed", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
+      } catch {
+        let failure = RecordError(storing: error, log: log.with(["shard": .integer(Int64(number))]))
+        shards[number]?.failure = failure
+        tellWaiters(of: number, .refused(failure))
+        await pause(wait)
+        wait = min(wait * 2, Self.longestPause)
+        shards[number]?.failure = nil
+      }
+    }
+    tellWaiters(of: number, .refused(Self.notMine(number)))
+    shards[number] = nil
+  }
+
+  /// Waits for the previous owner to let go, unless the shard is assigned to somebody else meanwhile.
+  /// - Returns: nil when there is no point any more.
+  private func open(_ number: Int) async throws -> (any ShardStore)? {
+    let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
+    shards[number]?.wake = wake
+    return try await withThrowingTaskGroup(of: (any ShardStore)?.self) { group in
+      group.addTask { [recordStore] in try await recordStore.open(shard: number) }
+      group.addTask {
+        for await _ in wakes {}
+        return nil
+      }
+      var opened: (any ShardStore)?
+      do {
+        while let result = try await group.next() {
+          opened = result ?? opened
+          group.cancelAll()
+        }
+      } catch is CancellationError {
+        // Dropped because the wait was given up from here.
+      }
+      return opened
+    }
+  }
+
+  /// Hands the store to requests and lets the planes work on it until it is lost, moved or the task is cancelled.
+  private func serve(_ store: any ShardStore) async {
+    let number = store.shard
+    guard shards[number]?.isAssigned == true else { return }
+    let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
+    shards[number]?.wake = wake
+    shards[number]?.store = store
+    tellWaiters(of: number, .done(store))
+    log.info("shard opened", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
+    await withDiscardingTaskGroup { group in
+      for plane in planes { group.addTask { await plane.run(on: store) } }
+      for await _ in wakes {}
+      group.cancelAll()
+    }
+    if shards[number]?.store?.epoch == store.epoch { shards[number]?.store = nil }
+  }
+}

@@ -1,0 +1,200 @@
+// The worker's parts put together: built by the command, and by tests over a bus in memory.
+
+import RecordStore
+import Records
+public import ServiceBus
+public import ServiceKit
+import Synchronization
+import WebServices
+
+/// Serves the shards that the cluster map gives it.
+public final class Worker: Sendable {
+  typealias Planes = [DatabaseRequest.Plane: any Plane]
+
+  public static let options = [
+    Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Made when it is missing.")
+  ]
+
+  /// What exists once the share service has answered.
+  struct Parts: Sendable {
+    let host: ShardHost
+    let schemas: DirectorySchemaSource
+    let changes: ConflatedChangePublisher
+    let planes: Planes
+  }
+
+  let context: ServiceContext
+  private let dataPath: String
+  private let meter: RequestMeter
+  private let makeStore: @Sendable (_ shardCount: Int) throws -> any RecordStore
+  private let makePlanes: @Sendable (PlaneContext) -> Planes
+  private let parts = Mutex<Parts?>(nil)
+
+  public convenience init(_ context: ServiceContext) {
+    let dataPath = context.options.requiredText("data")
+    self.init(
+      context, dataPath: dataPath, makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0) },
+      makePlanes: { [.record: RecordPlane(context: $0)] })
+  }
+
+  init(
+    _ context: ServiceContext, dataPath: String, makeStore: @escaping @Sendable (_ shardCount: Int) throws -> any RecordStore,
+    makePlanes: @escaping @Sendable (PlaneContext) -> Planes
+  ) {
+    self.context = context
+    self.dataPath = dataPath
+    self.makeStore = makeStore
+    self.makePlanes = makePlanes
+    meter = RequestMeter(context.metrics)
+  }
+
+  // MARK: Life
+
+  /// What the worker answers; to be given to the bus that `start` is called with.
+  public func register(in handlers: inout BusHandlers) {
+    handlers.on(DatabaseRequest.self) { [self] request, body, context in
+      let answer = try await respond(to: request, body: body, context)
+      let reply = DatabaseRequest.Reply(
+        status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter, mayWait: answer.mayWait ? true : nil)
+      return Answer(reply, body: answer.body)
+    }
+    handlers.on(WorkerReport.self) { [self] message, _, _ in
+      let parts = try openParts()
+      let reports = await WorkerReports(
+        stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +))
+      return Answer(Acknowledgement(), body: try await reports.answer(message))
+    }
+    handlers.on(DirectoryChanged.self) { [self] message, _, _ in
+      await parts.withLock { $0?.schemas }?.invalidate(message)
+      return Answer(Acknowledgement())
+    }
+  }
+
+  /// Waits for the share service, then serves in the background until the service is closed.
+  /// - Throws: when the data folder can't be used, or the task is cancelled.
+  public func start(on bus: any Bus) async throws -> any Service {
+    let signingKey = try await fetchSigningKey(bus)
+    let parts = makeParts(bus, signingKey, try makeStore(try await firstMap().shardCount))
+    self.parts.withLock { $0 = parts }
+    WorkerMetrics.add(to: context.metrics, parts)
+    return RunningWorker(parts: parts, cluster: context.cluster, name: context.name)
+  }
+
+  private func fetchSigningKey(_ bus: any Bus) async throws -> [UInt8] {
+    while true {
+      do throws(BusError) {
+        return try await bus.call(FetchSecrets(), to: .role(.share), within: .seconds(2)).signingKey
+      } catch {
+        context.log.debug("waiting for the share service", ["code": .text(error.code.rawValue)])
+        try await context.timing.sleep(.milliseconds(100))
+      }
+    }
+  }
+
+  private func firstMap() async throws -> ClusterMap {
+    for await map in context.cluster.updates() where map.shardCount > 0 { return map }
+    throw CancellationError()
+  }
+
+  private func makeParts(_ bus: any Bus, _ signingKey: [UInt8], _ store: any RecordStore) -> Parts {
+    let schemas = DirectorySchemaSource(bus: bus, clock: context.clock, log: context.log)
+    let changes = ConflatedChangePublisher(bus: bus)
+    let planes = makePlanes(
+      PlaneContext(
+        clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
+        assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey))
+    let sleep = context.timing.sleep
+    let host = ShardHost(
+      name: context.name, store: store, planes: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value), log: context.log,
+      pause: { duration in
+        // Dropped because whoever pauses looks at its task's cancellation itself.
+        try? await sleep(duration)
+      })
+    return Parts(host: host, schemas: schemas, changes: changes, planes: planes)
+  }
+
+  // MARK: Requests
+
+  private func openParts() throws -> Parts {
+    guard let parts = parts.withLock({ $0 }) else { throw BusError(.notMine, "this worker has not heard of the cluster yet") }
+    return parts
+  }
+
+  private func respond(to request: DatabaseRequest, body: [UInt8], _ call: CallContext) async throws -> PlaneAnswer {
+    let parts = try openParts()
+    guard let plane = parts.planes[request.plane] else { throw BusError(.notFound, "this worker has no such plane") }
+    let start = context.timing.now()
+    let result = try await outcome(of: request, body, plane, parts.host, call)
+    let duration = start.duration(to: context.timing.now())
+    switch result {
+    case .success(let answer):
+      meter.count(request, code: nil, took: duration)
+      return answer
+    case .failure(let error):
+      meter.count(request, code: error.code, took: duration)
+      return Self.refusal(error, of: request)
+    }
+  }
+
+  /// - Throws: `BusError` for what the gateway must know rather than the client: ask elsewhere, or later.
+  private func outcome(
+    of request: DatabaseRequest, _ body: [UInt8], _ plane: any Plane, _ host: ShardHost, _ call: CallContext
+  ) async throws -> Result<PlaneAnswer, RecordError> {
+    let store: any ShardStore
+    do {
+      store = try await host.store(of: request.database)
+    } catch let error as RecordError {
+      return .failure(error)
+    }
+    do throws(RecordError) {
+      return .success(try await plane.respond(to: request, body: body, in: store) { call.startNext() })
+    } catch {
+      guard error == .shardMoved else { return .failure(error) }
+      await host.lost(store)
+      throw BusError(.notMine, "shard \(store.shard) is no longer held here")
+    }
+  }
+
+  /// The one place where errors of whole requests are rendered.
+  private static func refusal(_ error: RecordError, of request: DatabaseRequest) -> PlaneAnswer {
+    PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.dictionary(uuid: request.uuid))
+  }
+}
+
+/// A worker that serves.
+private final class RunningWorker: Service {
+  private let parts: Worker.Parts
+  private let cluster: Cluster
+  private let name: String
+  /// The process's background work; the service's end is theirs.
+  private let holding: Task<Void, Never>
+  private let publishing: Task<Void, Never>
+
+  init(parts: Worker.Parts, cluster: Cluster, name: String) {
+    self.parts = parts
+    self.cluster = cluster
+    self.name = name
+    holding = Task { await parts.host.run(cluster.updates()) }
+    publishing = Task { await parts.changes.run() }
+  }
+
+  var checks: [HealthCheck] {
+    [
+      HealthCheck("shards") { [parts, cluster, name] in
+        guard cluster.current?.members.contains(where: { $0.name == name && $0.isReady }) == true else { return "the cluster map does not count on this worker yet" }
+        let count = await parts.host.openingCount
+        return count == 0 ? nil : "\(count) shards are being opened"
+      }
+    ]
+  }
+
+  /// Shards move by the maps that follow; what still comes for them is answered until the bus has drained.
+  func drain() async {}
+
+  func close() async {
+    publishing.cancel()
+    holding.cancel()
+    await holding.value
+    await publishing.value
+  }
+}

@@ -1,0 +1,50 @@
+// What /metrics says of a worker beside its requests: shards, and what their stores count.
+
+import RecordStore
+import ServiceKit
+
+enum WorkerMetrics {
+  /// The store's statistics by name, with what they mean; what a store adds to these is not shown until it is listed here.
+  private static let storeStatistics: [(name: String, help: String)] = [
+    ("commits_total", "Commits of the shard's writer."),
+    ("bodies_total", "Writes that were committed, in groups."),
+    ("bodies_refused_total", "Writes that were given up by themselves, such as conflicts of a whole batch."),
+    ("groups_failed_total", "Commits that failed for everybody in the group."),
+    ("records_written_total", "Records and tombstones written."),
+    ("record_bytes_written_total", "Bytes of record values written."),
+    ("body_seconds_total", "Time the writer spent in writes."),
+    ("commit_seconds_total", "Time the writer spent in commits, syncing included."),
+    ("wal_bytes", "Length of the write-ahead log."),
+    ("checkpoints_total", "Copies of the write-ahead log into the file."),
+    ("checkpoint_pages_total", "Pages so copied."),
+    ("checkpoint_seconds_total", "Time so spent."),
+    ("checkpoint_failures_total", "Checkpoints that failed."),
+    ("checkpoints_exclusive_total", "Checkpoints that had to keep readers out."),
+    ("swept_records_total", "Records of deleted zones removed."),
+    ("overloads_total", "Writes refused because too many waited."),
+    ("reads_total", "Reads."),
+    ("queue_length", "Writes that wait."),
+  ]
+
+  static func add(to metrics: Metrics, _ parts: Worker.Parts) {
+    metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
+    metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
+    metrics.collect("worker_pings_pending", "Zone changes that wait for a subscriber, by subscriber.") {
+      parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }
+    }
+    metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
+      await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }
+    }
+    for (name, help) in storeStatistics {
+      let isCounter = name.hasSuffix("_total")
+      metrics.collect("store_" + name, help, kind: isCounter ? .counter : .gauge) {
+        // Summed over shards: 64 of them with 20 names each would only be read as sums.
+        var sum = 0.0
+        for store in await parts.host.openStores {
+          sum += store.statistics.first { $0.name == name }?.value ?? 0
+        }
+        return [Metrics.Sample(sum)]
+      }
+    }
+  }
+}

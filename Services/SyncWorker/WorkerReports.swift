@@ -1,0 +1,142 @@
+// What a worker tells an operator of the shards it holds.
+
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+
+/// Answers `WorkerReport`s as one JSON object each; lists are bounded, the newest or first rows of each shard.
+struct WorkerReports: Sendable {
+  let stores: [any ShardStore]
+  let openingCount: Int
+  let pendingPingCount: Int
+
+  /// Rows of one shard in a list.
+  private static let rowLimit = 1000
+  /// Events of one mirrored store in a list.
+  private static let eventLimit = 20
+
+  func answer(_ report: WorkerReport) async throws -> [UInt8] {
+    var output = JSONWriter()
+    output.beginObject()
+    switch report.subject {
+    case "summary": try await writeSummary(to: &output)
+    case "stores": try await writeRows("stores", to: &output) { try Self.mirrors(in: $0) }
+    case "zones": try await writeRows("zones", to: &output) { try Self.zones(in: $0) }
+    case "events":
+      let after = report.query["after"].flatMap { Int64($0) } ?? 0
+      try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
+    case "quarantine": try await writeRows("quarantine", to: &output) { _ in [] }
+    default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
+    }
+    output.endObject()
+    return output.bytes
+  }
+
+  private func writeSummary(to output: inout JSONWriter) async throws {
+    var counts = ShardCounts(databases: 0, zones: 0, records: 0, mirrors: 0)
+    for store in stores {
+      let shard = try await store.read { try $0.counts() }
+      counts.databases += shard.databases
+      counts.zones += shard.zones
+      counts.records += shard.records
+      counts.mirrors += shard.mirrors
+    }
+    output.key("shards")
+    output.beginArray()
+    for store in stores { output.integer(Int64(store.shard)) }
+    output.endArray()
+    output.member("opening", openingCount)
+    output.member("databases", counts.databases)
+    output.member("zones", counts.zones)
+    output.member("records", counts.records)
+    output.member("stores", counts.mirrors)
+    output.member("pendingPings", pendingPingCount)
+  }
+
+  /// A list under its subject's name; each row is one JSON object.
+  private func writeRows(_ name: String, to output: inout JSONWriter, _ rows: @escaping @Sendable (any ShardSnapshot) throws -> [[UInt8]]) async throws {
+    output.key(name)
+    output.beginArray()
+    for store in stores {
+      for row in try await store.read(rows) { output.raw(row) }
+    }
+    output.endArray()
+  }
+
+  private static func row(_ database: StoredDatabase?, _ write: (inout JSONWriter) -> Void) -> [UInt8] {
+    var output = JSONWriter()
+    output.beginObject()
+    if let database {
+      output.member("container", database.id.container.rawValue)
+      output.member("environment", database.id.environment.rawValue)
+      output.member("owner", database.id.owner)
+    }
+    write(&output)
+    output.endObject()
+    return output.bytes
+  }
+
+  private static func mirrors(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+    try snapshot.mirrors(afterKey: 0, limit: rowLimit).map { mirror in
+      row(try snapshot.database(key: mirror.databaseKey)) { output in
+        output.member("scope", mirror.scope.rawValue)
+        output.member("store", mirror.identifier)
+        output.member("user", mirror.userRecordName)
+        if let device = mirror.deviceName { output.member("device", device) }
+        output.member("modelHash", mirror.modelHash)
+        output.member("transactions", mirror.lastTransactionNumber)
+        output.member("exported", mirror.exportedTransactionNumber)
+        output.member("createdAt", mirror.createdAt)
+      }
+    }
+  }
+
+  private static func zones(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+    var rows: [[UInt8]] = []
+    var keys: Set<Int64> = []
+    for mirror in try snapshot.mirrors(afterKey: 0, limit: rowLimit) where rows.count < rowLimit && keys.insert(mirror.databaseKey).inserted {
+      guard let database = try snapshot.database(key: mirror.databaseKey) else { continue }
+      for zone in try snapshot.zones(in: database.key, after: 0, limit: rowLimit - rows.count) {
+        rows.append(
+          row(database) { output in
+            output.member("zone", zone.zoneName)
+            output.member("sequence", zone.sequence)
+            output.member("deleted", zone.isDeleted)
+          })
+      }
+    }
+    return rows
+  }
+
+  private static func events(in snapshot: any ShardSnapshot, after: Int64) throws -> [[UInt8]] {
+    var rows: [[UInt8]] = []
+    for mirror in try snapshot.mirrors(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
+      let database = try snapshot.database(key: mirror.databaseKey)
+      let events = try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: rowLimit).filter { $0.endedAt ?? $0.startedAt > after }
+      for event in events.suffix(eventLimit) {
+        rows.append(
+          row(database) { output in
+            output.member("store", mirror.identifier)
+            output.member("user", mirror.userRecordName)
+            write(event, to: &output)
+          })
+      }
+    }
+    return rows
+  }
+
+  private static func write(_ event: StoredEvent, to output: inout JSONWriter) {
+    output.member("identifier", event.identifier)
+    output.member("type", "\(event.kind)")
+    output.member("startedAt", event.startedAt)
+    if let endedAt = event.endedAt { output.member("endedAt", endedAt) }
+    output.member("succeeded", event.succeeded)
+    output.member("savedCount", event.savedCount)
+    output.member("deletedCount", event.deletedCount)
+    if let error = event.errorJSON {
+      output.key("error")
+      output.raw(error)
+    }
+  }
+}

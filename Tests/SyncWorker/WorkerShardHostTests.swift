@@ -1,0 +1,248 @@
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+
+@testable import SyncWorker
+
+/// A store whose shards open when the test says so.
+private final class ReluctantStore: RecordStore {
+  let shardCount: Int
+  let inner: InMemoryRecordStore
+  /// What opening a shard throws, the first entry first.
+  let failures = Mutex<[StoreError]>([])
+  let opens = Atomic(0)
+
+  init(shardCount: Int) {
+    self.shardCount = shardCount
+    inner = InMemoryRecordStore(shardCount: shardCount)
+  }
+
+  func open(shard: Int) async throws -> any ShardStore {
+    opens.add(1, ordering: .relaxed)
+    if let failure = failures.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { throw failure }
+    return try await inner.open(shard: shard)
+  }
+}
+
+/// Background work that tells when it begins and ends.
+private final class BackgroundPlane: Plane {
+  let events: AsyncStream<String>.Continuation
+  init(_ events: AsyncStream<String>.Continuation) { self.events = events }
+
+  func respond(
+    to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
+  ) async throws(RecordError) -> PlaneAnswer { PlaneAnswer(body: []) }
+
+  func run(on store: any ShardStore) async {
+    events.yield("begin \(store.shard)/\(store.epoch)")
+    let (stream, continuation) = AsyncStream.makeStream(of: Never.self)
+    for await _ in stream {}
+    continuation.finish()
+    events.yield("end \(store.shard)/\(store.epoch)")
+  }
+}
+
+@Suite struct `The shards a worker holds` {
+  static func map(_ version: Int64, _ holders: String?...) -> ClusterMap { ClusterMap(version: version, members: [], holders: holders) }
+
+  /// A database in the given shard of four.
+  static func database(in shard: Int, of count: Int = 4) -> DatabaseID {
+    (0...).lazy.map { DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_\($0)") }.first { $0.shard(of: count) == shard }!
+  }
+
+  /// Runs a host called `me`, and `body` beside it with a way to publish maps.
+  private static func withHost(
+    _ store: any RecordStore, planes: [any Plane] = [], pauses: AsyncStream<Duration>.Continuation? = nil,
+    _ body: @Sendable (ShardHost, AsyncStream<ClusterMap>.Continuation) async throws -> Void
+  ) async throws {
+    let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
+    let host = ShardHost(name: "me", store: store, planes: planes, log: .silent, pause: { pauses?.yield($0) })
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask { await host.run(maps) }
+      try await body(host, publish)
+      publish.finish()
+      try await group.waitForAll()
+    }
+    #expect(await host.openStores.isEmpty)
+  }
+
+  /// Waits for what nobody announces.
+  private static func wait(until condition: () async -> Bool) async throws {
+    while await !condition() { try await Task.sleep(for: .milliseconds(1)) }
+  }
+
+  private static func code(_ host: ShardHost, _ database: DatabaseID) async -> BusError.Code? {
+    do {
+      _ = try await host.store(of: database)
+      return nil
+    } catch {
+      return (error as? BusError)?.code
+    }
+  }
+
+  @Test func `assigned shards open, others are not mine, and all are let go of at the end`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    try await Self.withHost(store) { (host, publish) async throws in
+      #expect(await Self.code(host, Self.database(in: 0)) == .notMine)
+      publish.yield(Self.map(1, "me", "other", "me", nil))
+      try await Self.wait { await !(host.openStores.count < 2) }
+      #expect(try await host.store(of: Self.database(in: 0)).shard == 0)
+      #expect(try await host.store(of: Self.database(in: 2)).shard == 2)
+      #expect(await Self.code(host, Self.database(in: 1)) == .notMine)
+      #expect(await Self.code(host, Self.database(in: 3)) == .notMine)
+    }
+    for shard in [0, 2] { await (try store.inner.open(shard: shard)).close() }
+  }
+
+  @Test func `a request waits for a shard that its previous owner still holds`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    let previous = try await store.inner.open(shard: 1)
+    try await Self.withHost(store) { (host, publish) async throws in
+      publish.yield(Self.map(1, nil, "me", nil, nil))
+      try await Self.wait { await !(host.openingCount == 0) }
+      async let waiting = host.store(of: Self.database(in: 1))
+      await previous.close()
+      #expect(try await waiting.epoch == previous.epoch + 1)
+    }
+  }
+
+  @Test func `requests for a shard that goes elsewhere while it opens are told so, and the wait is given up`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    let previous = try await store.inner.open(shard: 1)
+    try await Self.withHost(store) { (host, publish) async throws in
+      publish.yield(Self.map(1, nil, "me", nil, nil))
+      try await Self.wait { await !(host.openingCount == 0) }
+      async let waiting = Self.code(host, Self.database(in: 1))
+      publish.yield(Self.map(2, nil, "other", nil, nil))
+      #expect(await waiting == .notMine)
+      await previous.close()
+      // Nobody else holds it now: the host has given up its place in the queue.
+      let next = try await store.inner.open(shard: 1)
+      await next.close()
+      publish.yield(Self.map(3, nil, "me", nil, nil))
+      try await Self.wait { await !(host.openStores.isEmpty) }
+    }
+  }
+
+  @Test func `a cancelled request stops waiting`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    let previous = try await store.inner.open(shard: 1)
+    try await Self.withHost(store) { (host, publish) async throws in
+      publish.yield(Self.map(1, nil, "me", nil, nil))
+      try await Self.wait { await !(host.openingCount == 0) }
+      let outcome = await withTaskGroup(of: Result<Int, any Error>.self) { group in
+        group.addTask {
+          do { return .success(try await host.store(of: Self.database(in: 1)).shard) } catch { return .failure(error) }
+        }
+        group.cancelAll()
+        return await group.next()
+      }
+      #expect(throws: CancellationError.self) { try outcome?.get() }
+      await previous.close()
+    }
+  }
+
+  @Test func `more requests than may wait are overloaded, unless those before have gone`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    let previous = try await store.inner.open(shard: 1)
+    try await Self.withHost(store) { (host, publish) async throws in
+      publish.yield(Self.map(1, nil, "me", nil, nil))
+      try await Self.wait { await !(host.openingCount == 0) }
+      let codes = await withTaskGroup(of: BusError.Code?.self) { group in
+        for _ in 0..<ShardHost.waiterLimit + 10 { group.addTask { await Self.code(host, Self.database(in: 1)) } }
+        for _ in 0..<10 { #expect(await group.next() == .overloaded) }
+        group.cancelAll()
+        return await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(codes.count == ShardHost.waiterLimit && codes.allSatisfy { $0 == nil })
+      async let waiting = host.store(of: Self.database(in: 1))
+      await previous.close()
+      #expect(try await waiting.shard == 1)
+    }
+  }
+
+  @Test func `a lost shard is opened anew when it is still assigned`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    try await Self.withHost(store) { (host, publish) async throws in
+      publish.yield(Self.map(1, "me", nil, nil, nil))
+      try await Self.wait { await !(host.openStores.isEmpty) }
+      let first = try await host.store(of: Self.database(in: 0))
+      let thief = store.inner.takeOver(shard: 0)
+      await host.lost(first)
+      await host.lost(first)
+      async let waiting = host.store(of: Self.database(in: 0))
+      await thief.close()
+      #expect(try await waiting.epoch == thief.epoch + 1)
+    }
+  }
+
+  @Test func `a shard that can't be opened refuses requests and is tried again, less and less often`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    store.failures.withLock { $0 = [.io("a"), .corrupt("b"), .full("c")] }
+    let (pauses, paused) = AsyncStream.makeStream(of: Duration.self)
+    try await Self.withHost(store, pauses: paused) { (host, publish) async throws in
+      publish.yield(Self.map(1, "me", nil, nil, nil))
+      try await Self.wait { await !(host.openStores.isEmpty) }
+      #expect(try await host.store(of: Self.database(in: 0)).shard == 0)
+    }
+    paused.finish()
+    var lengths: [Duration] = []
+    for await pause in pauses { lengths.append(pause) }
+    #expect(lengths == [.milliseconds(100), .milliseconds(200), .milliseconds(400)])
+  }
+
+  @Test func `while a shard has failed its requests get the error, not a wait`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    store.failures.withLock { $0 = [.corrupt("page 7")] }
+    let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
+    let (gate, open) = AsyncStream.makeStream(of: Never.self)
+    let host = ShardHost(name: "me", store: store, planes: [], log: .silent, pause: { _ in for await _ in gate {} })
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask { await host.run(maps) }
+      publish.yield(Self.map(1, "me", nil, nil, nil))
+      try await Self.wait { await !(host.openingCount == 0) }
+      for _ in 0..<3 {
+        let error = await #expect(throws: RecordError.self) { try await host.store(of: Self.database(in: 0)) }
+        #expect(error?.code == .internalError)
+      }
+      open.finish()
+      try await Self.wait { await !(host.openStores.isEmpty) }
+      publish.finish()
+      try await group.waitForAll()
+    }
+  }
+
+  @Test func `planes work on a shard while it is held, and stop before it is let go of`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    let (events, event) = AsyncStream.makeStream(of: String.self)
+    try await Self.withHost(store, planes: [BackgroundPlane(event)]) { (host, publish) async throws in
+      var seen = events.makeAsyncIterator()
+      publish.yield(Self.map(1, "me", nil, nil, nil))
+      #expect(await seen.next() == "begin 0/1")
+      publish.yield(Self.map(2, "other", nil, nil, nil))
+      #expect(await seen.next() == "end 0/1")
+      let other = try await store.inner.open(shard: 0)
+      publish.yield(Self.map(3, "me", nil, nil, nil))
+      await other.close()
+      #expect(await seen.next() == "begin 0/3")
+      await host.lost(try await host.store(of: Self.database(in: 0)))
+      #expect(await seen.next() == "end 0/3")
+      #expect(await seen.next() == "begin 0/4")
+    }
+  }
+
+  @Test func `a map of another installation is ignored`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    try await Self.withHost(store) { (host, publish) async throws in
+      publish.yield(Self.map(1, "me", "me", "me", "me"))
+      try await Self.wait { await !(host.openStores.count < 4) }
+      publish.yield(Self.map(2, "other", "other"))
+      publish.yield(Self.map(3, "me", "me", "me", "other"))
+      try await Self.wait { await !(host.openStores.count == 4) }
+      #expect(await host.openStores.map(\.shard) == [0, 1, 2])
+    }
+  }
+}
