@@ -13,8 +13,8 @@ public enum SchemaGenerator {
     let entities = index.entities(inConfiguration: configuration) ?? []
     var fieldsByType: [String: [String: Schema.Field]] = [:]
     for entity in entities {
-      for field in fields(of: entity) {
-        fieldsByType[entity.recordType, default: [:]][field.name, default: field] = fieldsByType[entity.recordType]?[field.name] ?? field
+      for field in fields(of: entity) where fieldsByType[entity.recordType]?[field.name] == nil {
+        fieldsByType[entity.recordType, default: [:]][field.name] = field
       }
     }
     var types = fieldsByType.map { Schema.RecordType(name: $0, fields: Array($1.values), grants: Schema.Grant.forMirroredTypes) }

@@ -11,16 +11,9 @@ extension OperatorAPI {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
       let rows = try await directory.containers()
-      return OperatorAnswer { writer in
-        writer.key("containers")
-        writer.beginArray()
-        for row in rows {
-          writer.beginObject()
-          writer.member("container", row.id.rawValue)
-          writer.member("created", row.created)
-          writer.endObject()
-        }
-        writer.endArray()
+      return OperatorAnswer(list: "containers", rows) { row, writer in
+        writer.member("container", row.id.rawValue)
+        writer.member("created", row.created)
       }
     case ("POST", 0):
       let name = try RequestObject(request.body, keys: "container").required("container")
@@ -76,20 +69,13 @@ extension OperatorAPI {
 
   private func listUsers() async throws -> OperatorAnswer {
     let users = try await directory.users()
-    return OperatorAnswer { writer in
-      writer.key("users")
-      writer.beginArray()
-      for user in users {
-        writer.beginObject()
-        writer.member("name", user.name)
-        writer.member("userRecordName", user.recordName)
-        if let address = user.emailAddress { writer.member("email", address) }
-        if let name = user.givenName { writer.member("givenName", name) }
-        if let name = user.familyName { writer.member("familyName", name) }
-        writer.member("disabled", user.isDisabled)
-        writer.endObject()
-      }
-      writer.endArray()
+    return OperatorAnswer(list: "users", users) { user, writer in
+      writer.member("name", user.name)
+      writer.member("userRecordName", user.recordName)
+      if let address = user.emailAddress { writer.member("email", address) }
+      if let name = user.givenName { writer.member("givenName", name) }
+      if let name = user.familyName { writer.member("familyName", name) }
+      writer.member("disabled", user.isDisabled)
     }
   }
 
@@ -109,22 +95,15 @@ extension OperatorAPI {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
       let rows = try await directory.apiTokens()
-      return OperatorAnswer { writer in
-        writer.key("tokens")
+      return OperatorAnswer(list: "tokens", rows) { row, writer in
+        writer.member("apiToken", row.beginning + "…")
+        writer.member("container", row.container.rawValue)
+        writer.member("environment", row.environment.rawValue)
+        writer.key("allowedOrigins")
         writer.beginArray()
-        for row in rows {
-          writer.beginObject()
-          writer.member("apiToken", row.beginning + "…")
-          writer.member("container", row.container.rawValue)
-          writer.member("environment", row.environment.rawValue)
-          writer.key("allowedOrigins")
-          writer.beginArray()
-          for origin in row.allowedOrigins { writer.string(origin) }
-          writer.endArray()
-          writer.member("created", row.created)
-          writer.endObject()
-        }
+        for origin in row.allowedOrigins { writer.string(origin) }
         writer.endArray()
+        writer.member("created", row.created)
       }
     case ("POST", 0):
       let object = try RequestObject(request.body, keys: "container", "environment", "allowedOrigins")
@@ -158,18 +137,11 @@ extension OperatorAPI {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
       let rows = try await directory.serverKeys()
-      return OperatorAnswer { writer in
-        writer.key("keys")
-        writer.beginArray()
-        for row in rows {
-          writer.beginObject()
-          writer.member("keyID", row.keyID)
-          writer.member("container", row.container.rawValue)
-          if let name = row.name { writer.member("name", name) }
-          writer.member("created", row.created)
-          writer.endObject()
-        }
-        writer.endArray()
+      return OperatorAnswer(list: "keys", rows) { row, writer in
+        writer.member("keyID", row.keyID)
+        writer.member("container", row.container.rawValue)
+        if let name = row.name { writer.member("name", name) }
+        writer.member("created", row.created)
       }
     case ("POST", 0):
       let object = try RequestObject(request.body, keys: "container", "publicKey", "name")

@@ -29,6 +29,20 @@ struct OperatorAnswer: Sendable {
     writer.endObject()
     self.init(body: writer.bytes)
   }
+
+  /// An object with one array of objects, whose members `write` writes.
+  init<Row>(list name: String, _ rows: [Row], _ write: (Row, inout JSONWriter) -> Void) {
+    self.init { writer in
+      writer.key(name)
+      writer.beginArray()
+      for row in rows {
+        writer.beginObject()
+        write(row, &writer)
+        writer.endObject()
+      }
+      writer.endArray()
+    }
+  }
 }
 
 /// Carries out what operators ask. Authenticating them is the gateway's business: it asks `Authenticate` first.
