@@ -53,15 +53,16 @@ let services: [Target] = [
   service(
     "SyncWorker", ["ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON", "MessagePack", "Crypto", "CLinux"]),
   service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
+  service("Console", ["HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
 let commands: [Target] = [
-  command("aquifer-gateway", ["Gateway", "ServiceKit"]),
+  command("aquifer-gateway", ["Gateway", "ServiceBus", "ServiceKit"]),
   command("aquifer-worker", ["SyncWorker", "ServiceKit", "ServiceBus"]),
   command("aquifer-share", ["ShareService", "ServiceKit", "ServiceBus"]),
   command("aquifer-notifier", ["Notifier", "ServiceKit"]),
-  command("aquifer", ["ServiceKit", "ServiceBus", "HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  command("aquifer", ["Console"]),
 ]
 
 let testTargets: [Target] = [
@@ -79,9 +80,10 @@ let testTargets: [Target] = [
   tests("HTTPServer", ["HTTPServer", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
   tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "JSON"]),
-  tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
+  tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "JSON", "Records"]),
   tests("SyncWorker", ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON"]),
   tests("ShareService", ["ShareService", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
   tests("Style", []),
   tests("Processes", ["HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),

@@ -1,0 +1,91 @@
+// Who may ask what: pure decisions between a route, credentials and the directory's answer.
+
+import Records
+import ServiceBus
+
+/// Whom a route serves.
+enum Need: Hashable, Sendable {
+  /// Carries its own authority.
+  case nothing
+  /// An app: its API token, or a user's bearer token in its place.
+  case app
+  /// A signed-in user.
+  case user
+  case operatorToken
+}
+
+extension Route.Target {
+  func need(in scope: DatabaseScope?) -> Need {
+    switch self {
+    case .recordPlane: scope == .public ? .app : .user
+    // Stores belong to the user who set them up, in the public database, too.
+    case .objectPlane, .userCaller, .userCurrent, .userDiscovery, .createPushToken, .registerPushToken: .user
+    case .operatorCall: .operatorToken
+    case .asset, .signIn: .nothing
+    }
+  }
+}
+
+/// What a path says about the place it addresses.
+struct Address: Hashable, Sendable {
+  let container: ContainerID?
+  let environment: Environment?
+  let scope: DatabaseScope?
+
+  /// - Throws: `badRequest` naming the segment that can't be.
+  init(_ match: RouteMatch) throws(RecordError) {
+    container = try Self.read(match.container, "The container identifier has 1 to 255 characters of A-Z, a-z, 0-9, '.', '_' and '-'", ContainerID.init(rawValue:))
+    environment = try Self.read(match.environment, "The environment is 'development' or 'production'", Environment.init(rawValue:))
+    scope = try Self.read(match.database, "The database is 'public', 'private' or 'shared'", DatabaseScope.init(rawValue:))
+  }
+
+  private static func read<Value>(_ text: String?, _ rule: String, _ parse: (String) -> Value?) throws(RecordError) -> Value? {
+    guard let text else { return nil }
+    guard let value = parse(text) else { throw RecordError(.badRequest, rule) }
+    return value
+  }
+}
+
+enum Access {
+  /// What to ask the directory; nil when the route needs nothing.
+  /// - Throws: `authenticationFailed` without the credentials the route needs at least.
+  static func question(need: Need, address: Address, credentials: Credentials) throws(RecordError) -> Authenticator.Question? {
+    switch need {
+    case .nothing: return nil
+    case .operatorToken:
+      guard let token = credentials.userToken, credentials.isBearer else {
+        throw RecordError(.authenticationFailed, "This call needs an operator token: Authorization: Bearer <token>")
+      }
+      // Not asked about the container: an operator makes containers, and is told by the directory which ones exist.
+      return Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: token)
+    case .app, .user:
+      guard credentials.apiToken != nil || credentials.isBearer else {
+        throw RecordError(.authenticationFailed, "The request has no API token: send ckAPIToken, or Authorization: Bearer <web auth token>")
+      }
+      return Authenticator.Question(
+        container: address.container, environment: address.environment, apiToken: credentials.apiToken, userToken: credentials.userToken)
+    }
+  }
+
+  /// Judges the directory's answer.
+  /// - Parameter signInURL: where a user could sign in.
+  static func caller(_ reply: Authenticate.Reply, need: Need, origin: String?, signInURL: String) throws(RecordError) -> Caller {
+    switch reply.refusal {
+    case .container: throw RecordError(.notFound, "The container does not exist")
+    case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment")
+    case .userToken: throw RecordError(.authenticationFailed, need == .operatorToken ? "The operator token is not valid" : "The web auth token is not valid")
+    case nil: break
+    }
+    guard CORS.allows(origin, allowed: reply.allowedOrigins) else { throw RecordError(.accessDenied, "The API token is not for pages of this origin") }
+    switch need {
+    case .operatorToken:
+      guard reply.isOperator else { throw RecordError(.accessDenied, "This call needs an operator token") }
+    case .user:
+      guard reply.userRecordName != nil else {
+        throw RecordError(.authenticationRequired, "request needs authorization", redirectURL: signInURL)
+      }
+    case .app, .nothing: break
+    }
+    return Caller(userRecordName: reply.userRecordName, isOperator: reply.isOperator)
+  }
+}

@@ -1,0 +1,34 @@
+// The error dictionary of both planes (wire-protocol.md 10, mirror-api.md "Common").
+
+import HTTPServer
+import JSON
+import Records
+import WebServices
+
+enum ErrorAnswer {
+  static let jsonHeader = (name: "Content-Type", value: "application/json")
+
+  /// - Parameter showsCKErrorCode: on the mirror API; clients of the record plane refuse keys that Apple never sends.
+  static func response(_ error: RecordError, uuid: String, showsCKErrorCode: Bool) -> HTTPResponse {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.member("uuid", uuid)
+    error.writeMembers(to: &writer)
+    if showsCKErrorCode { writer.member("ckErrorCode", error.code.row.ckErrorCode) }
+    writer.endObject()
+    var headers = [jsonHeader]
+    if let retryAfter = error.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
+    return HTTPResponse(status: error.status, headers: headers, body: .bytes(writer.bytes))
+  }
+
+  /// The error that stands for what the HTTP server refused before a handler was asked.
+  static func error(forStatus status: Int, reason: String) -> RecordError {
+    switch status {
+    case 413: RecordError(.quotaExceeded, reason)
+    case 503: RecordError(.tryAgainLater, reason, retryAfter: RetryPlan.retryAfterSeconds)
+    case 404: RecordError(.notFound, reason)
+    case 400..<500: RecordError(.badRequest, reason, httpStatus: status)
+    default: RecordError(.internalError, reason, httpStatus: status)
+    }
+  }
+}

@@ -1,0 +1,74 @@
+// Carries requests to the worker that holds the shard, again and again within the client's time until one answers.
+
+import Records
+import ServiceBus
+import ServiceKit
+
+/// The way from an authenticated request to a worker's answer.
+struct Forwarding: Sendable {
+  /// What `wait=export` may take (mirror-api.md), and a little to answer.
+  static let exportLimit: Duration = .seconds(32)
+
+  let bus: any Bus
+  let cluster: Cluster
+  let waiters: ChangeWaiters
+  let timing: Timing
+  let limit: Duration
+
+  /// Forwards once and retries; the body's bytes pass through untouched, both ways.
+  func forward(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
+    let isLong = request.query["wait"] == "export"
+    let start = timing.now()
+    var plan = RetryPlan(limit: isLong ? max(limit, Self.exportLimit) : limit, isLong: isLong)
+    while true {
+      let step: RetryPlan.Step
+      if let worker = cluster.holder(of: request.database) {
+        do {
+          return try await bus.call(request, body: body, to: .peer(worker), within: plan.attemptBudget(after: timing.now() - start))
+        } catch {
+          step = plan.step(after: error, elapsed: timing.now() - start)
+        }
+      } else {
+        step = plan.stepWithoutHolder(elapsed: timing.now() - start)
+      }
+      switch step {
+      case .retry(let pause): try await Self.pause(pause, timing)
+      case .fail(let error): throw error
+      }
+    }
+  }
+
+  /// Forwards, and as long as the worker says that there is nothing yet waits for a change and asks again.
+  /// - Parameter wait: how long the client wants to wait; over, the last answer is good.
+  func forward(_ request: DatabaseRequest, body: [UInt8], waiting wait: Duration) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
+    let start = timing.now()
+    var answer = try await forward(request, body: body)
+    guard answer.reply.mayWait == true, let registration = await waiters.register(for: request.database) else { return answer }
+    do throws(RecordError) {
+      var reason = ChangeWaiters.Reason.changed
+      while reason == .changed {
+        // At once after registering, too: the change may have come between the first answer and the registration.
+        answer = try await forward(request, body: body)
+        let left = wait - (timing.now() - start)
+        guard answer.reply.mayWait == true, left > .zero, !Task.isCancelled else { break }
+        reason = await waiters.wait(registration, within: left)
+        // The last look makes a lost push harmless; nobody reads the answer of a client that hung up.
+        if reason == .timeUp, !Task.isCancelled { answer = try await forward(request, body: body) }
+      }
+    } catch {
+      await waiters.leave(registration)
+      throw error
+    }
+    await waiters.leave(registration)
+    return answer
+  }
+
+  /// Sleeps between attempts; a client that hung up needs no further one.
+  static func pause(_ pause: Duration, _ timing: Timing) async throws(RecordError) {
+    do {
+      try await timing.sleep(pause)
+    } catch {
+      throw RecordError(.tryAgainLater, "The request was cancelled", retryAfter: RetryPlan.retryAfterSeconds)
+    }
+  }
+}

@@ -1,0 +1,60 @@
+// The answers that other services give: workers for both planes, the share service for operators.
+
+import HTTPServer
+import Records
+import ServiceBus
+
+extension Gateway {
+  func database(
+    _ plane: DatabaseRequest.Plane, _ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller
+  ) async throws(RecordError) -> HTTPResponse {
+    guard let container = address.container, let environment = address.environment, let scope = address.scope else {
+      throw RecordError(.internalError, "The route has no database")
+    }
+    // A participant's shared database is answered by the shard of his own: it knows his stores, and asks the owners' for their zones.
+    let owner = scope == .public ? DatabaseID.publicOwner : caller.userRecordName ?? DatabaseID.publicOwner
+    let request = DatabaseRequest(
+      plane: plane, method: exchange.request.method.rawValue, path: match.path, query: Self.query(of: exchange.request),
+      database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller,
+      requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url)
+    let answer: Answer<DatabaseRequest.Reply>
+    if plane == .object, request.method == "GET", match.path.last == "changes", let wait = try Self.wait(request.query["wait"]) {
+      answer = try await forwarding.forward(request, body: exchange.request.body, waiting: wait)
+    } else {
+      answer = try await forwarding.forward(request, body: exchange.request.body)
+    }
+    var headers = [(name: "Content-Type", value: answer.reply.contentType ?? ErrorAnswer.jsonHeader.value)]
+    if let seconds = answer.reply.retryAfter { headers.append(("Retry-After", String(seconds))) }
+    return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
+  }
+
+  func operatorCall(_ exchange: Exchange) async throws(RecordError) -> HTTPResponse {
+    let request = exchange.request
+    let message = OperatorRequest(method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request))
+    let answer = try await share.call(message, body: request.body)
+    return HTTPResponse(status: answer.reply.status, headers: [("Content-Type", answer.reply.contentType)], body: .bytes(answer.body))
+  }
+
+  /// The query without credentials; of a name that comes twice the first value.
+  static func query(of request: HTTPRequest) -> [String: String] {
+    var query: [String: String] = [:]
+    for (name, value) in request.query where !Credentials.queryNames.contains(name) && query[name] == nil { query[name] = value }
+    return query
+  }
+
+  /// The idempotency key: the client's own, kept apart from other users', or one of ours.
+  static func requestID(_ exchange: Exchange, _ caller: Caller) throws(RecordError) -> String {
+    guard let own = exchange.request.header("x-request-id") else { return "gateway:" + exchange.uuid }
+    guard (1...128).contains(own.utf8.count), own.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+      throw RecordError(.badRequest, "X-Request-ID has 1 to 128 printable characters without spaces")
+    }
+    return (caller.userRecordName ?? "-") + ":" + own
+  }
+
+  /// The seconds of a long poll; nil without one. More than the limit is cut to it.
+  static func wait(_ text: String?) throws(RecordError) -> Duration? {
+    guard let text else { return nil }
+    guard let seconds = Int(text), seconds >= 0 else { throw RecordError(.badRequest, "wait is a number of seconds, at most \(longestWaitSeconds)") }
+    return seconds == 0 ? nil : .seconds(min(seconds, longestWaitSeconds))
+  }
+}

@@ -1,0 +1,141 @@
+// One HTTP request, from its first byte to its answer: route, credentials, the service that answers, and what every answer carries.
+
+import HTTPServer
+import Records
+import ServiceBus
+import ServiceKit
+
+/// The HTTP face of an installation. Owns nothing durable: what it knows it can ask again.
+struct Gateway: HTTPHandler {
+  /// Addresses and limits.
+  struct Options: Sendable {
+    let publicAddress: PublicAddress
+    /// How clients reach the notifier, without a final slash.
+    let notifierURL: String
+    /// The folder of asset files; nil: none are served.
+    let assetDirectory: String?
+    /// How long a client's request is retried before it is told to come again.
+    let requestLimit: Duration
+  }
+
+  static let longestWaitSeconds = 60
+
+  let options: Options
+  let state: GatewayState
+  let forwarding: Forwarding
+  let share: ShareCalls
+  let secrets: Secrets
+  let assets: AssetDownloads
+  let wallClock: any WallClock
+  let random: any RandomSource
+  let metrics: GatewayMetrics
+  private let table = RouteTable()
+
+  /// - Parameters:
+  ///   - bus: with the handlers of `state`.
+  ///   - fileByteCount: of the regular file at a path; nil when there is none.
+  init(
+    options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics,
+    fileByteCount: @escaping @Sendable (_ path: String) -> UInt64?
+  ) {
+    self.options = options
+    self.state = state
+    share = ShareCalls(bus: bus, timing: state.timing, limit: options.requestLimit)
+    forwarding = Forwarding(bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
+    secrets = Secrets(share: share)
+    assets = AssetDownloads(directory: options.assetDirectory, fileByteCount: fileByteCount)
+    self.wallClock = wallClock
+    self.random = random
+    self.metrics = metrics
+  }
+
+  func respond(to request: HTTPRequest) async -> HTTPResponse {
+    if request.method == .options { return CORS.preflight(path: request.pathSegments) }
+    let start = state.timing.now()
+    var exchange = Exchange(request: request, uuid: random.uuid())
+    var response: HTTPResponse
+    do throws(RecordError) {
+      response = try await answer(&exchange)
+    } catch {
+      response = ErrorAnswer.response(error, uuid: exchange.uuid, showsCKErrorCode: exchange.isMirror)
+      if let allowed = exchange.allowedMethods { response.headers.append(("Allow", allowed)) }
+    }
+    response.headers.append(("X-Apple-Request-UUID", exchange.uuid))
+    response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins)
+    metrics.count(route: exchange.route, status: response.status, took: state.timing.now() - start)
+    return response
+  }
+
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    let uuid = random.uuid()
+    var response = ErrorAnswer.response(ErrorAnswer.error(forStatus: status, reason: reason), uuid: uuid, showsCKErrorCode: false)
+    response.headers.append(("X-Apple-Request-UUID", uuid))
+    response.headers += CORS.headers(origin: nil, allowed: [])
+    metrics.countRefusal(status: response.status)
+    return response
+  }
+
+  private func answer(_ exchange: inout Exchange) async throws(RecordError) -> HTTPResponse {
+    let request = exchange.request
+    let match: RouteMatch
+    switch table.outcome(of: request.method, request.pathSegments) {
+    case .match(let found): match = found
+    case .wrongMethod(let route):
+      exchange.route = route.pattern
+      exchange.allowedMethods = route.methods.map(\.rawValue).joined(separator: ", ")
+      throw RecordError(.badRequest, "This endpoint takes \(exchange.allowedMethods ?? "")", httpStatus: 405)
+    case .unknown: throw RecordError(.notFound, "There is no such endpoint")
+    }
+    exchange.route = match.route.pattern
+    let address = try Address(match)
+    let need = match.route.target.need(in: address.scope)
+    var caller = Caller(userRecordName: nil)
+    if let question = try Access.question(need: need, address: address, credentials: Credentials(of: request)) {
+      let reply = try await state.authenticator.answer(to: question, from: share.bus, within: options.requestLimit)
+      exchange.allowedOrigins = reply.allowedOrigins
+      caller = try Access.caller(reply, need: need, origin: request.header("origin"), signInURL: options.publicAddress.url + "/signin")
+    }
+    return try await respond(exchange, match, address, caller)
+  }
+
+  private func respond(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+    let request = exchange.request
+    let user = caller.userRecordName ?? ""
+    switch match.route.target {
+    case .recordPlane: return try await database(.record, exchange, match, address, caller)
+    case .objectPlane: return try await database(.object, exchange, match, address, caller)
+    case .operatorCall: return try await operatorCall(exchange)
+    case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
+    case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))
+    case .userDiscovery:
+      // The GET form asks for the people of an address book; the server has none.
+      return Self.json(UserAnswer.discovered(request.method == .get ? [] : try await People(share: share).discover(request.body)))
+    case .createPushToken, .registerPushToken:
+      return try await pushToken(request, isNew: match.route.target == .createPushToken, address, user: user)
+    case .asset:
+      return try assets.response(to: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
+    case .signIn: return SignInPage.response
+    }
+  }
+
+  static func json(_ bytes: [UInt8]) -> HTTPResponse { HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader], body: .bytes(bytes)) }
+}
+
+/// What is known of a request while it is answered.
+struct Exchange: Sendable {
+  let request: HTTPRequest
+  let uuid: String
+  /// The route's pattern, for metrics.
+  var route = GatewayMetrics.unknownRoute
+  /// Of the API token, once it is known.
+  var allowedOrigins: [String] = []
+  /// For the `Allow` header of a 405.
+  var allowedMethods: String?
+
+  init(request: HTTPRequest, uuid: String) {
+    self.request = request
+    self.uuid = uuid
+  }
+
+  var isMirror: Bool { request.pathSegments.first == "mirror" || request.pathSegments.first == "admin" }
+}

@@ -1,0 +1,83 @@
+// The gateway as a service: its options, its parts, its end.
+
+import Glibc
+import HTTPServer
+public import ServiceBus
+public import ServiceKit
+
+public struct GatewayService: Service {
+  /// Of the process's stop.
+  private static let drainLimit: Duration = .seconds(8)
+
+  public static let options = [
+    Option("http", .address, default: "127.0.0.1:8080", help: "Where clients are served."),
+    Option("public-url", .url, help: "How clients reach this gateway, when it is not at the address it listens on: behind a proxy, in a container."),
+    Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "How clients reach the notifier, for the addresses of web couriers."),
+    Option("assets", .path, help: "The folder of asset files (<data>/assets of the workers); without it no assets are served."),
+    Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
+  ]
+
+  public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
+
+  private let gateway: Gateway
+  private let server: HTTPServer
+
+  /// Makes the parts; the service starts with the bus.
+  public static func prepare(_ context: ServiceContext, _ handlers: inout BusHandlers) -> ServiceProcess.Start {
+    let state = GatewayState(cluster: context.cluster, timing: context.timing)
+    state.serve(on: &handlers)
+    context.metrics.collect("long_polls", "Imports that wait for a change.") { [Metrics.Sample(Double(await state.waiters.count))] }
+    let metrics = GatewayMetrics(context.metrics)
+    return { bus in try GatewayService(context, state, metrics, bus) }
+  }
+
+  private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ bus: any Bus) throws {
+    let options = context.options
+    guard let address = options.address("http") else { preconditionFailure("--http has a default") }
+    // Everybody's address is nobody's: in URLs it is this machine's own.
+    let host = ["0.0.0.0", "::"].contains(address.host) ? "127.0.0.1" : address.host
+    let publicAddress = options.url("public-url").map(PublicAddress.init(_:)) ?? PublicAddress(host: host)
+    gateway = Gateway(
+      options: Gateway.Options(
+        publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
+        requestLimit: options.duration("request-deadline") ?? .seconds(10)),
+      state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, fileByteCount: Self.fileByteCount)
+    var configuration = HTTPServer.Configuration()
+    configuration.address = address.host
+    configuration.port = address.port
+    do throws(HTTPServer.StartError) {
+      server = try HTTPServer(configuration: configuration, handler: gateway)
+    } catch {
+      throw ExitError(.configuration, "--http: \(error.description)")
+    }
+    if options.url("public-url") == nil { publicAddress.listens(at: server.port) }
+    listeningURL = PublicAddress(host: host)
+    listeningURL.listens(at: server.port)
+  }
+
+  private let listeningURL: PublicAddress
+
+  public var addresses: [String: String] { ["http": listeningURL.url] }
+
+  public var checks: [HealthCheck] {
+    [
+      HealthCheck("shards") { [cluster = gateway.state.cluster] in cluster.obstacle },
+      HealthCheck("share") { [secrets = gateway.secrets] in await secrets.obstacle },
+    ]
+  }
+
+  /// Held polls are answered, then what is in hand.
+  public func drain() async {
+    await gateway.state.waiters.close()
+    await server.drain(within: Self.drainLimit)
+  }
+
+  public func close() async { server.stop() }
+
+  /// Called on a request's own thread; a `stat` does not wait for long.
+  private static let fileByteCount: @Sendable (String) -> UInt64? = { path in
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+    return UInt64(status.st_size)
+  }
+}

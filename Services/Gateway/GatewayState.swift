@@ -1,0 +1,50 @@
+// What a gateway knows from others' pushes: who holds which shard, who waits for changes, whom it authenticated.
+
+import Records
+import ServiceBus
+import ServiceKit
+
+/// Made before the bus, which needs its handlers; everything in it is a hint that can be asked for again.
+struct GatewayState: Sendable {
+  let cluster: Cluster
+  let authenticator: Authenticator
+  let waiters: ChangeWaiters
+  let timing: Timing
+
+  /// - Parameters:
+  ///   - cluster: of this process, with its handlers registered.
+  ///   - waiterLimit: how many long polls may wait; more are answered at once.
+  init(cluster: Cluster, timing: Timing, waiterLimit: Int = 20_000) {
+    self.cluster = cluster
+    self.timing = timing
+    authenticator = Authenticator(timing: timing)
+    waiters = ChangeWaiters(limit: waiterLimit, timing: timing)
+  }
+
+  /// Serves what the share service and workers push.
+  func serve(on handlers: inout BusHandlers) {
+    handlers.on(DirectoryChanged.self) { message, _, _ in
+      if message.credentials { await authenticator.forgetAll() }
+      return Answer(Acknowledgement())
+    }
+    handlers.on(PushZoneChanges.self) { message, _, _ in
+      for change in message.changes { await waiters.notice(change) }
+      return Answer(Acknowledgement())
+    }
+  }
+}
+
+extension Cluster {
+  /// The worker that should hold the database's shard; nil while none does or no map is known.
+  func holder(of database: DatabaseID) -> String? {
+    guard let map = current, map.shardCount > 0 else { return nil }
+    return map.holders[database.shard(of: map.shardCount)]
+  }
+
+  /// Why not every database can be served; nil when all can.
+  var obstacle: String? {
+    guard let map = current, map.shardCount > 0 else { return "no cluster map from the share service yet" }
+    let orphans = map.holders.count { $0 == nil }
+    return orphans == 0 ? nil : "\(orphans) of \(map.shardCount) shards have no worker"
+  }
+}

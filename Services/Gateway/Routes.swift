@@ -1,0 +1,154 @@
+// The gateway's routes as one table: what a path means, which methods it takes, and who answers it.
+
+import HTTPServer
+
+/// One row of the table.
+struct Route: Sendable {
+  enum Target: Hashable, Sendable {
+    /// The worker that holds the database's shard.
+    case recordPlane, objectPlane
+    /// The share service, for operators.
+    case operatorCall
+    /// The directory's people.
+    case userCaller, userCurrent, userDiscovery
+    case createPushToken, registerPushToken
+    /// A file of the assets folder.
+    case asset
+    case signIn
+  }
+
+  /// How the path is spelled, also the label of the route's metrics. `{container}`, `{environment}` and `{database}` are captured, other
+  /// names in braces match any segment, `{…}` at the end matches one segment or more.
+  let pattern: String
+  let methods: [HTTPMethod]
+  let target: Target
+  fileprivate let segments: [Segment]
+
+  fileprivate enum Segment: Hashable, Sendable {
+    case literal(String)
+    case container, environment, database, anything, rest
+  }
+
+  init(_ methods: [HTTPMethod], _ pattern: String, _ target: Target) {
+    self.pattern = pattern
+    self.methods = methods
+    self.target = target
+    segments = pattern.split(separator: "/").map { text in
+      switch text {
+      case "{container}": .container
+      case "{environment}": .environment
+      case "{database}": .database
+      case "{…}": .rest
+      default: text.first == "{" ? .anything : .literal(String(text))
+      }
+    }
+  }
+}
+
+/// A request's path, read by the table.
+struct RouteMatch: Sendable {
+  let route: Route
+  /// As the client spelled them; nil where the pattern has none.
+  let container: String?
+  let environment: String?
+  let database: String?
+  /// What follows `{database}/`, or the whole path where the pattern has no database.
+  let path: [String]
+}
+
+struct RouteTable: Sendable {
+  enum Outcome: Sendable {
+    case match(RouteMatch)
+    case wrongMethod(Route)
+    case unknown
+  }
+
+  private let rows: [String: [Route]]
+
+  init(_ routes: [Route] = RouteTable.routes) {
+    rows = Dictionary(grouping: routes) { $0.pattern.split(separator: "/").first.map(String.init) ?? "" }
+  }
+
+  func outcome(of method: HTTPMethod, _ path: [String]) -> Outcome {
+    guard let first = path.first, let candidates = rows[first] else { return .unknown }
+    for route in candidates {
+      guard let match = Self.match(path, with: route) else { continue }
+      return route.methods.contains(method) ? .match(match) : .wrongMethod(route)
+    }
+    return .unknown
+  }
+
+  private static func match(_ path: [String], with route: Route) -> RouteMatch? {
+    let isOpen = route.segments.last == .rest
+    guard isOpen ? path.count >= route.segments.count : path.count == route.segments.count else { return nil }
+    var container: String?
+    var environment: String?
+    var database: String?
+    var tail = 0
+    for (index, segment) in route.segments.enumerated() {
+      switch segment {
+      case .literal(let text): if path[index] != text { return nil }
+      case .container: container = path[index]
+      case .environment: environment = path[index]
+      case .database:
+        database = path[index]
+        tail = index + 1
+      case .anything, .rest: if path[index].isEmpty { return nil }
+      }
+    }
+    return RouteMatch(route: route, container: container, environment: environment, database: database, path: Array(path[tail...]))
+  }
+}
+
+extension RouteTable {
+  private static let record = "/database/1/{container}/{environment}/{database}"
+  private static let object = "/mirror/1/{container}/{environment}/{database}/stores"
+  private static let environment = "/mirror/1/{container}/{environment}"
+
+  static let routes: [Route] =
+    recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + [
+      Route([.put], "\(environment)/model", .operatorCall),
+      Route([.get, .put], "\(environment)/schema", .operatorCall),
+      Route([.post], "\(environment)/schema/promote", .operatorCall),
+      Route([.post], "\(environment)/schema/reset", .operatorCall),
+      Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
+      Route([.get], "/assets/1/{…}", .asset),
+      Route([.get], "/signin", .signIn),
+    ]
+
+  /// wire-protocol.md 1.1. What the worker doesn't offer it answers itself.
+  private static let recordRoutes: [Route] =
+    ["records/query", "records/modify", "records/lookup", "records/changes", "records/resolve", "records/accept"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    + ["changes/database", "changes/zone", "zones/lookup", "zones/modify", "zones/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    + ["subscriptions/lookup", "subscriptions/modify", "assets/upload", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    + ["zones/list", "subscriptions/list"].map { Route([.get, .post], "\(record)/\($0)", .recordPlane) }
+
+  private static let userRoutes: [Route] = [
+    Route([.get], "\(record)/users/caller", .userCaller),
+    Route([.get], "\(record)/users/current", .userCurrent),
+    Route([.get, .post], "\(record)/users/discover", .userDiscovery),
+  ]
+
+  /// Three spellings: what CloudKit JS calls, what the reference documents, and what hand-written clients make of it.
+  private static let pushTokenRoutes: [Route] =
+    ["/device/1/{container}/{environment}", "/database/1/{container}/{environment}", record].flatMap {
+      [Route([.post], "\($0)/tokens/create", .createPushToken), Route([.post], "\($0)/tokens/register", .registerPushToken)]
+    }
+
+  /// mirror-api.md, "Stores".
+  private static let objectRoutes: [Route] = [
+    Route([.put, .delete], "\(object)/{id}", .objectPlane),
+    Route([.post], "\(object)/{id}/transactions", .objectPlane),
+    Route([.get, .delete], "\(object)/{id}/history", .objectPlane),
+    Route([.get], "\(object)/{id}/changes", .objectPlane),
+    Route([.get], "\(object)/{id}/events", .objectPlane),
+    Route([.get], "\(object)/{id}/status", .objectPlane),
+    Route([.get], "\(object)/{id}/objects/{objectID}", .objectPlane),
+    Route([.post], "\(object)/{id}/records", .objectPlane),
+    Route([.post], "\(object)/{id}/permissions", .objectPlane),
+    Route([.get, .post], "\(object)/{id}/shares", .objectPlane),
+    Route([.post], "\(object)/{id}/accept", .objectPlane),
+    Route([.post], "\(object)/{id}/purge", .objectPlane),
+    Route([.post], "\(object)/{id}/reset", .objectPlane),
+  ]
+}

@@ -1,0 +1,167 @@
+import HTTPServer
+import Records
+import ServiceBus
+import Testing
+
+@testable import Gateway
+
+private func request(query: [(String, String)] = [], headers: [(String, String)] = []) -> HTTPRequest {
+  HTTPRequest(
+    method: .get, target: "/", pathSegments: [], query: query.map { (name: $0.0, value: $0.1) }, headers: headers.map { (name: $0.0, value: $0.1) }, body: [],
+    remoteAddress: "127.0.0.1")
+}
+
+private func address(_ path: [String?]) throws(RecordError) -> Address {
+  try Address(
+    RouteMatch(route: Route([.get], "/x", .recordPlane), container: path[0], environment: path[1], database: path[2], path: []))
+}
+
+struct CredentialTests {
+  @Test func `query parameters win over a bearer token`() {
+    let credentials = Credentials(of: request(query: [("ckAPIToken", "a"), ("ckWebAuthToken", "u+/=")], headers: [("authorization", "Bearer b")]))
+    #expect(credentials == Credentials(apiToken: "a", userToken: "u+/=", isBearer: false))
+  }
+
+  @Test func `the old name of the web auth token is understood`() {
+    #expect(Credentials(of: request(query: [("ckAPIToken", "a"), ("ckSession", "u")])).userToken == "u")
+  }
+
+  @Test func `empty parameters count as absent`() {
+    #expect(Credentials(of: request(query: [("ckAPIToken", ""), ("ckWebAuthToken", "")])) == Credentials(apiToken: nil, userToken: nil, isBearer: false))
+  }
+
+  @Test(arguments: [("Bearer t", "t"), ("bearer  t", "t"), ("BEARER a b", "a b"), ("Basic t", nil), ("Bearer", nil), ("Bearer ", nil), ("", nil)] as [(String, String?)])
+  func `only a bearer token is taken from the header`(header: String, token: String?) {
+    #expect(Credentials.bearerToken(header) == token)
+  }
+}
+
+struct AddressTests {
+  @Test(arguments: [
+    (["..", "development", "private"], "container"), (["", "development", "private"], "container"), (["iCloud.a", "staging", "private"], "environment"),
+    (["iCloud.a", "development", "mine"], "database"),
+  ])
+  func `a segment that can't be is named`(path: [String], word: String) {
+    let error = #expect(throws: RecordError.self) { try address(path) }
+    #expect(error?.code == .badRequest)
+    #expect(error?.reason.contains(word) == true)
+  }
+
+  @Test func `a good path is read`() throws {
+    let address = try address(["com.example.photos", "production", "shared"])
+    #expect(address.container?.rawValue == "com.example.photos")
+    #expect(address.environment == .production)
+    #expect(address.scope == .shared)
+  }
+}
+
+struct AccessTests {
+  let place: Address
+
+  init() throws { place = try address(["iCloud.a", "development", "private"]) }
+
+  private func question(_ need: Need, _ credentials: Credentials) throws(RecordError) -> Authenticator.Question? {
+    try Access.question(need: need, address: place, credentials: credentials)
+  }
+
+  private func caller(_ reply: Authenticate.Reply, _ need: Need, origin: String? = nil) throws(RecordError) -> Caller {
+    try Access.caller(reply, need: need, origin: origin, signInURL: "http://h/signin")
+  }
+
+  @Test(arguments: [
+    Credentials(apiToken: nil, userToken: nil, isBearer: false), Credentials(apiToken: nil, userToken: "u", isBearer: false),
+  ])
+  func `without an API token only a bearer token will do`(credentials: Credentials) throws {
+    for need in [Need.app, .user] {
+      #expect(throws: RecordError(.authenticationFailed, "The request has no API token: send ckAPIToken, or Authorization: Bearer <web auth token>")) {
+        try question(need, credentials)
+      }
+    }
+    let bearer = try question(.user, Credentials(apiToken: nil, userToken: "u", isBearer: true))
+    #expect(bearer?.userToken == "u")
+    #expect(bearer?.apiToken == nil)
+    #expect(bearer?.container?.rawValue == "iCloud.a")
+  }
+
+  @Test func `an operator is asked for without container and by bearer token only`() throws {
+    let asked = try question(.operatorToken, Credentials(apiToken: "a", userToken: "o", isBearer: true))
+    #expect(asked == Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: "o"))
+    #expect(throws: RecordError.self) { try question(.operatorToken, Credentials(apiToken: "a", userToken: "o", isBearer: false)) }
+  }
+
+  @Test func `what carries its own authority asks nobody`() throws {
+    #expect(try question(.nothing, Credentials(apiToken: nil, userToken: nil, isBearer: false)) == nil)
+  }
+
+  @Test(arguments: [
+    (Authenticate.Reply.Refusal.apiToken, ServerErrorCode.authenticationFailed), (.userToken, .authenticationFailed), (.container, .notFound),
+  ])
+  func `a refusal has its code`(refusal: Authenticate.Reply.Refusal, code: ServerErrorCode) {
+    let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(refusal: refusal), .app) }
+    #expect(error?.code == code)
+  }
+
+  @Test func `a database of users sends somebody without a user to sign in`() {
+    let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(), .user) }
+    #expect(error?.code == .authenticationRequired)
+    #expect(error?.status == 421)
+    #expect(error?.redirectURL == "http://h/signin")
+  }
+
+  @Test func `a user is not an operator`() throws {
+    let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(userRecordName: "_a"), .operatorToken) }
+    #expect(error?.status == 403)
+    #expect(try caller(Authenticate.Reply(isOperator: true), .operatorToken).isOperator)
+  }
+
+  @Test func `a page of a foreign origin may not use a token`() throws {
+    let reply = Authenticate.Reply(userRecordName: "_a", allowedOrigins: ["https://good.example"])
+    #expect(try caller(reply, .user, origin: "https://good.example").userRecordName == "_a")
+    #expect(try caller(reply, .user, origin: nil).userRecordName == "_a")
+    let error = #expect(throws: RecordError.self) { try caller(reply, .user, origin: "https://evil.example") }
+    #expect(error?.code == .accessDenied)
+  }
+
+  @Test func `only the public database of the record plane is open to an app without a user`() {
+    #expect(Route.Target.recordPlane.need(in: .public) == .app)
+    for scope in [DatabaseScope.private, .shared] { #expect(Route.Target.recordPlane.need(in: scope) == .user) }
+    for scope in DatabaseScope.allCases { #expect(Route.Target.objectPlane.need(in: scope) == .user) }
+    #expect(Route.Target.userCaller.need(in: .public) == .user)
+    #expect(Route.Target.operatorCall.need(in: nil) == .operatorToken)
+  }
+}
+
+struct CORSTests {
+  private func value(_ name: String, _ headers: [(name: String, value: String)]) -> String? { headers.first { $0.name == name }?.value }
+
+  @Test func `an origin of the token is echoed, others are not`() {
+    let allowed = ["https://app.example", "http://127.0.0.1:3000"]
+    for origin in allowed { #expect(value("Access-Control-Allow-Origin", CORS.headers(origin: origin, allowed: allowed)) == origin) }
+    let refused = CORS.headers(origin: "https://evil.example", allowed: allowed)
+    #expect(value("Access-Control-Allow-Origin", refused) == nil)
+    #expect(value("Vary", refused) == "Origin")
+  }
+
+  @Test func `a token for any origin, and no token, allow all`() {
+    for origin in [nil, "https://app.example"] {
+      let headers = CORS.headers(origin: origin, allowed: [])
+      #expect(value("Access-Control-Allow-Origin", headers) == "*")
+      #expect(value("Access-Control-Expose-Headers", headers) == "X-Apple-CloudKit-Web-Auth-Token, X-Apple-Request-UUID")
+    }
+  }
+
+  @Test func `a preflight says what the record plane takes`() {
+    let response = CORS.preflight(path: ["database", "1", "c", "e", "private", "records", "query"])
+    #expect(response.status == 204)
+    #expect(value("Access-Control-Allow-Methods", response.headers) == "GET, POST, OPTIONS")
+    #expect(
+      value("Access-Control-Allow-Headers", response.headers)
+        == "content-type, X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1")
+  }
+
+  @Test func `a preflight of the mirror API allows its methods and a bearer token`() {
+    let response = CORS.preflight(path: ["mirror", "1", "c", "e", "private", "stores", "S"])
+    #expect(value("Access-Control-Allow-Methods", response.headers) == "GET, POST, PUT, DELETE, OPTIONS")
+    #expect(value("Access-Control-Allow-Headers", response.headers)?.contains("authorization") == true)
+  }
+}

@@ -1,0 +1,322 @@
+import HTTPServer
+import JSON
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+import WebServices
+
+@testable import Gateway
+
+struct GatewayTests {
+  @Test func `a request reaches the worker of its shard as it came and its answer comes back as it is`() async throws {
+    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"]) { _, _, _ in
+      Answer(DatabaseRequest.Reply(status: 207, contentType: "text/x", retryAfter: 3), body: [0, 255, 1])
+    }
+    let response = await world.alice(
+      .post, "\(GatewayWorld.records)/records/modify", query: [("getCurrentSyncToken", "true")], headers: [("x-request-id", "R-1")], body: "{ \u{0} bytes }")
+    #expect(response.status == 207)
+    #expect(response.bytes == [0, 255, 1])
+    #expect(response.header("Content-Type") == "text/x")
+    #expect(response.header("Retry-After") == "3")
+    let (worker, request, body) = try #require(world.requests.first)
+    let database = DatabaseID(container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: "_alice")
+    #expect(request.database == database)
+    #expect(worker == (database.shard(of: GatewayWorld.shardCount) % 2 == 0 ? "worker-1" : "worker-2"))
+    #expect(body == Array("{ \u{0} bytes }".utf8))
+    #expect(request.path == ["records", "modify"])
+    #expect(request.query == ["getCurrentSyncToken": "true"])
+    #expect(request.plane == .record && request.method == "POST" && request.scope == .private)
+    #expect(request.caller == Caller(userRecordName: "_alice"))
+    #expect(request.requestID == "_alice:R-1")
+    #expect(request.baseURL == "http://gateway")
+  }
+
+  @Test func `the public database is one owner's, whoever asks`() async throws {
+    let world = try await GatewayWorld()
+    let path = "/database/1/\(GatewayWorld.container)/production/public/records/query"
+    #expect(await world.respond(.post, path, query: [("ckAPIToken", GatewayWorld.apiToken)]).status == 200)
+    #expect(await world.alice(.post, path).status == 200)
+    #expect(world.requests.map(\.request.database.owner) == [DatabaseID.publicOwner, DatabaseID.publicOwner])
+    #expect(world.requests.map(\.request.caller.userRecordName) == [nil, "_alice"])
+  }
+
+  @Test func `a bearer token stands alone on both planes`() async throws {
+    let world = try await GatewayWorld()
+    for path in ["\(GatewayWorld.records)/zones/list", "\(GatewayWorld.stores)/S/changes"] {
+      #expect(await world.respond(.get, path, headers: [("authorization", "Bearer alice")]).status == 200)
+    }
+    #expect(world.requests.map(\.request.plane) == [.record, .object])
+  }
+
+  @Test func `two users' request ids never meet, and a drawn one is new each time`() async throws {
+    let world = try await GatewayWorld()
+    let path = "\(GatewayWorld.records)/records/modify"
+    for user in ["alice", "bob"] {
+      _ = await world.respond(.post, path, headers: [("authorization", "Bearer \(user)"), ("x-request-id", "same")])
+      _ = await world.respond(.post, path, headers: [("authorization", "Bearer \(user)")])
+    }
+    #expect(Set(world.requests.map(\.request.requestID)).count == 4)
+  }
+
+  @Test(arguments: ["", " ", "a b", "ä", String(repeating: "x", count: 129)])
+  func `a request id that can't be kept is refused`(id: String) async throws {
+    let world = try await GatewayWorld()
+    let response = await world.alice(.post, "\(GatewayWorld.records)/records/modify", headers: [("x-request-id", id)])
+    #expect(response.status == 400)
+    #expect(try response.json["reason"]?.string?.contains("X-Request-ID") == true)
+    #expect(world.requests.isEmpty)
+  }
+
+  @Test func `a request is repeated with the same id until a worker answers`() async throws {
+    let failures = Mutex<[BusError.Code]>([.notMine, .draining, .overloaded, .unreachable])
+    let world = try await GatewayWorld { _, _, _ in
+      if let code = failures.withLock({ $0.popLast() }) { throw BusError(code, "no") }
+      return Answer(DatabaseRequest.Reply(status: 200))
+    }
+    #expect(await world.alice(.post, "\(GatewayWorld.records)/records/modify").status == 200)
+    #expect(world.requests.count == 5)
+    #expect(Set(world.requests.map(\.request.requestID)).count == 1)
+  }
+
+  @Test func `a moved shard is found with the next map`() async throws {
+    let moved = Mutex(false)
+    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], isMapped: false) { worker, _, _ in
+      guard worker == "worker-2" else {
+        moved.withLock { $0 = true }
+        throw BusError(.notMine, "moved")
+      }
+      return Answer(DatabaseRequest.Reply(status: 200))
+    }
+    try await world.map(holders: ["worker-1"])
+    async let response = world.alice(.get, "\(GatewayWorld.records)/zones/list")
+    while !moved.withLock({ $0 }) { await Task.yield() }
+    try await world.map(version: 2, holders: ["worker-2"])
+    // An older map that comes late changes nothing.
+    try await world.map(version: 1, holders: ["worker-1"])
+    #expect(await response.status == 200)
+    #expect(world.requests.last?.worker == "worker-2")
+  }
+
+  @Test func `without a worker in time the client is told when to come again`() async throws {
+    let world = try await GatewayWorld(limit: .milliseconds(100))
+    try await world.map(version: 2, holders: [])
+    let response = await world.alice(.post, "\(GatewayWorld.records)/records/modify")
+    #expect(response.status == 503)
+    #expect(try response.code == "TRY_AGAIN_LATER")
+    #expect(try response.json["retryAfter"]?.int64 == 1)
+    #expect(response.header("Retry-After") == "1")
+  }
+
+  @Test func `an operator's call is forwarded whole to the share service`() async throws {
+    let world = try await GatewayWorld()
+    let response = await world.respond(
+      .put, "/mirror/1/\(GatewayWorld.container)/development/model", query: [("dryRun", "true"), ("ckAPIToken", "x")],
+      headers: [("authorization", "Bearer operator")], body: "<model/>")
+    #expect(response.status == 201 && response.text == "made" && response.header("Content-Type") == "text/plain")
+    let (request, body) = try #require(world.record.withLock(\.operatorRequests).first)
+    #expect(request.method == "PUT")
+    #expect(request.path == ["mirror", "1", GatewayWorld.container, "development", "model"])
+    #expect(request.query == ["dryRun": "true"])
+    #expect(body == Array("<model/>".utf8))
+  }
+
+  @Test func `people are shown in the shapes that clients read`() async throws {
+    let world = try await GatewayWorld()
+    let path = "/database/1/\(GatewayWorld.container)/development/public/users"
+    #expect(
+      await world.alice(.get, "\(path)/caller").text
+        == #"{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"},"users":[{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"}}]}"#
+    )
+    #expect(await world.alice(.get, "\(path)/current").text == #"{"userRecordName":"_alice","firstName":"Alice","lastName":null}"#)
+    let found = await world.alice(.post, "\(path)/discover", body: #"{"lookupInfos":[{"userRecordName":"_nobody"},{"emailAddress":"x"},{"userRecordName":"_alice"}]}"#)
+    #expect(try found.json["users"]?.elements.map { $0["userRecordName"]?.string } == ["_alice"])
+    #expect(await world.alice(.get, "\(path)/discover").text == #"{"users":[]}"#)
+    #expect(await world.alice(.post, "\(path)/discover", body: "[").status == 400)
+    #expect(await world.alice(.post, "\(path)/discover", body: "{}").status == 400)
+  }
+}
+
+/// One refused request: what is sent, and what it is answered.
+struct Refused: CustomTestStringConvertible {
+  let name: String
+  var method = HTTPMethod.post
+  var path = "\(GatewayWorld.records)/records/query"
+  var query: [(String, String)] = [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "alice")]
+  var headers: [(String, String)] = []
+  let status: Int
+  let code: String
+
+  var testDescription: String { name }
+
+  static func bearer(_ token: String) -> [(String, String)] { [("authorization", "Bearer \(token)")] }
+
+  static let all = [
+    Refused(name: "no credentials", query: [], status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(name: "a web token without API token", query: [("ckWebAuthToken", "alice")], status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(name: "an unknown API token", query: [("ckAPIToken", "c"), ("ckWebAuthToken", "alice")], status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(name: "an unknown web token", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "mallory")], status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(name: "an unknown bearer token", query: [], headers: bearer("mallory"), status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(name: "a private database without a user", query: [("ckAPIToken", GatewayWorld.apiToken)], status: 421, code: "AUTHENTICATION_REQUIRED"),
+    Refused(
+      name: "users/caller without a user", method: .get, path: "/database/1/\(GatewayWorld.container)/development/public/users/caller",
+      query: [("ckAPIToken", GatewayWorld.apiToken)], status: 421, code: "AUTHENTICATION_REQUIRED"),
+    Refused(
+      name: "a store without a user", method: .get, path: "\(GatewayWorld.stores)/S/changes", query: [("ckAPIToken", GatewayWorld.apiToken)], status: 421,
+      code: "AUTHENTICATION_REQUIRED"),
+    Refused(name: "an unknown container", path: "/database/1/iCloud.other/development/private/records/query", status: 404, code: "NOT_FOUND"),
+    Refused(name: "a container that can't be", path: "/database/1/a b/development/private/records/query", status: 400, code: "BAD_REQUEST"),
+    Refused(name: "an unknown environment", path: "/database/1/\(GatewayWorld.container)/staging/private/records/query", status: 400, code: "BAD_REQUEST"),
+    Refused(name: "an unknown database", path: "/database/1/\(GatewayWorld.container)/development/secret/records/query", status: 400, code: "BAD_REQUEST"),
+    Refused(name: "an unknown endpoint", path: "\(GatewayWorld.records)/records/frobnicate", status: 404, code: "NOT_FOUND"),
+    Refused(name: "a wrong method", method: .put, status: 405, code: "BAD_REQUEST"),
+    Refused(name: "an operator's call without token", method: .get, path: "/admin/1/users", query: [], status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(
+      name: "an operator's call with a wrong token", method: .get, path: "/admin/1/users", query: [], headers: bearer("mallory"), status: 401,
+      code: "AUTHENTICATION_FAILED"),
+    Refused(name: "an operator's call by a user", method: .get, path: "/admin/1/users", query: [], headers: bearer("alice"), status: 403, code: "ACCESS_DENIED"),
+    Refused(
+      name: "an operator's token in the query", method: .get, path: "/admin/1/users", query: [("ckWebAuthToken", "operator")], status: 401, code: "AUTHENTICATION_FAILED"),
+    Refused(
+      name: "a foreign page", query: [("ckAPIToken", GatewayWorld.restrictedToken), ("ckWebAuthToken", "alice")], headers: [("origin", "https://evil.example")],
+      status: 403, code: "ACCESS_DENIED"),
+    Refused(
+      name: "a wait that is no number", method: .get, path: "\(GatewayWorld.stores)/S/changes", query: [("wait", "soon")], headers: bearer("alice"), status: 400,
+      code: "BAD_REQUEST"),
+    Refused(
+      name: "a wait into the past", method: .get, path: "\(GatewayWorld.stores)/S/changes", query: [("wait", "-1")], headers: bearer("alice"), status: 400,
+      code: "BAD_REQUEST"),
+    Refused(name: "an asset address that was altered", method: .get, path: "/assets/1/00/1/00", query: [], status: 403, code: "ACCESS_DENIED"),
+  ]
+}
+
+struct RefusalTests {
+  @Test(arguments: Refused.all) func `a refused request gets its error dictionary and reaches nobody`(_ refused: Refused) async throws {
+    let world = try await GatewayWorld()
+    let response = await world.respond(refused.method, refused.path, query: refused.query, headers: refused.headers)
+    #expect(response.status == refused.status)
+    #expect(try response.code == refused.code)
+    #expect(try response.json["uuid"]?.string == response.header("X-Apple-Request-UUID"))
+    #expect(try response.json["uuid"]?.string?.count == 36)
+    #expect(try response.json["reason"]?.string?.isEmpty == false)
+    #expect(response.header("Content-Type") == "application/json")
+    #expect(response.header("Access-Control-Allow-Origin") == (refused.name == "a foreign page" ? nil : "*"))
+    if refused.status == 421 { #expect(try response.json["redirectURL"]?.string == "http://gateway/signin") }
+    if refused.status == 405 { #expect(response.header("Allow") == "POST") }
+    let isMirror = refused.path.hasPrefix("/mirror") || refused.path.hasPrefix("/admin")
+    #expect(try (response.json["ckErrorCode"] != nil) == isMirror)
+    #expect(world.requests.isEmpty)
+    #expect(world.record.withLock(\.operatorRequests).isEmpty)
+  }
+
+  @Test(arguments: [
+    (400, "BAD_REQUEST"), (411, "BAD_REQUEST"), (413, "QUOTA_EXCEEDED"), (414, "BAD_REQUEST"), (431, "BAD_REQUEST"), (500, "INTERNAL_ERROR"), (503, "TRY_AGAIN_LATER"),
+  ])
+  func `what the server itself refuses has the same form`(status: Int, code: String) async throws {
+    let world = try await GatewayWorld()
+    let response = world.gateway.refusal(status: status, reason: "why")
+    #expect(response.status == status)
+    #expect(try response.code == code)
+    #expect(response.header("Access-Control-Allow-Origin") == "*")
+    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(counts.contains(#"aquifer_http_requests_total{route="refused",code="\#(status)"} 1"#))
+  }
+
+  @Test func `requests are counted by route and status`() async throws {
+    let world = try await GatewayWorld()
+    _ = await world.alice(.get, "\(GatewayWorld.records)/zones/list")
+    _ = await world.alice(.get, "/nowhere/else")
+    _ = await world.alice(.get, "\(GatewayWorld.records)/records/query")
+    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
+    for (route, code) in [
+      ("/database/1/{container}/{environment}/{database}/zones/list", 200), ("unknown", 404), ("/database/1/{container}/{environment}/{database}/records/query", 405),
+    ] {
+      #expect(counts.contains(#"aquifer_http_requests_total{route="\#(route)",code="\#(code)"} 1"#))
+      #expect(counts.contains(#"aquifer_http_request_duration_seconds_count{route="\#(route)"} 1"#))
+    }
+  }
+}
+
+struct AssetDownloadTests {
+  private func path(hash: UInt8 = 1, expiry: Int64 = 1_700_000_001) -> String {
+    AssetURL(hash: [UInt8](repeating: hash, count: 32), expiry: expiry).path(signedWith: GatewayWorld.signingKey)
+  }
+
+  @Test(
+    arguments: [
+      (nil, 200, nil, 0, 1000), ("bytes=0-9", 206, "bytes 0-9/1000", 0, 10), ("bytes=990-", 206, "bytes 990-999/1000", 990, 10),
+      ("bytes=-5", 206, "bytes 995-999/1000", 995, 5),
+    ] as [(String?, Int, String?, UInt64, UInt64)])
+  func `a signed address gives the file or a part of it`(range: String?, status: Int, contentRange: String?, offset: UInt64, count: UInt64) async throws {
+    let world = try await GatewayWorld(assets: "/assets")
+    let response = await world.respond(.get, path(), headers: range.map { [("range", $0)] } ?? [])
+    #expect(response.status == status)
+    #expect(response.header("Content-Range") == contentRange)
+    #expect(response.header("Access-Control-Allow-Origin") == "*")
+    guard case .file(let file, let start, let byteCount) = response.body else {
+      Issue.record("no file")
+      return
+    }
+    #expect(file == "/assets/01/" + String(repeating: "01", count: 31))
+    #expect((start, byteCount) == (offset, count))
+  }
+
+  @Test func `a range behind the end is refused`() async throws {
+    let world = try await GatewayWorld(assets: "/assets")
+    let response = await world.respond(.get, path(), headers: [("range", "bytes=1000-")])
+    #expect(response.status == 416)
+    #expect(response.header("Content-Range") == "bytes */1000")
+  }
+
+  @Test func `an expired address is refused`() async throws {
+    let world = try await GatewayWorld(assets: "/assets")
+    #expect(await world.respond(.get, path(expiry: 1_700_000_000)).status == 403)
+  }
+
+  @Test func `without a folder there are no assets`() async throws {
+    let world = try await GatewayWorld()
+    #expect(await world.respond(.get, path()).status == 404)
+  }
+}
+
+struct PublicAddressTests {
+  @Test func `an address is as configured, or where the server listens`() {
+    #expect(PublicAddress("https://sync.example").url == "https://sync.example")
+    for (host, url) in [("127.0.0.1", "http://127.0.0.1:8080"), ("::1", "http://[::1]:8080")] {
+      let address = PublicAddress(host: host)
+      address.listens(at: 8080)
+      #expect(address.url == url)
+    }
+  }
+}
+
+struct PushTokenTests {
+  private static let container = GatewayWorld.container
+
+  @Test(arguments: ["/device/1/\(container)/development", "/database/1/\(container)/development", "/database/1/\(container)/development/private"])
+  func `every spelling of the path mints a courier that is the user's`(prefix: String) async throws {
+    let world = try await GatewayWorld()
+    let made = try await world.alice(.post, "\(prefix)/tokens/create", body: #"{"apnsEnvironment":"production","clientId":"C"}"#).json
+    #expect(made["apnsEnvironment"]?.string == "production")
+    #expect(made["apnsToken"]?.base64?.count == 32)
+    let url = try #require(made["webcourierURL"]?.string)
+    #expect(url.hasPrefix("http://notifier/courier/1/"))
+    let token = try #require(CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey))
+    #expect((token.container.rawValue, token.environment, token.userRecordName, token.clientID) == (Self.container, .development, "_alice", "C"))
+    #expect(await world.alice(.post, "\(prefix)/tokens/register", body: #"{"apnsToken":"x","clientId":"C"}"#).text == "{}")
+  }
+
+  @Test func `a client without a name gets one of its own`() async throws {
+    let world = try await GatewayWorld()
+    var urls: Set<String> = []
+    for _ in 0..<2 { urls.insert(try await world.alice(.post, "/device/1/\(Self.container)/development/tokens/create", body: "{}").json["webcourierURL"]?.string ?? "") }
+    #expect(urls.count == 2)
+  }
+
+  @Test(arguments: [("create", "[1]x"), ("create", #"{"clientId":1}"#), ("create", #"{"apnsEnvironment":[]}"#), ("register", "{}")])
+  func `a bad body is refused`(action: String, body: String) async throws {
+    let world = try await GatewayWorld()
+    #expect(await world.alice(.post, "/device/1/\(Self.container)/development/tokens/\(action)", body: body).status == 400)
+  }
+}

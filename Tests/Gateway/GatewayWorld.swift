@@ -1,0 +1,160 @@
+import HTTPServer
+import JSON
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+
+@testable import Gateway
+
+/// A gateway between a share service and workers with rules of their own, on an in-memory bus.
+final class GatewayWorld: Sendable {
+  static let container = "iCloud.org.example.photos"
+  static let apiToken = String(repeating: "a", count: 64)
+  static let restrictedToken = String(repeating: "b", count: 64)
+  static let shardCount = 8
+  static let signingKey = [UInt8](repeating: 7, count: 32)
+
+  typealias Worker = @Sendable (_ worker: String, DatabaseRequest, _ body: [UInt8]) async throws -> Answer<DatabaseRequest.Reply>
+
+  struct Record: Sendable {
+    var authentications = 0
+    var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] = []
+    var operatorRequests: [(request: OperatorRequest, body: [UInt8])] = []
+    /// Tokens the directory no longer knows.
+    var revoked: Set<String> = []
+  }
+
+  let record = Mutex(Record())
+  let network = InMemoryNetwork()
+  let metrics = Metrics()
+  let state: GatewayState
+  let gateway: Gateway
+  private let buses: [InMemoryBus]
+
+  /// - Parameters:
+  ///   - isMapped: the gateway has a map; else it waits for one.
+  ///   - worker: answers database requests; nil: an empty object.
+  init(workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, worker: Worker? = nil) async throws {
+    let cluster = Cluster(name: "gateway", role: .gateway)
+    state = GatewayState(cluster: cluster, timing: .system, waiterLimit: 2)
+    let relay = Relay()
+    var share = BusHandlers()
+    share.on(Authenticate.self) { message, _, _ in Answer(relay.world.authenticate(message)) }
+    share.on(LookUpUser.self) { message, _, _ in
+      guard message.userRecordName == "_alice" else { throw BusError(.notFound, "There is no such user") }
+      return Answer(LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: "alice@example.org"))
+    }
+    share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
+    share.on(OperatorRequest.self) { message, body, _ in
+      relay.world.record.withLock { $0.operatorRequests.append((message, body)) }
+      return Answer(OperatorRequest.Reply(status: 201, contentType: "text/plain"), body: Array("made".utf8))
+    }
+    var own = BusHandlers()
+    state.serve(on: &own)
+    cluster.register(in: &own)
+    let bus = InMemoryBus(name: "gateway", role: .gateway, network: network, handlers: own, isReady: true)
+    var buses = [InMemoryBus(name: "share", role: .share, network: network, handlers: share, isReady: true)]
+    for name in workers {
+      var handlers = BusHandlers()
+      handlers.on(DatabaseRequest.self) { message, body, _ in
+        relay.world.record.withLock { $0.requests.append((name, message, body)) }
+        return try await worker?(name, message, body) ?? Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
+      }
+      buses.append(InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true))
+    }
+    self.buses = buses + [bus]
+    let options = Gateway.Options(
+      publicAddress: PublicAddress("http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit)
+    gateway = Gateway(
+      options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
+      metrics: GatewayMetrics(metrics),
+      fileByteCount: { path in path.hasSuffix("absent") ? nil : 1000 })
+    relay.set(self)
+    cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
+    _ = await bus.waitForPeers { !$0.isEmpty }
+    if isMapped { try await map(holders: workers) }
+  }
+
+  /// Publishes a map in which shard i is held by worker i modulo their count.
+  func map(version: Int64 = 1, holders: [String]) async throws {
+    let map = ClusterMap(
+      version: version, members: buses.map(\.own).filter { $0.role == .worker },
+      holders: (0..<Self.shardCount).map { holders.isEmpty ? nil : holders[$0 % holders.count] })
+    _ = try await buses[0].call(PublishClusterMap(map: map), to: .peer("gateway"), within: .seconds(10))
+  }
+
+  private func authenticate(_ message: Authenticate) -> Authenticate.Reply {
+    record.withLock { $0.authentications += 1 }
+    if let token = message.userToken, record.withLock({ $0.revoked.contains(token) }) { return Authenticate.Reply(refusal: .userToken) }
+    if message.container == nil {
+      return message.userToken == "operator" ? Authenticate.Reply(isOperator: true) : user(message.userToken)
+    }
+    guard message.container?.rawValue == Self.container else { return Authenticate.Reply(refusal: .container) }
+    if let token = message.apiToken, ![Self.apiToken, Self.restrictedToken].contains(token) { return Authenticate.Reply(refusal: .apiToken) }
+    return user(message.userToken, origins: message.apiToken == Self.restrictedToken ? ["https://app.example"] : [])
+  }
+
+  private func user(_ token: String?, origins: [String] = []) -> Authenticate.Reply {
+    switch token {
+    case nil: Authenticate.Reply(allowedOrigins: origins)
+    case "alice", "bob": Authenticate.Reply(userRecordName: "_\(token ?? "")", allowedOrigins: origins)
+    case "operator": Authenticate.Reply(isOperator: true)
+    default: Authenticate.Reply(refusal: .userToken)
+    }
+  }
+
+  func respond(
+    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = ""
+  ) async -> HTTPResponse {
+    await gateway.respond(
+      to: HTTPRequest(
+        method: method, target: path, pathSegments: path.split(separator: "/").map(String.init), query: query.map { (name: $0.0, value: $0.1) },
+        headers: headers.map { (name: $0.0, value: $0.1) }, body: Array(body.utf8), remoteAddress: "127.0.0.1"))
+  }
+
+  /// A request of Alice's by query parameters.
+  func alice(
+    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = ""
+  ) async -> HTTPResponse {
+    await respond(method, path, query: [("ckAPIToken", Self.apiToken), ("ckWebAuthToken", "alice")] + query, headers: headers, body: body)
+  }
+
+  var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] { record.withLock(\.requests) }
+  static let records = "/database/1/\(container)/development/private"
+  static let stores = "/mirror/1/\(container)/development/private/stores"
+}
+
+/// Handlers are made before the world they report to.
+private final class Relay: Sendable {
+  private let held = Mutex<GatewayWorld?>(nil)
+  func set(_ world: GatewayWorld) { held.withLock { $0 = world } }
+  var world: GatewayWorld {
+    guard let world = held.withLock({ $0 }) else { preconditionFailure("a call came before the world was made") }
+    return world
+  }
+}
+
+private struct FixedClock: WallClock {
+  var now: Int64 { 1_700_000_000_000 }
+}
+
+/// Other bytes with every call, the same in every run.
+private final class CountingRandom: RandomSource {
+  private let count = Mutex<UInt8>(0)
+  func bytes(_ count: Int) -> [UInt8] {
+    let first = self.count.withLock {
+      $0 &+= 1; return $0
+    }
+    return (0..<count).map { first &+ UInt8(truncatingIfNeeded: $0) }
+  }
+}
+
+extension HTTPResponse {
+  func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
+  var bytes: [UInt8] { if case .bytes(let bytes) = body { bytes } else { [] } }
+  var text: String { String(decoding: bytes, as: UTF8.self) }
+  var json: JSONValue { get throws { try JSONValue(parsing: bytes) } }
+  var code: String? { get throws { try json["serverErrorCode"]?.string } }
+}

@@ -1,0 +1,209 @@
+import HTTPServer
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+
+@testable import Gateway
+
+private func database(_ owner: String) throws -> DatabaseID {
+  DatabaseID(container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: owner)
+}
+
+private func change(_ owner: String, audience: [String]? = nil) throws -> ZoneChange {
+  ZoneChange(database: try database(owner), zoneName: "Z", sequence: 1, syncToken: "t", originStore: nil, audience: audience ?? [owner])
+}
+
+struct LongPollTests {
+  /// A worker that has something to tell after `quiet` answers.
+  private func world(quiet: Int) async throws -> GatewayWorld {
+    let count = Mutex(0)
+    return try await GatewayWorld { _, _, _ in
+      let number = count.withLock {
+        $0 += 1; return $0
+      }
+      return Answer(DatabaseRequest.Reply(status: 200, mayWait: number <= quiet), body: Array("\(number)".utf8))
+    }
+  }
+
+  private let path = "\(GatewayWorld.stores)/S/changes"
+
+  private func waiting(_ world: GatewayWorld, count: Int) async {
+    while await world.state.waiters.count < count { await Task.yield() }
+  }
+
+  @Test func `a poll with news is answered at once`() async throws {
+    let world = try await world(quiet: 0)
+    #expect(await world.alice(.get, path, query: [("wait", "60")]).text == "1")
+  }
+
+  @Test func `a change between the first answer and the registration is not missed`() async throws {
+    let world = try await world(quiet: 1)
+    #expect(await world.alice(.get, path, query: [("wait", "60")]).text == "2")
+  }
+
+  @Test func `a poll without news waits for a change of its database`() async throws {
+    let world = try await world(quiet: 2)
+    async let response = world.alice(.get, path, query: [("wait", "60")])
+    await waiting(world, count: 1)
+    await world.state.waiters.notice(try change("_bob"))
+    await world.state.waiters.notice(try change("_alice"))
+    #expect(await response.text == "3")
+    #expect(await world.state.waiters.count == 0)
+  }
+
+  @Test func `a change that is no news to the store goes on waiting`() async throws {
+    let world = try await world(quiet: 3)
+    async let response = world.alice(.get, path, query: [("wait", "60")])
+    for asked in 2...3 {
+      while world.requests.count < asked { await Task.yield() }
+      await world.state.waiters.notice(try change("_alice"))
+    }
+    #expect(await response.text == "4")
+  }
+
+  @Test func `when the time is up the last answer is given`() async throws {
+    let world = try await world(quiet: .max)
+    #expect(await world.alice(.get, path, query: [("wait", "1")]).text == "3")
+    #expect(await world.state.waiters.count == 0)
+  }
+
+  @Test func `without wait, or with zero, nobody waits`() async throws {
+    let world = try await world(quiet: .max)
+    #expect(await world.alice(.get, path).text == "1")
+    #expect(await world.alice(.get, path, query: [("wait", "0")]).text == "2")
+  }
+
+  @Test func `a client that hangs up waits no longer`() async throws {
+    let world = try await world(quiet: .max)
+    let task = Task { await world.alice(.get, path, query: [("wait", "60")]) }
+    await waiting(world, count: 1)
+    task.cancel()
+    _ = await task.value
+    #expect(await world.state.waiters.count == 0)
+  }
+
+  @Test func `more polls than may wait are answered at once`() async throws {
+    let world = try await world(quiet: .max)
+    let held = (0..<2).map { _ in Task { await world.alice(.get, path, query: [("wait", "60")]) } }
+    await waiting(world, count: 2)
+    #expect(await world.alice(.get, path, query: [("wait", "60")]).status == 200)
+    await world.state.waiters.close()
+    for task in held { #expect(await task.value.status == 200) }
+    #expect(await world.state.waiters.count == 0)
+  }
+
+  @Test func `stopping releases all and takes no more`() async throws {
+    let world = try await world(quiet: .max)
+    let held = Task { await world.alice(.get, path, query: [("wait", "60")]) }
+    await waiting(world, count: 1)
+    await world.state.waiters.close()
+    _ = await held.value
+    #expect(await world.state.waiters.register(for: try database("_alice")) == nil)
+  }
+}
+
+struct ChangeWaiterTests {
+  private let waiters = ChangeWaiters(limit: 10, timing: .system)
+
+  @Test func `a change before the wait is remembered once`() async throws {
+    let registration = try #require(await waiters.register(for: try database("_a")))
+    await waiters.notice(try change("_a"))
+    await waiters.notice(try change("_a"))
+    #expect(await waiters.wait(registration, within: .seconds(60)) == .changed)
+    #expect(await waiters.wait(registration, within: .milliseconds(1)) == .timeUp)
+  }
+
+  @Test func `a timer of one wait does not end the next`() async throws {
+    let registration = try #require(await waiters.register(for: try database("_a")))
+    for _ in 0..<200 {
+      await waiters.notice(try change("_a"))
+      #expect(await waiters.wait(registration, within: .seconds(60)) == .changed)
+    }
+  }
+
+  @Test func `a participant's shared database changes with the owner's zone`() async throws {
+    let participant = try #require(await waiters.register(for: try database("_b")))
+    let stranger = try #require(await waiters.register(for: try database("_c")))
+    await waiters.notice(try change("_a", audience: ["_a", "_b"]))
+    #expect(await waiters.wait(participant, within: .seconds(60)) == .changed)
+    #expect(await waiters.wait(stranger, within: .milliseconds(1)) == .timeUp)
+  }
+}
+
+struct AuthenticatorTests {
+  private let path = "\(GatewayWorld.records)/zones/list"
+
+  @Test func `an answer is asked for once and kept`() async throws {
+    let world = try await GatewayWorld()
+    for _ in 0..<5 { #expect(await world.alice(.get, path).status == 200) }
+    #expect(world.record.withLock(\.authentications) == 1)
+  }
+
+  @Test func `a change of the directory makes it ask again`() async throws {
+    let world = try await GatewayWorld()
+    #expect(await world.alice(.get, path).status == 200)
+    world.record.withLock { _ = $0.revoked.insert("alice") }
+    #expect(await world.alice(.get, path).status == 200)
+    await world.state.authenticator.forgetAll()
+    #expect(await world.alice(.get, path).status == 401)
+  }
+
+  @Test func `a refusal is not kept`() async throws {
+    let world = try await GatewayWorld()
+    world.record.withLock { _ = $0.revoked.insert("alice") }
+    #expect(await world.alice(.get, path).status == 401)
+    world.record.withLock { _ = $0.revoked.remove("alice") }
+    #expect(await world.alice(.get, path).status == 200)
+  }
+
+  @Test func `known users go on while the share service is away, strangers are told to come again`() async throws {
+    let world = try await GatewayWorld(limit: .milliseconds(200))
+    #expect(await world.alice(.get, path).status == 200)
+    world.network.kill("share")
+    #expect(await world.alice(.get, path).status == 200)
+    let stranger = await world.respond(.get, path, headers: [("authorization", "Bearer bob")])
+    #expect(stranger.status == 503)
+    #expect(stranger.header("Retry-After") == "1")
+  }
+
+  /// A clock that stands until it is set.
+  private final class Hands: Sendable {
+    let start = ContinuousClock.now
+    private let passed = Mutex<Duration>(.zero)
+    func advance(by span: Duration) { passed.withLock { $0 += span } }
+    var timing: Timing { Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { self.advance(by: $0) }) }
+  }
+
+  @Test func `an answer that outlived its time is good only while the share service is away, and not for ever`() async throws {
+    let hands = Hands()
+    let authenticator = Authenticator(timing: hands.timing)
+    let network = InMemoryNetwork()
+    let count = Mutex(0)
+    var handlers = BusHandlers()
+    handlers.on(Authenticate.self) { _, _, _ in
+      count.withLock { $0 += 1 }
+      return Answer(Authenticate.Reply(userRecordName: "_a", lifetimeSeconds: 60))
+    }
+    let share = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
+    let bus = InMemoryBus(name: "gateway", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
+    bus.connect(to: share.endpoint)
+    _ = await bus.waitForPeers { !$0.isEmpty }
+    let question = Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: "t")
+    func ask() async throws(RecordError) -> String? { try await authenticator.answer(to: question, from: bus, within: .seconds(1)).userRecordName }
+
+    #expect(try await ask() == "_a")
+    hands.advance(by: .seconds(59))
+    #expect(try await ask() == "_a")
+    #expect(count.withLock { $0 } == 1)
+    hands.advance(by: .seconds(2))
+    #expect(try await ask() == "_a")
+    #expect(count.withLock { $0 } == 2)
+    network.kill("share")
+    hands.advance(by: .seconds(61))
+    #expect(try await ask() == "_a")
+    hands.advance(by: Authenticator.staleLimit)
+    await #expect(throws: RecordError.self) { try await ask() }
+  }
+}
