@@ -1,0 +1,133 @@
+// The HTTP requests behind the commands: pure, from an invocation to method, path and body.
+
+import JSON
+
+/// A request to the gateway's operator routes.
+struct AdminCall: Hashable, Sendable {
+  enum Kind: Hashable, Sendable {
+    case createContainer, listContainers, deleteContainer
+    case createUser, listUsers, disableUser, createUserToken
+    case createToken, listTokens, revokeToken
+    case addKey, listKeys, revokeKey
+    case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
+    case status, workers, shards, stores, zones
+    case listQuarantine, retryQuarantine
+    case backup, restore
+  }
+
+  let method: String
+  /// Percent-encoded, with its query.
+  let target: String
+  let body: [UInt8]
+  /// The answer is text; with `--json` it becomes the value of this key.
+  var textKey: String?
+
+  init(_ method: String, _ path: [String], query: [(String, String)] = [], body: [UInt8] = [], textKey: String? = nil) {
+    self.method = method
+    let parameters = query.map { "\(Self.encoded($0.0))=\(Self.encoded($0.1))" }
+    target = "/" + path.map(Self.encoded).joined(separator: "/") + (parameters.isEmpty ? "" : "?" + parameters.joined(separator: "&"))
+    self.body = body
+    self.textKey = textKey
+  }
+
+  /// - Parameter content: the bytes of the file or of standard input that the command takes, empty without one.
+  init(_ kind: Kind, _ invocation: Invocation, content: [UInt8] = []) {
+    let argument = invocation.arguments.first ?? ""
+    let container = invocation.value("container") ?? ""
+    let environment = invocation.value("environment") ?? "development"
+    let admin = ["admin", "1"]
+    let schema = admin + ["schema", container, environment]
+    switch kind {
+    case .createContainer: self.init("POST", admin + ["containers"], body: Self.object { $0.member("container", argument) })
+    case .listContainers: self.init("GET", admin + ["containers"])
+    case .deleteContainer: self.init("DELETE", admin + ["containers", argument])
+    case .createUser: self.init("POST", admin + ["users"], body: Self.newUser(invocation, password: content))
+    case .listUsers: self.init("GET", admin + ["users"])
+    case .disableUser: self.init("POST", admin + ["users", argument, "disable"])
+    case .createUserToken: self.init("POST", admin + ["users", argument, "tokens"])
+    case .createToken: self.init("POST", admin + ["tokens"], body: Self.newToken(invocation))
+    case .listTokens: self.init("GET", admin + ["tokens"])
+    case .revokeToken: self.init("DELETE", admin + ["tokens", argument])
+    case .addKey: self.init("POST", admin + ["keys"], body: Self.newKey(invocation, publicKey: content))
+    case .listKeys: self.init("GET", admin + ["keys"])
+    case .revokeKey: self.init("DELETE", admin + ["keys", argument])
+    case .exportSchema: self.init("GET", schema, textKey: "schema")
+    case .importSchema: self.init("PUT", schema, body: content)
+    case .promoteSchema: self.init("POST", admin + ["schema", container, "development", "promote"])
+    case .resetSchema: self.init("POST", admin + ["schema", container, "development", "reset"])
+    case .diffSchema: self.init("GET", admin + ["schema", container, "development", "diff"], textKey: "diff")
+    case .status: self.init("GET", admin + ["status"])
+    case .workers: self.init("GET", admin + ["workers"])
+    case .shards: self.init("GET", admin + ["shards"])
+    case .stores: self.init("GET", admin + ["stores"])
+    case .zones: self.init("GET", admin + ["zones"])
+    case .listQuarantine: self.init("GET", admin + ["quarantine"])
+    case .retryQuarantine: self.init("POST", admin + ["quarantine", "retry"])
+    case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", argument) })
+    case .restore: self.init("POST", admin + ["restore"], body: Self.object { $0.member("directory", argument) })
+    }
+  }
+
+  /// `PUT model` of the mirror API.
+  static func pushModel(_ invocation: Invocation, contents: [UInt8]) -> AdminCall {
+    var query: [(String, String)] = []
+    if let configuration = invocation.value("configuration") { query.append(("configuration", configuration)) }
+    if invocation.flag("dry-run") { query.append(("dryRun", "true")) }
+    if invocation.flag("print-schema") { query.append(("printSchema", "true")) }
+    let path = ["mirror", "1", invocation.value("container") ?? "", invocation.value("environment") ?? "", "model"]
+    return AdminCall("PUT", path, query: query, body: contents)
+  }
+
+  private static func newUser(_ invocation: Invocation, password: [UInt8]) -> [UInt8] {
+    object { writer in
+      writer.member("name", invocation.arguments.first ?? "")
+      if let email = invocation.value("email") { writer.member("email", email) }
+      if let name = invocation.value("given-name") { writer.member("givenName", name) }
+      if let name = invocation.value("family-name") { writer.member("familyName", name) }
+      if invocation.flag("password-stdin") { writer.member("password", String(decoding: password, as: UTF8.self)) }
+    }
+  }
+
+  private static func newToken(_ invocation: Invocation) -> [UInt8] {
+    object { writer in
+      writer.member("container", invocation.value("container") ?? "")
+      writer.member("environment", invocation.value("environment") ?? "")
+      writer.key("allowedOrigins")
+      writer.beginArray()
+      for origin in invocation.values("allowed-origin") { writer.string(origin) }
+      writer.endArray()
+    }
+  }
+
+  private static func newKey(_ invocation: Invocation, publicKey: [UInt8]) -> [UInt8] {
+    object { writer in
+      writer.member("container", invocation.value("container") ?? "")
+      writer.member("publicKey", String(decoding: publicKey, as: UTF8.self))
+      if let name = invocation.value("name") { writer.member("name", name) }
+    }
+  }
+
+  private static func object(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    write(&writer)
+    writer.endObject()
+    return writer.bytes
+  }
+
+  /// RFC 3986: everything but unreserved characters is encoded.
+  static func encoded(_ text: String) -> String {
+    var result = ""
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
+        UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+        result.append(Character(UnicodeScalar(byte)))
+      default:
+        let digits = String(byte, radix: 16, uppercase: true)
+        result.append("%" + (digits.count == 1 ? "0" : "") + digits)
+      }
+    }
+    return result
+  }
+}

@@ -1,0 +1,100 @@
+// The words of the command line as values: one table feeds the parser, the help and the tests.
+
+/// A command: what it is called, what it takes, what it does.
+struct Command: Sendable {
+  /// One or two words: noun and verb.
+  let path: [String]
+  let arguments: [Argument]
+  let options: [Option]
+  /// One sentence without a final stop.
+  let summary: String
+  /// What else there is to know; may be empty.
+  let discussion: String
+  /// Lines that work as they stand.
+  let examples: [String]
+  let action: Action
+
+  init(
+    _ path: String, _ arguments: [Argument] = [], _ options: [Option] = [], summary: String, discussion: String = "", examples: [String] = [], action: Action
+  ) {
+    self.path = path.split(separator: " ").map(String.init)
+    self.arguments = arguments
+    self.options = options
+    self.summary = summary
+    self.discussion = discussion
+    self.examples = examples
+    self.action = action
+  }
+
+  struct Argument: Hashable, Sendable {
+    /// As help shows it: `ID`.
+    let name: String
+    let explanation: String
+  }
+
+  struct Option: Hashable, Sendable {
+    enum Kind: Hashable, Sendable {
+      case flag
+      /// With the placeholder that help shows.
+      case value(String)
+      case values(String)
+    }
+    let name: String
+    let kind: Kind
+    let isRequired: Bool
+    let explanation: String
+
+    static func flag(_ name: String, _ explanation: String) -> Option { Option(name: name, kind: .flag, isRequired: false, explanation: explanation) }
+    static func required(_ name: String, _ placeholder: String, _ explanation: String) -> Option {
+      Option(name: name, kind: .value(placeholder), isRequired: true, explanation: explanation)
+    }
+    static func optional(_ name: String, _ placeholder: String, _ explanation: String) -> Option {
+      Option(name: name, kind: .value(placeholder), isRequired: false, explanation: explanation)
+    }
+    static func repeated(_ name: String, _ placeholder: String, _ explanation: String) -> Option {
+      Option(name: name, kind: .values(placeholder), isRequired: false, explanation: explanation)
+    }
+  }
+
+  enum Action: Hashable, Sendable {
+    /// One HTTP request to the gateway.
+    case call(AdminCall.Kind)
+    case validateModel, pushModel, followEvents
+    case health
+    case dev
+    /// The process that ends what `dev` started when `dev` itself is gone.
+    case guardGroup
+  }
+}
+
+/// What a command line asks for.
+struct Invocation: Sendable {
+  let command: Command
+  let arguments: [String]
+  /// Values by option name; a flag has one empty value.
+  let options: [String: [String]]
+  let globals: Globals
+
+  struct Globals: Hashable, Sendable {
+    var server: String?
+    var operatorToken: String?
+    var isJSON = false
+  }
+
+  func flag(_ name: String) -> Bool { options[name] != nil }
+  func value(_ name: String) -> String? { options[name]?.last }
+  func values(_ name: String) -> [String] { options[name] ?? [] }
+}
+
+/// A command line that can't be understood; exit code 2.
+struct UsageError: Error, Hashable, Sendable {
+  /// One sentence that says what to change.
+  let reason: String
+  /// The words before the mistake, whose help is of use.
+  let path: [String]
+
+  init(_ reason: String, path: [String] = []) {
+    self.reason = reason
+    self.path = path
+  }
+}

@@ -1,0 +1,129 @@
+// Every command of `aquifer` (mirror-api.md, "Operator surface").
+
+extension Command {
+  static let table: [Command] = running + people + apps + models + schemas + looking
+
+  private static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
+  private static let environment = Option.required("environment", "E", "development or production")
+  private static let development = Option.optional("environment", "E", "development (as without it) or production")
+
+  private static let running: [Command] = [
+    Command(
+      "dev", [],
+      [
+        .required("data", "DIR", "the folder of everything that lasts; made when it is missing"),
+        .optional("http-port", "PORT", "of the gateway, 8080 without it; 0: any free port"),
+        .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
+        .optional("workers", "N", "how many workers, 1 without it"),
+        .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
+      ],
+      summary: "Run all four services on this machine",
+      discussion: """
+        Starts the share service, the workers, the notifier and the gateway as processes of their own, starts one again that dies, and stops
+        them all on Ctrl-C or SIGTERM. Prints where they are, an operator token, and commands to go on with. Their logs are in DIR/log.
+        """,
+      examples: ["aquifer dev --data ./data", "aquifer dev --data /tmp/trial --http-port 0 --ping-port 0 --workers 2 --ready-file ready.json"], action: .dev),
+    Command(
+      "health", [Argument(name: "URL", explanation: "an admin address, such as http://127.0.0.1:9100/readyz")], summary: "Ask a process whether it is ready",
+      discussion: "Exit code 0 when it answers 200, 1 otherwise: for health checks of containers.", examples: ["aquifer health http://127.0.0.1:9100/readyz"],
+      action: .health),
+    Command("guard", summary: "End the processes of `aquifer dev` when it was killed", action: .guardGroup),
+  ]
+
+  private static let people: [Command] = [
+    Command(
+      "user create", [Argument(name: "NAME", explanation: "the operator's name for the user, unique")],
+      [
+        .optional("email", "E", "for sharing by e-mail address"), .optional("given-name", "G", "as others see it"),
+        .optional("family-name", "F", "as others see it"), .flag("password-stdin", "read a password for the sign-in page from standard input"),
+      ],
+      summary: "Create a user and a web-auth token", discussion: "The token is shown once; the directory keeps only its hash.",
+      examples: ["aquifer user create alice --given-name Alice", "aquifer --json user create bob | jq -r .webAuthToken"], action: .call(.createUser)),
+    Command("user list", summary: "List users", examples: ["aquifer user list"], action: .call(.listUsers)),
+    Command(
+      "user disable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Refuse a user's tokens from now on",
+      examples: ["aquifer user disable alice"], action: .call(.disableUser)),
+    Command(
+      "user token", [Argument(name: "NAME", explanation: "the user's name")], summary: "Make a further web-auth token, for one more device",
+      discussion: "Such tokens live until they are revoked and may be used any number of times, in parallel.", examples: ["aquifer user token alice"],
+      action: .call(.createUserToken)),
+  ]
+
+  private static let apps: [Command] = [
+    Command(
+      "container create", [Argument(name: "ID", explanation: "1 to 255 characters of A-Z a-z 0-9 . _ -")], summary: "Create an app's container",
+      examples: ["aquifer container create iCloud.org.example.photos"], action: .call(.createContainer)),
+    Command("container list", summary: "List containers", examples: ["aquifer container list"], action: .call(.listContainers)),
+    Command(
+      "container delete", [Argument(name: "ID", explanation: "the container")], [.flag("yes", "really: everything in it becomes unreachable")],
+      summary: "Delete a container", examples: ["aquifer container delete iCloud.org.example.photos --yes"], action: .call(.deleteContainer)),
+    Command(
+      "token create", [], [container, environment, .repeated("allowed-origin", "O", "a web page's origin that may use it; without one: any")],
+      summary: "Create an API token for an app", examples: ["aquifer token create --container iCloud.org.example.photos --environment development"],
+      action: .call(.createToken)),
+    Command("token list", summary: "List API tokens", examples: ["aquifer token list"], action: .call(.listTokens)),
+    Command(
+      "token revoke", [Argument(name: "T", explanation: "the API token")], summary: "Refuse an API token from now on", examples: ["aquifer token revoke 3f…"],
+      action: .call(.revokeToken)),
+    Command(
+      "key add", [], [container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"), .optional("name", "N", "for people")],
+      summary: "Add a server-to-server key", examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)),
+    Command("key list", summary: "List server-to-server keys", examples: ["aquifer key list"], action: .call(.listKeys)),
+    Command(
+      "key revoke", [Argument(name: "K", explanation: "the key ID")], summary: "Refuse a server-to-server key from now on",
+      examples: ["aquifer key revoke 9a…"], action: .call(.revokeKey)),
+  ]
+
+  private static let path = Argument(name: "PATH", explanation: "an .xcdatamodeld (its current version), an .xcdatamodel, or a contents file")
+
+  private static let models: [Command] = [
+    Command(
+      "model validate", [path], [.optional("configuration", "C", "only the entities of this configuration")],
+      summary: "Check a Core Data model against every rule of mirroring, without a server",
+      discussion: "Prints all problems at once and exits with 1: for CI.", examples: ["aquifer model validate Photos.xcdatamodeld"], action: .validateModel),
+    Command(
+      "model push", [path],
+      [
+        container, environment, .optional("configuration", "C", "only the entities of this configuration"),
+        .flag("dry-run", "say what would be added, and add nothing"), .flag("print-schema", "answer with the whole schema"),
+      ], summary: "Make a container's schema fit a Core Data model",
+      examples: ["aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"], action: .pushModel),
+  ]
+
+  private static let schemas: [Command] = [
+    Command(
+      "schema export", [], [container, development], summary: "Print a schema as text", examples: ["aquifer schema export --container iCloud.org.example.photos"],
+      action: .call(.exportSchema)),
+    Command(
+      "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development], summary: "Replace the development schema",
+      examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"], action: .call(.importSchema)),
+    Command(
+      "schema promote", [], [container], summary: "Add to production what development has more",
+      examples: ["aquifer schema promote --container iCloud.org.example.photos"], action: .call(.promoteSchema)),
+    Command(
+      "schema reset", [], [container], summary: "Drop the development schema and its records",
+      examples: ["aquifer schema reset --container iCloud.org.example.photos"], action: .call(.resetSchema)),
+    Command(
+      "schema diff", [], [container], summary: "Show what development has more than production",
+      examples: ["aquifer schema diff --container iCloud.org.example.photos"], action: .call(.diffSchema)),
+  ]
+
+  private static let looking: [Command] = [
+    Command("status", summary: "Is everything there?", examples: ["aquifer status", "aquifer --json status"], action: .call(.status)),
+    Command("workers", summary: "List the workers and what they hold", examples: ["aquifer workers"], action: .call(.workers)),
+    Command("shards", summary: "List the shards and who holds them", examples: ["aquifer shards"], action: .call(.shards)),
+    Command("stores", summary: "List the devices' stores", examples: ["aquifer stores"], action: .call(.stores)),
+    Command("zones", summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
+    Command(
+      "events", [], [.flag("follow", "go on printing new ones")], summary: "List setups, imports and exports",
+      examples: ["aquifer events", "aquifer events --follow"], action: .followEvents),
+    Command("quarantine list", summary: "List records whose export is held back", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
+    Command("quarantine retry", summary: "Try held-back exports again", examples: ["aquifer quarantine retry"], action: .call(.retryQuarantine)),
+    Command(
+      "backup", [Argument(name: "DIR", explanation: "an empty folder on the server")], summary: "Back the installation up while it runs",
+      examples: ["aquifer backup /var/backups/aquifer"], action: .call(.backup)),
+    Command(
+      "restore", [Argument(name: "DIR", explanation: "a backup")], summary: "Restore a backup onto an empty data folder",
+      examples: ["aquifer restore /var/backups/aquifer"], action: .call(.restore)),
+  ]
+}

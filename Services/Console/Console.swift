@@ -1,0 +1,141 @@
+// The command line, from words to an exit code.
+
+import Glibc
+import JSON
+
+/// `aquifer`: operates an installation over HTTP, checks models offline, and runs everything on one machine.
+public struct Console: Sendable {
+  enum ExitCode {
+    static let done: Int32 = 0
+    static let refused: Int32 = 1
+    static let notUnderstood: Int32 = 2
+  }
+
+  static let standardServer = "http://127.0.0.1:8080"
+
+  let environment: [String: String]
+  let terminal: Terminal
+  let http: HTTPSender
+
+  /// The process's own streams and environment.
+  public init() {
+    self.init(environment: ProcessEnvironment.variables, terminal: .standard, http: .standard)
+  }
+
+  init(environment: [String: String], terminal: Terminal, http: HTTPSender) {
+    self.environment = environment
+    self.terminal = terminal
+    self.http = http
+  }
+
+  /// - Parameter words: the command line without the executable's name.
+  /// - Returns: 0 done, 1 refused, 2 not understood.
+  public func run(_ words: [String]) async -> Int32 {
+    do throws(UsageError) {
+      switch try CommandLineParser.parse(words) {
+      case .help(let path):
+        terminal.output(Help.text(for: path))
+        return ExitCode.done
+      case .run(let invocation): return try await run(invocation)
+      }
+    } catch {
+      terminal.problem("aquifer: \(error.reason)\nSee: \((["aquifer"] + error.path + ["--help"]).joined(separator: " "))")
+      return ExitCode.notUnderstood
+    }
+  }
+
+  private func run(_ invocation: Invocation) async throws(UsageError) -> Int32 {
+    switch invocation.command.action {
+    case .call(let kind): return await call(kind, invocation, content: try content(of: kind, invocation))
+    case .pushModel: return await pushModel(invocation)
+    case .validateModel: return validateModel(invocation)
+    case .followEvents: return await events(invocation)
+    case .health: return await health(invocation.arguments[0])
+    case .dev: return await Dev(options: try DevOptions(invocation), terminal: terminal, http: http).run()
+    case .guardGroup:
+      GroupGuard.run()
+      return ExitCode.done
+    }
+  }
+
+  /// What a command sends besides its words.
+  private func content(of kind: AdminCall.Kind, _ invocation: Invocation) throws(UsageError) -> [UInt8] {
+    let path: String?
+    switch kind {
+    case .deleteContainer:
+      guard invocation.flag("yes") else { throw UsageError("Everything in the container becomes unreachable: say --yes", path: invocation.command.path) }
+      path = nil
+    case .createUser:
+      guard invocation.flag("password-stdin") else { return [] }
+      var password = terminal.input()
+      if password.last == UInt8(ascii: "\n") { password.removeLast() }
+      return password
+    case .addKey: path = invocation.value("public-key")
+    case .importSchema: path = invocation.arguments[0]
+    default: path = nil
+    }
+    guard let path else { return [] }
+    do throws(ModelFile.Problem) {
+      return try ModelFile.read(path)
+    } catch {
+      throw UsageError(error.reason, path: invocation.command.path)
+    }
+  }
+
+  private func call(_ kind: AdminCall.Kind, _ invocation: Invocation, content: [UInt8]) async -> Int32 {
+    await send(AdminCall(kind, invocation, content: content), invocation)
+  }
+
+  /// - Parameter present: shows the body of an answer; nil: by its shape.
+  func send(_ call: AdminCall, _ invocation: Invocation, present: (([UInt8]) -> Void)? = nil) async -> Int32 {
+    let server = server(of: invocation)
+    let answer: HTTPSender.Answer
+    do throws(HTTPSender.Failure) {
+      answer = try await http.send(call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"])
+    } catch {
+      terminal.problem("aquifer: \(server) can't be reached: \(error.reason). Is it running? `aquifer dev --data ./data` starts one.")
+      return ExitCode.refused
+    }
+    guard (200..<300).contains(answer.status) else {
+      if invocation.globals.isJSON { terminal.output(Self.line(answer.body)) }
+      terminal.problem("aquifer: \(Refusal.text(status: answer.status, body: answer.body, server: server))")
+      if answer.status == 404, isYoung(invocation.command) { terminal.problem("The server does not offer this yet.") }
+      return ExitCode.refused
+    }
+    if let present { present(answer.body) } else { show(answer.body, textKey: call.textKey, invocation) }
+    return ExitCode.done
+  }
+
+  /// Commands that servers of an earlier release don't know.
+  private func isYoung(_ command: Command) -> Bool { ["quarantine", "backup", "restore", "events", "stores", "zones"].contains(command.path[0]) }
+
+  func server(of invocation: Invocation) -> String {
+    var server = invocation.globals.server ?? environment["AQUIFER_SERVER"] ?? Self.standardServer
+    while server.hasSuffix("/") { server.removeLast() }
+    return server
+  }
+
+  private func show(_ body: [UInt8], textKey: String?, _ invocation: Invocation) {
+    let text = Self.line(body)
+    if let textKey {
+      guard invocation.globals.isJSON else { return terminal.output(text) }
+      var writer = JSONWriter()
+      writer.beginObject()
+      writer.member(textKey, String(decoding: body, as: UTF8.self))
+      writer.endObject()
+      return terminal.output(String(decoding: writer.bytes, as: UTF8.self))
+    }
+    if !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body) {
+      return terminal.output(AnswerText.text(answer))
+    }
+    // Dropped because what is no JSON is shown as it came.
+    terminal.output(text)
+  }
+
+  /// Without final line ends.
+  static func line(_ bytes: [UInt8]) -> String {
+    var bytes = bytes[...]
+    while bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

@@ -1,0 +1,108 @@
+// Starts processes and learns how they ended.
+
+import Glibc
+
+/// How a process ended.
+enum ExitStatus: Hashable, Sendable {
+  case exited(code: Int32)
+  case killed(signal: Int32)
+
+  /// - Parameter status: as `waitpid` gives it.
+  init(waitStatus status: Int32) {
+    let signal = status & 0x7f
+    self = signal == 0 ? .exited(code: status >> 8 & 0xff) : .killed(signal: signal)
+  }
+
+  /// A usage or configuration that is wrong stays wrong (sysexits.h: 64, 78).
+  var isFinal: Bool { self == .exited(code: 64) || self == .exited(code: 78) }
+
+  var text: String {
+    switch self {
+    case .exited(let code): "exited with code \(code)"
+    case .killed(let signal): "was ended by signal \(signal)\(Self.names[signal].map { " (\($0))" } ?? "")"
+    }
+  }
+
+  private static let names: [Int32: String] = [
+    SIGHUP: "SIGHUP", SIGINT: "SIGINT", SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGABRT: "SIGABRT", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE",
+    SIGKILL: "SIGKILL", SIGSEGV: "SIGSEGV", SIGPIPE: "SIGPIPE", SIGTERM: "SIGTERM", SIGXFSZ: "SIGXFSZ",
+  ]
+}
+
+/// A system call that failed.
+struct SystemProblem: Error, Hashable {
+  let reason: String
+
+  init(_ what: String, errno code: Int32 = errno) { reason = "\(what): \(String(cString: strerror(code)))" }
+  init(giving reason: String) { self.reason = reason }
+}
+
+/// What to start.
+struct ChildSpecification: Hashable, Sendable {
+  let executable: String
+  /// Without the executable's name.
+  let arguments: [String]
+  /// Added to this process's environment.
+  var environment: [String: String] = [:]
+  /// Appended to by standard output and standard error; nil: they stay this process's own.
+  var logPath: String?
+}
+
+enum ChildProcess {
+  /// Starts a process with default signal handling.
+  /// - Parameters:
+  ///   - standardInput: a descriptor of this process, nil for `/dev/null`.
+  ///   - group: the process group to join, 0 to lead one of its own.
+  static func spawn(_ specification: ChildSpecification, standardInput: Int32? = nil, group: pid_t) throws(SystemProblem) -> pid_t {
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    if let standardInput {
+      posix_spawn_file_actions_adddup2(&actions, standardInput, 0)
+    } else {
+      posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+    }
+    if let logPath = specification.logPath {
+      posix_spawn_file_actions_addopen(&actions, 1, logPath, O_WRONLY | O_CREAT | O_APPEND, 0o640)
+      posix_spawn_file_actions_adddup2(&actions, 1, 2)
+    }
+    var attributes = posix_spawnattr_t()
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    posix_spawnattr_setsigmask(&attributes, &signals)
+    sigfillset(&signals)
+    posix_spawnattr_setsigdefault(&attributes, &signals)
+    posix_spawnattr_setpgroup(&attributes, group)
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
+    var pid: pid_t = 0
+    let code = withCStrings([specification.executable] + specification.arguments) { arguments in
+      withCStrings(mergedEnvironment(specification.environment)) { environment in
+        posix_spawn(&pid, specification.executable, &actions, &attributes, arguments, environment)
+      }
+    }
+    guard code == 0 else { throw SystemProblem("\(specification.executable) can't be started", errno: code) }
+    return pid
+  }
+
+  /// How `pid`, a child of this process, ended; nil while it runs.
+  static func reap(_ pid: pid_t) -> ExitStatus? {
+    var status: Int32 = 0
+    let result = waitpid(pid, &status, WNOHANG)
+    if result == pid { return ExitStatus(waitStatus: status) }
+    // Not a child any more: someone else reaped it, and how it ended is not known.
+    return result == -1 && errno == ECHILD ? .exited(code: -1) : nil
+  }
+
+  private static func mergedEnvironment(_ additions: [String: String]) -> [String] {
+    let lines = ProcessEnvironment.lines.filter { line in !additions.keys.contains { line.hasPrefix($0 + "=") } }
+    return lines + additions.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
+  }
+
+  private static func withCStrings<Result>(_ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result) -> Result {
+    let copies = strings.map { strdup($0) }
+    defer { copies.forEach { free($0) } }
+    return body(copies + [nil])
+  }
+}

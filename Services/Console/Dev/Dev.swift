@@ -1,0 +1,145 @@
+// `aquifer dev`: all four services on one machine, from one command until it is told to stop.
+
+import Glibc
+
+struct Dev {
+  let options: DevOptions
+  let terminal: Terminal
+  let http: HTTPSender
+
+  /// - Returns: the exit code.
+  func run() async -> Int32 {
+    do throws(SystemProblem) {
+      return try await supervise() ? Console.ExitCode.done : Console.ExitCode.refused
+    } catch {
+      terminal.problem("aquifer dev: \(error.reason)")
+      return Console.ExitCode.refused
+    }
+  }
+
+  private func supervise() async throws(SystemProblem) -> Bool {
+    let clock = ContinuousClock()
+    let start = clock.now
+    let folder = try DevFolder(options.dataDirectory)
+    defer { folder.cleanUp() }
+    let signals = try SignalPipe(catching: [SIGTERM, SIGINT, SIGHUP, SIGCHLD])
+    let executable = try Self.ownPath()
+    let fleet = Fleet(
+      options: options, binDirectory: String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)]), data: folder.data, run: folder.run)
+    let watch = try startGuard(executable, log: folder.log(of: "guard"))
+    defer { endGuard(watch) }
+    let supervisor = Supervisor(fleet.members, group: watch.group, signals: signals) { member, addresses in
+      unlink(fleet.readyFile(of: member))
+      return fleet.specification(of: member, addresses, log: folder.log(of: member.name))
+    } readiness: { member, pid in
+      await answers(MemberReadyFile.read(fleet.readyFile(of: member), pid: pid))
+    }
+    return try await supervisor.run { event in
+      switch event {
+      case .ready:
+        writeReadyFile(supervisor, folder)
+        announce(supervisor, folder, after: clock.now - start)
+      case .changed: writeReadyFile(supervisor, folder)
+      case .ended(let member, let pid, let status, let pause):
+        terminal.problem(
+          "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it is started again in \(Self.milliseconds(pause)) ms, its log is \(folder.log(of: member.name))")
+      case .gaveUp(let member, _):
+        for line in lastLines(of: folder.log(of: member.name)) { terminal.problem("\(member.name): \(line)") }
+      }
+    }
+  }
+
+  /// The addresses of a member that says it is ready; nil of one that does not.
+  private func answers(_ addresses: MemberAddresses?) async -> MemberAddresses? {
+    guard let addresses, let admin = addresses.admin else { return nil }
+    // Dropped because a process that does not answer is asked again, and one that ended is replaced.
+    return (try? await http.get(admin + "/readyz", within: Self.readinessLimit))?.status == 200 ? addresses : nil
+  }
+
+  private static let readinessLimit: Duration = .seconds(1)
+
+  private func lastLines(of log: String) -> [Substring] {
+    // Dropped because the reason is told without the log, too.
+    let text = (try? ModelFile.read(log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    return text.split(separator: "\n").suffix(5)
+  }
+
+  // MARK: The process that ends the others when this one can't
+
+  private struct Watch {
+    let pid: pid_t
+    let group: pid_t
+    /// Closed, also by the end of this process, to tell the guard.
+    let pipe: Int32
+  }
+
+  private func startGuard(_ executable: String, log: String) throws(SystemProblem) -> Watch {
+    let pipe = try SignalPipe.pipe()
+    defer { close(pipe.read) }
+    // It leads the group; its own pid is the group's name, which it finds out itself.
+    let pid = try ChildProcess.spawn(ChildSpecification(executable: executable, arguments: ["guard"], logPath: log), standardInput: pipe.read, group: 0)
+    return Watch(pid: pid, group: pid, pipe: pipe.write)
+  }
+
+  private func endGuard(_ watch: Watch) {
+    close(watch.pipe)
+    waitpid(watch.pid, nil, 0)
+  }
+
+  // MARK: What it tells
+
+  private func writeReadyFile(_ supervisor: Supervisor, _ folder: DevFolder) {
+    guard let path = options.readyFile else { return }
+    do throws(SystemProblem) {
+      try ReadyFile.write(ReadyFile.json(supervisor.running, operatorToken: operatorToken(folder)), to: path)
+    } catch {
+      terminal.problem("aquifer dev: \(error.reason)")
+    }
+  }
+
+  private func announce(_ supervisor: Supervisor, _ folder: DevFolder, after time: Duration) {
+    let gateway = ReadyFile.clientAddress(of: .gateway, supervisor.running) ?? ""
+    let token = operatorToken(folder)
+    terminal.output(
+      """
+      Aquifer is ready after \(Self.milliseconds(time)) ms.
+
+      \(TextTable.text(pairs: [
+        ("gateway", gateway), ("notifier", ReadyFile.clientAddress(of: .notifier, supervisor.running) ?? ""), ("operator token", token), ("data", folder.data),
+        ("logs", folder.logs),
+      ]))
+
+      Next, in another terminal:
+        export AQUIFER_SERVER=\(gateway) AQUIFER_OPERATOR_TOKEN=\(token)
+        aquifer status
+        aquifer container create iCloud.org.example.photos
+        aquifer user create alice
+
+      Ctrl-C stops everything.
+      """)
+  }
+
+  /// The share service made it, or was given it, before it was ready.
+  private func operatorToken(_ folder: DevFolder) -> String {
+    let variables = ProcessEnvironment.variables
+    if let token = variables["AQUIFER_OPERATOR_TOKEN"] { return token }
+    let path = variables["AQUIFER_OPERATOR_TOKEN_FILE"] ?? folder.data + "/operator-token"
+    do throws(ModelFile.Problem) {
+      return Console.line(try ModelFile.read(path))
+    } catch {
+      terminal.problem("aquifer dev: \(error.reason)")
+      return ""
+    }
+  }
+
+  private static func milliseconds(_ duration: Duration) -> Int64 {
+    duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+  }
+
+  /// The executable's own file: the others are beside it.
+  private static func ownPath() throws(SystemProblem) -> String {
+    guard let path = realpath("/proc/self/exe", nil) else { throw SystemProblem("This executable's path can't be found") }
+    defer { free(path) }
+    return String(cString: path)
+  }
+}

@@ -1,0 +1,29 @@
+// What `aquifer dev` was asked for.
+
+struct DevOptions: Hashable, Sendable {
+  static let workerLimit = 64
+
+  let dataDirectory: String
+  /// 0: any free port.
+  let httpPort: Int
+  let pingPort: Int
+  let workerCount: Int
+  let readyFile: String?
+
+  init(_ invocation: Invocation) throws(UsageError) {
+    guard let data = invocation.value("data"), !data.isEmpty else { throw UsageError("--data is missing", path: ["dev"]) }
+    dataDirectory = data
+    httpPort = try Self.number(invocation, "http-port", 8080, in: 0...65535)
+    pingPort = try Self.number(invocation, "ping-port", 8081, in: 0...65535)
+    workerCount = try Self.number(invocation, "workers", 1, in: 1...Self.workerLimit)
+    readyFile = invocation.value("ready-file")
+  }
+
+  private static func number(_ invocation: Invocation, _ name: String, _ standard: Int, in range: ClosedRange<Int>) throws(UsageError) -> Int {
+    guard let text = invocation.value(name) else { return standard }
+    guard let value = Int(text), range.contains(value) else {
+      throw UsageError("--\(name) is a number from \(range.lowerBound) to \(range.upperBound)", path: ["dev"])
+    }
+    return value
+  }
+}

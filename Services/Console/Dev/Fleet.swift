@@ -1,0 +1,44 @@
+// Which processes make an installation on one machine, and their command lines: pure.
+
+/// The installation `aquifer dev` runs.
+struct Fleet: Hashable, Sendable {
+  let options: DevOptions
+  /// Where the executables are.
+  let binDirectory: String
+  let data: String
+  let run: String
+
+  /// Whoever is asked comes before whoever asks.
+  var members: [FleetMember] {
+    let workers = (1...options.workerCount).map { FleetMember(name: "worker-\($0)", role: .worker) }
+    return [FleetMember(name: "share", role: .share)] + workers + [FleetMember(name: "notifier", role: .notifier), FleetMember(name: "gateway", role: .gateway)]
+  }
+
+  /// - Parameter addresses: of the members that were ready at some time; they are kept.
+  /// - Returns: nil while another member's address is needed and not known.
+  func specification(of member: FleetMember, _ addresses: [FleetMember: MemberAddresses], log: String) -> ChildSpecification? {
+    let own = addresses[member]
+    var arguments = [
+      "--name", member.name, "--bus", endpoint(of: member.name), "--admin", Self.listening(at: own?.admin, port: 0), "--ready-file", readyFile(of: member),
+    ]
+    if member.role != .share { arguments += ["--share", endpoint(of: "share")] }
+    switch member.role {
+    case .share, .worker: arguments += ["--data", data]
+    case .notifier: arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
+    case .gateway:
+      guard let notifierURL = addresses.first(where: { $0.key.role == .notifier })?.value.client else { return nil }
+      arguments += ["--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets"]
+    }
+    return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
+  }
+
+  func readyFile(of member: FleetMember) -> String { "\(run)/\(member.name).ready" }
+
+  private func endpoint(of name: String) -> String { "ipc://\(run)/\(name).sock" }
+
+  /// `127.0.0.1:port`: the port of `url` when there is one.
+  private static func listening(at url: String?, port: Int) -> String {
+    let known = url.flatMap { $0.split(separator: ":").last }.flatMap { Int($0) }
+    return "127.0.0.1:\(known ?? port)"
+  }
+}

@@ -1,0 +1,52 @@
+// The file that tells programs where an installation answers (mirror-api.md, "Operator surface").
+
+import Glibc
+import JSON
+
+enum ReadyFile {
+  /// `{"gateway","notifier","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a role `admin` names the first
+  /// by its role and the others by their names.
+  static func json(_ running: [(member: FleetMember, process: Supervisor.Running)], operatorToken: String) -> [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.member("gateway", clientAddress(of: .gateway, running) ?? "")
+    writer.member("notifier", clientAddress(of: .notifier, running) ?? "")
+    writer.member("operatorToken", operatorToken)
+    writer.key("pids")
+    writer.beginObject()
+    for role in FleetMember.Role.allCases {
+      writer.key(role.rawValue)
+      writer.beginArray()
+      for (member, process) in running where member.role == role { writer.integer(Int64(process.pid)) }
+      writer.endArray()
+    }
+    writer.endObject()
+    writer.key("admin")
+    writer.beginObject()
+    for role in FleetMember.Role.allCases {
+      for (index, entry) in running.filter({ $0.member.role == role }).enumerated() {
+        guard let admin = entry.process.addresses.admin else { continue }
+        writer.member(index == 0 ? role.rawValue : entry.member.name, admin)
+      }
+    }
+    writer.endObject()
+    writer.endObject()
+    return writer.bytes + [UInt8(ascii: "\n")]
+  }
+
+  static func clientAddress(of role: FleetMember.Role, _ running: [(member: FleetMember, process: Supervisor.Running)]) -> String? {
+    running.first { $0.member.role == role }?.process.addresses.client
+  }
+
+  /// Readable by its owner only: it holds a token. Readers see the old content or the new, never a part.
+  static func write(_ bytes: [UInt8], to path: String) throws(SystemProblem) {
+    let temporary = "\(path).\(getpid()).new"
+    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw SystemProblem("\(temporary) can't be written") }
+    let count = Glibc.write(descriptor, bytes, bytes.count)
+    let problem = count == bytes.count ? nil : SystemProblem("\(temporary) can't be written")
+    close(descriptor)
+    if let problem { throw problem }
+    guard rename(temporary, path) == 0 else { throw SystemProblem("\(path) can't be written") }
+  }
+}

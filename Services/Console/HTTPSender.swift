@@ -1,0 +1,46 @@
+// The console's HTTP: one request, one answer.
+
+import HTTPClient
+
+/// Sends requests; tests give their own.
+struct HTTPSender: Sendable {
+  struct Answer: Hashable, Sendable {
+    let status: Int
+    let body: [UInt8]
+  }
+
+  struct Failure: Error, Hashable {
+    let reason: String
+  }
+
+  typealias Exchange =
+    @Sendable (
+      _ method: String, _ url: String, _ headers: [(name: String, value: String)], _ body: [UInt8], _ limit: Duration
+    ) async -> Result<Answer, Failure>
+
+  /// An operator's call may take this long: a backup writes everything there is.
+  static let callLimit: Duration = .seconds(60)
+
+  let exchange: Exchange
+
+  func send(_ call: AdminCall, to server: String, token: String?) async throws(Failure) -> Answer {
+    let headers = token.map { [(name: "Authorization", value: "Bearer \($0)")] } ?? []
+    return try await exchange(call.method, server + call.target, headers, call.body, Self.callLimit).get()
+  }
+
+  func get(_ url: String, within limit: Duration) async throws(Failure) -> Answer { try await exchange("GET", url, [], [], limit).get() }
+
+  /// Over the network.
+  static var standard: HTTPSender {
+    let client = HTTPClient()
+    return HTTPSender { method, url, headers, body, limit in
+      do throws(HTTPClientError) {
+        let headers = headers.map { HTTPClient.Header($0.name, $0.value) }
+        let response = try await client.send(method, url, headers: headers, body: body.isEmpty ? nil : body, timeout: limit)
+        return .success(Answer(status: response.status, body: response.body))
+      } catch {
+        return .failure(Failure(reason: error.reason))
+      }
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// The environment this process was started with.
+
+import Glibc
+
+enum ProcessEnvironment {
+  /// `NAME=value`, in their order.
+  static var lines: [String] {
+    var lines: [String] = []
+    var pointer = environ
+    while let entry = pointer.pointee {
+      lines.append(String(cString: entry))
+      pointer += 1
+    }
+    return lines
+  }
+
+  static var variables: [String: String] {
+    var variables: [String: String] = [:]
+    for line in lines {
+      guard let equals = line.firstIndex(of: "=") else { continue }
+      variables[String(line[..<equals])] = String(line[line.index(after: equals)...])
+    }
+    return variables
+  }
+}

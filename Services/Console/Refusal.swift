@@ -1,0 +1,29 @@
+// What a refusal says to people: the reason, all problems of a model, and what to try.
+
+import JSON
+
+enum Refusal {
+  /// - Parameter body: an error dictionary, or whatever a proxy answered in its place.
+  static func text(status: Int, body: [UInt8], server: String) -> String {
+    guard let answer = try? JSONValue(parsing: body), let code = answer["serverErrorCode"]?.string else {
+      // Dropped because a body that is no JSON has no reason in it that could be shown.
+      return "\(server) answered \(status), and not as Aquifer does"
+    }
+    var lines = [answer["reason"]?.string.map { "\($0) (\(code))" } ?? code]
+    lines += problems(answer)
+    if let seconds = answer["retryAfter"]?.int64 { lines.append("Try again in \(seconds) s.") }
+    if status == 401 { lines.append("Give an operator token with --operator-token or AQUIFER_OPERATOR_TOKEN; `aquifer dev` prints it.") }
+    return lines.joined(separator: "\n")
+  }
+
+  /// The problems of a model, one line each and a suggestion below.
+  static func problems(_ answer: JSONValue) -> [String] {
+    (answer["problems"]?.elements ?? []).flatMap { problem -> [String] in
+      let place = [problem["entity"]?.string, problem["property"]?.string].compactMap(\.self).joined(separator: ".")
+      let rule = problem["rule"]?.string.map { " [\($0)]" } ?? ""
+      let line = "  \(place.isEmpty ? "model" : place): \(problem["message"]?.string ?? "")\(rule)"
+      guard let suggestion = problem["suggestion"]?.string, !suggestion.isEmpty else { return [line] }
+      return [line, "    → \(suggestion)"]
+    }
+  }
+}

@@ -1,0 +1,36 @@
+// Where the console reads and writes: the process's own streams, or a test's buffers.
+
+import Glibc
+
+/// The streams of a command.
+struct Terminal: Sendable {
+  let output: @Sendable (String) -> Void
+  let problem: @Sendable (String) -> Void
+  let input: @Sendable () -> [UInt8]
+
+  /// One line each, written at once and whole.
+  static let standard = Terminal(
+    output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) }, input: { readAll(from: STDIN_FILENO) })
+
+  private static func write(_ text: String, to descriptor: Int32) {
+    var bytes = Array(text.utf8)[...]
+    while !bytes.isEmpty {
+      let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+      if count < 0, errno == EINTR { continue }
+      // Dropped because nobody is left to be told when the terminal is gone.
+      guard count > 0 else { return }
+      bytes = bytes.dropFirst(count)
+    }
+  }
+
+  private static func readAll(from descriptor: Int32) -> [UInt8] {
+    var content: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 65536)
+    while true {
+      let count = read(descriptor, &buffer, buffer.count)
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { return content }
+      content += buffer[..<count]
+    }
+  }
+}

@@ -1,0 +1,24 @@
+// Aligned columns for people; programs ask for --json.
+
+enum TextTable {
+  /// - Parameter rows: as many cells as there are columns. A column whose cells are all numbers is aligned to the right.
+  static func text(columns: [String], rows: [[String]]) -> String {
+    guard !rows.isEmpty else { return "none" }
+    let widths = columns.indices.map { column in rows.reduce(columns[column].count) { max($0, $1[column].count) } }
+    let isNumeric = columns.indices.map { column in rows.allSatisfy { Double($0[column]) != nil } }
+    func line(_ cells: [String]) -> String {
+      let padded = cells.indices.map { column in
+        let padding = String(repeating: " ", count: widths[column] - cells[column].count)
+        return isNumeric[column] ? padding + cells[column] : cells[column] + padding
+      }
+      return String(padded.joined(separator: "  ").reversed().drop { $0 == " " }.reversed())
+    }
+    return ([columns.map { $0.uppercased() }] + rows).map(line).joined(separator: "\n")
+  }
+
+  /// Names and values, one pair a line.
+  static func text(pairs: [(name: String, value: String)]) -> String {
+    let width = pairs.map(\.name.count).max() ?? 0
+    return pairs.map { $0.name + String(repeating: " ", count: width - $0.name.count + 2) + $0.value }.joined(separator: "\n")
+  }
+}

@@ -1,0 +1,74 @@
+import JSON
+import Testing
+
+@testable import Console
+
+private func call(_ line: String, content: String = "") throws -> AdminCall {
+  guard case .run(let invocation) = try CommandLineParser.parse(line.split(separator: " ").map(String.init)), case .call(let kind) = invocation.command.action else {
+    throw UsageError("not a call")
+  }
+  return AdminCall(kind, invocation, content: Array(content.utf8))
+}
+
+struct AdminCallTests {
+  @Test(arguments: [
+    ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#), ("container list", "GET /admin/1/containers", ""),
+    ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
+    ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
+    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user token alice", "POST /admin/1/users/alice/tokens", ""),
+    (
+      "token create --container C --environment production --allowed-origin https://a", "POST /admin/1/tokens",
+      #"{"container":"C","environment":"production","allowedOrigins":["https://a"]}"#
+    ), ("token revoke T", "DELETE /admin/1/tokens/T", ""), ("schema export --container C", "GET /admin/1/schema/C/development", ""),
+    ("schema export --container C --environment production", "GET /admin/1/schema/C/production", ""),
+    ("schema promote --container C", "POST /admin/1/schema/C/development/promote", ""), ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
+    ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
+  ])
+  func `a command is one request`(line: String, request: String, body: String) throws {
+    let call = try call(line)
+    #expect("\(call.method) \(call.target)" == request)
+    #expect(String(decoding: call.body, as: UTF8.self) == body)
+  }
+
+  @Test func `a key and a password are sent as they were read`() throws {
+    let key = try call("key add --container C --public-key k.pem --name n", content: "-----BEGIN\n\"x\"\n")
+    #expect(try JSONValue(parsing: key.body)["publicKey"]?.string == "-----BEGIN\n\"x\"\n")
+    let user = try call("user create a --password-stdin", content: "pass word")
+    #expect(try JSONValue(parsing: user.body)["password"]?.string == "pass word")
+  }
+
+  @Test func `a model is pushed to the mirror API`() throws {
+    guard
+      case .run(let invocation) = try CommandLineParser.parse(
+        ["model", "push", "P", "--container", "iCloud.a", "--environment", "development", "--configuration", "C & D", "--dry-run", "--print-schema"])
+    else { return }
+    let call = AdminCall.pushModel(invocation, contents: [1, 2])
+    #expect(call.method == "PUT")
+    #expect(call.target == "/mirror/1/iCloud.a/development/model?configuration=C%20%26%20D&dryRun=true&printSchema=true")
+    #expect(call.body == [1, 2])
+  }
+
+  @Test func `every byte but the unreserved ones is encoded`() {
+    #expect(AdminCall.encoded("aZ0-._~ /?#%é") == "aZ0-._~%20%2F%3F%23%25%C3%A9")
+  }
+}
+
+struct AnswerTextTests {
+  private func text(_ json: String) throws -> String { AnswerText.text(try JSONValue(parsing: Array(json.utf8))) }
+
+  @Test func `a list of objects is a table with numbers to the right`() throws {
+    let expected = """
+      NAME   ZONES  NOTE
+      alice      7  a,b
+      bo       123  -
+      """
+    #expect(try text(#"{"users":[{"name":"alice","zones":7,"note":["a","b"]},{"name":"bo","zones":123,"note":null}]}"#) == expected)
+  }
+
+  @Test func `other members are names and values`() throws {
+    #expect(try text(#"{"userRecordName":"_a","isOperator":true}"#) == "userRecordName  _a\nisOperator      yes")
+    #expect(try text("{}") == "done")
+    #expect(try text(#"{"zones":[]}"#) == "none")
+    #expect(try text(#"{"a":1,"zones":[{"x":{"y":[1]}}]}"#) == "a  1\n\nzones:\nX\n{\"y\":[1]}")
+  }
+}

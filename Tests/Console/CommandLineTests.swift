@@ -1,0 +1,106 @@
+import Testing
+
+@testable import Console
+
+private func invocation(_ line: String) throws -> Invocation {
+  guard case .run(let invocation) = try CommandLineParser.parse(line.split(separator: " ").map(String.init)) else {
+    throw UsageError("help was asked for")
+  }
+  return invocation
+}
+
+private func usageError(_ line: String) -> UsageError? {
+  #expect(throws: UsageError.self) { try CommandLineParser.parse(line.split(separator: " ").map(String.init)) }
+}
+
+struct CommandLineTests {
+  @Test func `options may stand anywhere and be joined by an equals sign`() throws {
+    let lines = [
+      "--server http://h --json --operator-token=T token create --container C --environment development --allowed-origin a --allowed-origin b",
+      "token create --container=C --environment=development --allowed-origin=a --json --server=http://h --allowed-origin=b --operator-token T",
+    ]
+    for line in lines {
+      let invocation = try invocation(line)
+      #expect(invocation.globals == Invocation.Globals(server: "http://h", operatorToken: "T", isJSON: true))
+      #expect(invocation.value("container") == "C")
+      #expect(invocation.value("environment") == "development")
+      #expect(invocation.values("allowed-origin") == ["a", "b"])
+    }
+  }
+
+  @Test func `what follows two hyphens is an argument`() throws {
+    #expect(try invocation("user create -- --odd").arguments == ["--odd"])
+  }
+
+  @Test(arguments: [
+    ("container", "needs one of: create, list, delete"), ("usr list", "did you mean 'user'"), ("user lst", "did you mean 'list'"),
+    ("zzzzzzzzzz", "There is no command 'zzzzzzzzzz'"), ("user create", "NAME is missing"), ("user create a b", "'b' is one argument too many"),
+    ("user create a --emial x", "did you mean --email"), ("user create a --email", "--email needs a value"), ("user create a --email --json", "--email needs a value"),
+    ("user create a --email x --email y", "--email may be given once only"), ("status --json=yes", "--json takes no value"),
+    ("token create --environment production", "--container is missing"),
+    ("--nonsense status", "There is no option --nonsense"), ("dev", "--data is missing"),
+  ])
+  func `a mistake is named`(line: String, part: String) {
+    let error = usageError(line)
+    #expect(error?.reason.contains(part) == true, "\(error?.reason ?? "")")
+  }
+
+  @Test(arguments: ["--help", "-h", "", "user --help", "user create --help", "user create a --email --help", "dev --help"])
+  func `help is to be had at every level`(line: String) throws {
+    guard case .help(let path) = try CommandLineParser.parse(line.split(separator: " ").map(String.init)) else {
+      Issue.record("no help for '\(line)'")
+      return
+    }
+    #expect(Help.text(for: path).contains("Usage: aquifer"))
+  }
+
+  @Test func `every command has an example that parses, and is in the overview`() throws {
+    let overview = Help.text(for: [])
+    for command in Command.table where command.action != .guardGroup {
+      #expect(overview.contains(command.path.joined(separator: " ") + " "))
+      #expect(!command.examples.isEmpty, "\(command.path)")
+      for example in command.examples {
+        let words = example.split(separator: "|")[0].split(separator: " ").map(String.init)
+        #expect(words.first == "aquifer")
+        guard case .run(let invocation) = try CommandLineParser.parse(Array(words.dropFirst())) else {
+          Issue.record("\(example) asks for help")
+          continue
+        }
+        #expect(invocation.command.path == command.path)
+      }
+      #expect(Help.text(for: command.path).contains(command.examples[0]))
+    }
+  }
+
+  @Test func `no two commands are called alike`() {
+    #expect(Set(Command.table.map(\.path)).count == Command.table.count)
+  }
+
+  @Test(arguments: [
+    ("--http-port 65536", "--http-port is a number from 0 to 65535"), ("--ping-port x", "--ping-port is a number from 0 to 65535"),
+    ("--workers 0", "--workers is a number from 1 to 64"),
+  ])
+  func `a number of dev out of its range is refused`(words: String, reason: String) throws {
+    let invocation = try invocation("dev --data d \(words)")
+    #expect(throws: UsageError(reason, path: ["dev"])) { try DevOptions(invocation) }
+  }
+
+  @Test func `dev has the contract's defaults`() throws {
+    let options = try DevOptions(try invocation("dev --data d"))
+    #expect((options.httpPort, options.pingPort, options.workerCount) == (8080, 8081, 1))
+    #expect(options.readyFile == nil)
+  }
+}
+
+struct SuggestionTests {
+  @Test(arguments: [("", "", 0), ("a", "", 1), ("", "abc", 3), ("kitten", "sitting", 3), ("same", "same", 0), ("ab", "ba", 2)])
+  func `the distance is Levenshtein's`(a: String, b: String, distance: Int) {
+    #expect(Suggestion.distance(a, b) == distance)
+    #expect(Suggestion.distance(b, a) == distance)
+  }
+
+  @Test func `what is too far away is not suggested`() {
+    #expect(Suggestion.nearest(to: "quarantine", among: ["status", "user"]) == nil)
+    #expect(Suggestion.nearest(to: "stats", among: ["stores", "status"]) == "status")
+  }
+}
