@@ -117,8 +117,8 @@ import Testing
   }
 
   @Test func `the operator's token is made once and readable by its owner only`() throws {
-    let folder = try DataFolder(TemporaryFolder().path + "/made/on/the/way")
-    defer { try? FileManager.default.removeItem(atPath: folder.path) }
+    let parent = TemporaryFolder()
+    let folder = try DataFolder(parent.path + "/made/on/the/way")
     let token = try folder.operatorToken(given: nil, random: SeededRandom(seed: 1))
     #expect(token.wholeMatch(of: /[0-9a-f]{64}/) != nil)
     #expect(try folder.operatorToken(given: nil, random: SeededRandom(seed: 2)) == token)
@@ -130,6 +130,8 @@ import Testing
     #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: "short", random: SeededRandom(seed: 3)) }
     try Data().write(to: URL(fileURLWithPath: folder.operatorTokenPath))
     #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: nil, random: SeededRandom(seed: 3)) }
+    // Kept until here: it removes the folder.
+    withExtendedLifetime(parent) {}
   }
 }
 
