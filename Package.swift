@@ -61,7 +61,7 @@ let commands: [Target] = [
   command("aquifer-gateway", ["Gateway", "ServiceBus", "ServiceKit"]),
   command("aquifer-worker", ["SyncWorker", "ServiceKit", "ServiceBus"]),
   command("aquifer-share", ["ShareService", "ServiceKit", "ServiceBus"]),
-  command("aquifer-notifier", ["Notifier", "ServiceKit"]),
+  command("aquifer-notifier", ["Notifier", "ServiceKit", "ServiceBus"]),
   command("aquifer", ["Console"]),
 ]
 
@@ -84,7 +84,7 @@ let testTargets: [Target] = [
   tests("SyncWorker", ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON"]),
   tests("ShareService", ["ShareService", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON"]),
-  tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "JSON", "Records"]),
+  tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
   tests("Processes", ["HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
 ]

@@ -37,6 +37,9 @@ public enum ReservedName {
   /// Attributes the mirroring keeps for itself and never exports.
   public static let reservedAttributes: Set<String> = ["ckRecordID", "ckRecordSystemFields"]
 
+  /// The subscription that a mirrored database's pings name.
+  public static func mirrorSubscription(_ scope: DatabaseScope) -> String { "com.apple.coredata.cloudkit.\(scope.rawValue).subscription" }
+
   /// Authors of transactions that the mirroring writes itself, e.g. `NSCloudKitMirroringDelegate.import`.
   public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."
 }

@@ -118,4 +118,11 @@ public struct SocketAddress: Hashable, Sendable {
     self.host = String(host)
     self.port = port
   }
+
+  /// Where clients on this machine find an HTTP server that listens on a host and port.
+  public static func url(_ host: String, _ port: UInt16) -> String {
+    // An address for everybody is reached at this machine's own.
+    let host = ["0.0.0.0", "::", "localhost"].contains(host) ? "127.0.0.1" : host
+    return "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+  }
 }

@@ -33,7 +33,8 @@ extension ServiceProcess {
         })
       exit(isStopped ? 0 : ExitError.Code.tryAgain.rawValue)
     } catch let request as Options.Request {
-      print(request == .help ? help.text : "\(help.command) \(Release.version)", terminator: request == .help ? "" : "\n")
+      let text = Array((request == .help ? help.text : "\(help.command) \(Release.version)\n").utf8)
+      write(STDOUT_FILENO, text, text.count)
       exit(0)
     } catch let error as ExitError {
       fail(error)

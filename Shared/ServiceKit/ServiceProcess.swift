@@ -139,7 +139,7 @@ public struct ServiceProcess: Sendable {
       throw error as? ExitError ?? ExitError(.configuration, "\(error)")
     }
     if role != .share { context.cluster.register(in: &handlers) }
-    let adminURL = Self.url(context.options.address("admin")?.host ?? "", admin.port)
+    let adminURL = SocketAddress.url(context.options.address("admin")?.host ?? "", admin.port)
     let made: MadeBus
     do {
       made = try makeBus(context.name, role, Self.expanded(context.options.requiredText("bus")), adminURL, handlers, busConfiguration(context))
@@ -204,12 +204,6 @@ public struct ServiceProcess: Sendable {
     var buffer = [CChar](repeating: 0, count: 256)
     let host = gethostname(&buffer, buffer.count - 1) == 0 ? String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : "unknown"
     return name.replacingCharacters(in: mark, with: host)
-  }
-
-  static func url(_ host: String, _ port: UInt16) -> String {
-    // An address for everybody is reached at this machine's own.
-    let host = ["0.0.0.0", "::", "localhost"].contains(host) ? "127.0.0.1" : host
-    return "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
   }
 }
 

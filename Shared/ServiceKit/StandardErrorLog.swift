@@ -73,9 +73,10 @@ struct LogLine {
     writer.member("level", level.name)
     writer.member("service", service)
     writer.member("event", "\(event)")
-    var written: Set<String> = ["ts", "level", "service", "event"]
-    // The last fact of a name counts: an event's own are nearer than the logger's.
-    for (name, fact) in facts.reversed() where written.insert(name).inserted {
+    let reserved: Set = ["ts", "level", "service", "event"]
+    for (index, (name, fact)) in facts.enumerated() where !reserved.contains(name) {
+      // The last fact of a name counts: an event's own are nearer than the logger's.
+      if facts[(index + 1)...].contains(where: { $0.0 == name }) { continue }
       writer.key(name)
       switch fact {
       case .text(let text): writer.string(text)

@@ -1,4 +1,28 @@
+// The notifier: pings devices when their zones change.
+
+import Notifier
+import ServiceBus
+import ServiceKit
+
 @main
 enum Main {
-  static func main() {}
+  static func main() async {
+    await ServiceProcess(
+      role: .notifier,
+      summary: """
+        The notifier keeps devices' connections (event streams and the web courier's long polls) and tells them, with a silent ping, which zone \
+        changed. It owns nothing that lasts: a device that missed a ping finds what it missed by its change token. Run as many as you like.
+        """,
+      options: Notifier.options,
+      examples: [
+        "aquifer-notifier --share tcp://127.0.0.1:5550",
+        "aquifer-notifier --http 0.0.0.0:8081 --public-url https://pings.example.org --name notifier-%h",
+        "curl -N -H 'Authorization: Bearer TOKEN' http://127.0.0.1:8081/mirror/1/iCloud.org.example.photos/development/pings",
+      ]
+    ) { context, handlers in
+      let notifier = Notifier(context)
+      notifier.register(in: &handlers)
+      return { bus in try await notifier.start(on: bus, options: context.options) }
+    }.run()
+  }
 }

@@ -1,0 +1,179 @@
+// The notifier's HTTP side: event streams and the web courier. It owns nothing that lasts: losing every ping loses no data.
+
+import HTTPServer
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import WebServices
+
+/// Answers devices, and hands them the changes that workers push.
+public final class Notifier: Sendable {
+  /// How long things may take.
+  public struct Limits: Sendable {
+    /// Of a courier's poll, before it is answered without a notification.
+    public var courierHold = Duration.seconds(50)
+    /// Without a poll, after which a courier is forgotten.
+    public var courierIdle = Duration.seconds(600)
+    /// Between two signs of life on a stream that has nothing to tell.
+    public var heartbeat = Duration.seconds(25)
+    /// Between two looks at what is due; > 0.
+    public var tick = Duration.milliseconds(500)
+
+    public init() {}
+  }
+
+  private struct State {
+    var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID)] = [:]
+    var couriers: [String: (courier: Courier, id: PingBoard.ListenerID)] = [:]
+    var isDraining = false
+    var isRecheckDue = false
+  }
+
+  let metrics: NotifierMetrics
+  private let limits: Limits
+  private let timing: Timing
+  let random: any RandomSource
+  private let switchboard: Switchboard
+  private let state = Mutex(State())
+  /// Set once, when there is a bus to ask.
+  private let authenticatorBox = Mutex<Authenticator?>(nil)
+
+  init(limits: Limits, metrics: Metrics, timing: Timing, random: any RandomSource) {
+    self.limits = limits
+    self.metrics = NotifierMetrics(metrics)
+    self.timing = timing
+    self.random = random
+    switchboard = Switchboard(random: random)
+    metrics.collect("held_connections", "Devices that are connected, by kind.") { [weak self] in
+      let (streams, couriers) = self?.counts ?? (0, 0)
+      return [Metrics.Sample(Double(streams), labels: [("kind", "events")]), Metrics.Sample(Double(couriers), labels: [("kind", "courier")])]
+    }
+  }
+
+  /// Streams, and couriers that are known (polled now, or within the idle time).
+  var counts: (streams: Int, couriers: Int) { state.withLock { ($0.streams.count, $0.couriers.count) } }
+
+  func attach(_ bus: any Bus) { authenticatorBox.withLock { $0 = Authenticator(bus: bus, timing: timing) } }
+
+  private func authenticator() throws(RecordError) -> Authenticator {
+    guard let authenticator = authenticatorBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The service is starting.", retryAfter: 1) }
+    return authenticator
+  }
+
+  // MARK: From the bus
+
+  func deliver(_ changes: [ZoneChange]) {
+    metrics.changes.increment(by: changes.count)
+    for change in changes { switchboard.deliver(change) }
+  }
+
+  func credentialsChanged() async {
+    await authenticatorBox.withLock { $0 }?.forgetAll()
+    state.withLock { $0.isRecheckDue = true }
+  }
+
+  // MARK: Devices
+
+  /// `GET /mirror/1/{container}/{environment}/pings`
+  func openStream(_ request: HTTPRequest, container: String, environment: String) async throws(RecordError) -> HTTPResponse {
+    guard let container = ContainerID(rawValue: container) else { throw RecordError(.badRequest, "The container's identifier is malformed.") }
+    guard let environment = Environment(rawValue: environment) else {
+      throw RecordError(.badRequest, "The environment is neither development nor production.")
+    }
+    let question = Authenticator.Question(request, container, environment)
+    let (user, origins) = try await authenticator().user(of: question)
+    let origin = request.header("origin")
+    guard CORS.allows(origin, allowed: origins) else { throw RecordError(.authenticationFailed, "The API token does not allow this origin.") }
+    let stream = EventStream(question: question, metrics: metrics) { [weak self] in self?.closed($0) }
+    // Connected before the first byte is sent: what changes after a client has read that byte reaches it.
+    let scope = PingBoard.Scope(container: container, environment: environment)
+    let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: user, device: request.query("device")), stream)
+    let isDraining = state.withLock { state in
+      state.streams[ObjectIdentifier(stream)] = (stream, id)
+      return state.isDraining
+    }
+    if isDraining { stream.end() }
+    return HTTPResponse(
+      status: 200,
+      headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")] + CORS.headers(origin: origin, allowed: origins),
+      body: .source(stream))
+  }
+
+  private func closed(_ stream: EventStream) {
+    if let entry = state.withLock({ $0.streams.removeValue(forKey: ObjectIdentifier(stream)) }) { switchboard.disconnect(entry.id) }
+  }
+
+  /// `GET /courier/1/{token}`
+  func poll(_ text: String) async throws(RecordError) -> HTTPResponse {
+    let key = try await authenticator().key()
+    guard let token = CourierToken(text: text, verifiedWith: key) else { throw RecordError(.notFound, "There is no such courier.") }
+    let now = timing.now()
+    let ping = await courier(text, token, now).poll(now: now, until: now + limits.courierHold)
+    return HTTPResponse(
+      status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
+  }
+
+  private func courier(_ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant) -> Courier {
+    state.withLock { state in
+      if let known = state.couriers[text] { return known.courier }
+      let courier = Courier(metrics: metrics, now: now)
+      let scope = PingBoard.Scope(container: token.container, environment: token.environment)
+      let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
+      if state.isDraining { courier.release() }
+      state.couriers[text] = (courier, id)
+      return courier
+    }
+  }
+
+  // MARK: What is due
+
+  /// Until the task is cancelled: answers polls whose time has come, forgets couriers nobody polls, keeps streams alive, and asks again for
+  /// their users when the directory has changed.
+  func run() async {
+    var tick = 0
+    let beats = max(1, Int(limits.heartbeat / limits.tick))
+    while true {
+      do { try await timing.sleep(limits.tick) } catch { return }
+      tick += 1
+      let now = timing.now()
+      let (streams, couriers, isRecheckDue) = state.withLock { state in
+        defer { state.isRecheckDue = false }
+        return (state.streams.values.map { $0 }, state.couriers.map { (text: $0.key, courier: $0.value.courier, id: $0.value.id) }, state.isRecheckDue)
+      }
+      // A part of the streams at each tick, so that ten thousand heartbeats don't come at once.
+      for entry in streams where entry.id % beats == tick % beats { entry.stream.beat() }
+      for entry in couriers {
+        entry.courier.expire(at: now)
+        if entry.courier.isIdle(since: now - limits.courierIdle) { forget(entry.text, entry.id) }
+      }
+      if isRecheckDue { await recheck(streams.map(\.stream)) }
+    }
+  }
+
+  private func forget(_ text: String, _ id: PingBoard.ListenerID) {
+    state.withLock { $0.couriers[text] = nil }
+    switchboard.disconnect(id)
+  }
+
+  /// Ends the streams whose credentials don't hold any more; the others, and all while the directory is away, go on.
+  private func recheck(_ streams: [EventStream]) async {
+    for stream in streams {
+      do {
+        _ = try await authenticator().user(of: stream.question)
+      } catch {
+        if error.code == .tryAgainLater { state.withLock { $0.isRecheckDue = true } } else { stream.end() }
+      }
+    }
+  }
+
+  /// Ends all streams and answers all polls, now and from now on.
+  func releaseAll() {
+    let (streams, couriers) = state.withLock { state in
+      state.isDraining = true
+      return (state.streams.values.map(\.stream), state.couriers.values.map(\.courier))
+    }
+    for stream in streams { stream.end() }
+    for courier in couriers { courier.release() }
+  }
+}

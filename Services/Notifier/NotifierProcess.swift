@@ -1,0 +1,77 @@
+// The notifier as a process: its options, its handlers on the bus, its start and its end.
+
+import HTTPServer
+public import ServiceBus
+public import ServiceKit
+
+extension Notifier {
+  /// What `aquifer-notifier` can be told, besides what every process can.
+  public static let options = [
+    Option("http", .address, default: "127.0.0.1:8081", help: "Where devices connect: event streams and the web courier. Port 0: any free one."),
+    Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
+    Option("connections", .integer(1...1_000_000), default: "20000", help: "How many devices may be connected at a time; further ones wait."),
+    Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
+    Option("heartbeat", .seconds(0.1...3600), default: "25", help: "How often an event stream that has nothing to tell shows that it lives."),
+  ]
+
+  /// A notifier that a process's options describe.
+  public convenience init(_ context: ServiceContext) {
+    var limits = Limits()
+    if let hold = context.options.duration("courier-hold") { limits.courierHold = hold }
+    if let heartbeat = context.options.duration("heartbeat") { limits.heartbeat = heartbeat }
+    limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4)
+    self.init(limits: limits, metrics: context.metrics, timing: context.timing, random: context.random)
+  }
+
+  /// What workers and the share service tell.
+  public func register(in handlers: inout BusHandlers) {
+    handlers.on(PushZoneChanges.self) { [self] message, _, _ in
+      deliver(message.changes)
+      return Answer(Acknowledgement())
+    }
+    handlers.on(DirectoryChanged.self) { [self] message, _, _ in
+      if message.credentials { await credentialsChanged() }
+      return Answer(Acknowledgement())
+    }
+  }
+
+  /// Begins to serve devices.
+  /// - Throws: `ExitError` when the address can't be listened on.
+  public func start(on bus: any Bus, options: Options) async throws(ExitError) -> any Service {
+    attach(bus)
+    var configuration = HTTPServer.Configuration()
+    guard let address = options.address("http") else { preconditionFailure("--http has a default") }
+    configuration.address = address.host
+    configuration.port = address.port
+    configuration.connectionLimit = options.integer("connections") ?? configuration.connectionLimit
+    // Nothing here has a body; small buffers make ten thousand held connections cheap.
+    configuration.bodyByteLimit = 64 * 1024
+    configuration.headerByteLimit = 8 * 1024
+    let server: HTTPServer
+    do throws(HTTPServer.StartError) {
+      server = try HTTPServer(configuration: configuration, handler: NotifierHandler(notifier: self))
+    } catch {
+      throw ExitError(.configuration, "--http: \(error.description)")
+    }
+    return RunningNotifier(
+      notifier: self, server: server, url: SocketAddress.url(address.host, server.port), publicURL: options.url("public-url"), housekeeping: Task { await self.run() })
+  }
+}
+
+struct RunningNotifier: Service {
+  let notifier: Notifier
+  let server: HTTPServer
+  let url: String
+  let publicURL: String?
+  /// The one task that outlives the call that made it: it is the process's own, and ends with `drain`.
+  let housekeeping: Task<Void, Never>
+
+  var addresses: [String: String] { ["http": url, "publicURL": publicURL ?? url] }
+
+  /// Devices reconnect to another notifier, or to this one's successor; what they miss meanwhile they find by their tokens.
+  func drain() async {
+    housekeeping.cancel()
+    await server.drain(within: .seconds(5))
+    server.stop()
+  }
+}
