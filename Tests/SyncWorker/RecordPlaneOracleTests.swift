@@ -94,6 +94,20 @@ extension JSONValue {
     try await Self.play(try await RecordPlaneWorld.inMemory(seed: seed), seed: seed, rounds: 150)
   }
 
+  @Test(arguments: 101...104 as ClosedRange<UInt64>)
+  func `the same over SQLite, through a restart`(seed: UInt64) async throws {
+    try await withTemporaryFolder { folder in
+      let random = SeededRandom(seed: seed)
+      for start in 0..<2 {
+        let store = try SQLiteRecordStore(directory: folder, shardCount: 1, makeIncarnation: { random.next() })
+        let shard = try await store.open(shard: 0)
+        // Another container in the second life: a world of its own in the same file.
+        try await Self.play(RecordPlaneWorld(shard, seed: seed, container: "org.example.life\(start)"), seed: seed + UInt64(start), rounds: 100)
+        await shard.close()
+      }
+    }
+  }
+
   static func play(_ world: RecordPlaneWorld, seed: UInt64, rounds: Int) async throws {
     var random = SeededRandom(seed: seed)
     var model = NaiveZones(zones: ["_defaultZone": [:]])

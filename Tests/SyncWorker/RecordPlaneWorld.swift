@@ -1,5 +1,6 @@
 // A record plane over a store of choice, with everything around it under the tests' control.
 
+import Foundation
 import JSON
 import ObjectModel
 import RecordStore
@@ -100,10 +101,12 @@ final class RecordPlaneWorld {
   let changes = PublishedChanges()
   let store: any ShardStore
   let plane: RecordPlane
+  private let container: ContainerID
   private var requestCount = 0
 
-  init(_ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1) {
+  init(_ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1, container: String = RecordPlaneWorld.container.rawValue) {
     self.store = store
+    self.container = ContainerID(rawValue: container) ?? Self.container
     random = SeededRandom(seed: seed)
     schemas = FixedSchemas(schema)
     plane = RecordPlane(
@@ -127,7 +130,7 @@ final class RecordPlaneWorld {
     let owner = scope == .public ? DatabaseID.publicOwner : owner ?? user ?? "_alice"
     return DatabaseRequest(
       plane: .record, method: method, path: path.split(separator: "/").map(String.init), query: query,
-      database: DatabaseID(container: Self.container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
+      database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
       requestID: requestID ?? "gateway:\(requestCount)", baseURL: "https://host")
   }
 
@@ -196,4 +199,11 @@ extension JSONValue {
   var names: [String] { elements.compactMap(\.name) }
   /// A field's value.
   func value(_ field: String) -> JSONValue? { self["fields"]?[field]?["value"] }
+}
+
+/// Makes a folder for `body` and removes it afterwards.
+func withTemporaryFolder(_ body: (String) async throws -> Void) async throws {
+  let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-worker-\(UUID().uuidString)")
+  defer { try? FileManager.default.removeItem(at: folder) }
+  try await body(folder.path)
 }

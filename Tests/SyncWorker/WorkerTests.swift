@@ -1,0 +1,193 @@
+import JSON
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+import WebServices
+
+@testable import SyncWorker
+
+/// A worker with its neighbours on a bus in memory: a share service that gives it all shards, a gateway that asks, a notifier that listens.
+private final class WorkerNeighbourhood: Sendable {
+  let network = InMemoryNetwork(time: .stepped)
+  let store: InMemoryRecordStore
+  let share: InMemoryBus
+  let gateway: InMemoryBus
+  let notifier: InMemoryBus
+  let worker: InMemoryBus
+  let service: any Service
+  let cluster: Cluster
+  let pings: AsyncStream<ZoneChange>
+  let metrics: Metrics
+
+  init(planes: (@Sendable (PlaneContext) -> Worker.Planes)? = nil) async throws {
+    let store = InMemoryRecordStore(shardCount: 4)
+    self.store = store
+    let schemas = SchemaBox()
+    share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: Self.shareHandlers(schemas), isReady: true)
+    gateway = InMemoryBus(name: "gateway-1", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
+    let (pings, ping) = AsyncStream.makeStream(of: ZoneChange.self)
+    self.pings = pings
+    var notifierHandlers = BusHandlers()
+    notifierHandlers.on(PushZoneChanges.self) { message, _, _ in
+      for change in message.changes { ping.yield(change) }
+      return Answer(Acknowledgement())
+    }
+    notifier = InMemoryBus(name: "notifier-1", role: .notifier, network: network, handlers: notifierHandlers, isReady: true)
+
+    cluster = Cluster(name: "worker-1", role: .worker)
+    metrics = Metrics()
+    let context = ServiceContext(
+      name: "worker-1", role: .worker, options: try Options(Worker.options, arguments: [], environment: { _ in nil }), log: .silent, metrics: metrics,
+      clock: FixedClock(), random: SeededRandom(seed: 1), timing: .system, cluster: cluster)
+    let subject = Worker(context, dataPath: "/nonexistent", makeStore: { _ in store }, makePlanes: planes ?? { [.record: RecordPlane(context: $0)] })
+    var handlers = BusHandlers()
+    subject.register(in: &handlers)
+    cluster.register(in: &handlers)
+    worker = InMemoryBus(name: "worker-1", role: .worker, network: network, handlers: handlers)
+    cluster.start(on: worker, shareEndpoint: share.own.endpoint)
+    await share.waitForPeers { $0.contains { $0.name == "worker-1" } }
+
+    let members = [gateway.own, notifier.own, worker.own, share.own]
+    let map = ClusterMap(version: 1, members: members, holders: Array(repeating: nil, count: 4))
+    _ = try await share.call(PublishClusterMap(map: map), to: .peer("worker-1"), within: .seconds(5))
+    service = try await subject.start(on: worker)
+    worker.setReady(true)
+    await notifier.waitForPeers { $0.contains { $0.name == "worker-1" } }
+    await gateway.waitForPeers { $0.contains { $0.name == "worker-1" && $0.isReady } }
+    await worker.waitForPeers { $0.contains { $0.role == .notifier } && $0.contains { $0.role == .gateway } }
+  }
+
+  final class SchemaBox: Sendable {
+    let reply = Mutex(FetchSchema.Reply(version: 1, models: [:], latestModelHash: nil, schema: Schema()))
+  }
+
+  private static func shareHandlers(_ schemas: SchemaBox) -> BusHandlers {
+    var handlers = BusHandlers()
+    handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: [1, 2, 3])) }
+    handlers.on(FetchSchema.self) { _, _, _ in Answer(schemas.reply.withLock { $0 }) }
+    handlers.on(ExtendSchema.self) { message, _, _ in
+      schemas.reply.withLock { reply in
+        let types = Dictionary(grouping: message.fields, by: \.recordType).map { name, fields in
+          Schema.RecordType(name: name, fields: fields.map { Schema.Field(name: $0.field, type: $0.type) }, grants: [])
+        }
+        reply = FetchSchema.Reply(version: reply.version + 1, models: [:], latestModelHash: nil, schema: Schema(recordTypes: types))
+      }
+      return Answer(Acknowledgement())
+    }
+    return handlers
+  }
+
+  /// Gives all shards to the named worker.
+  func assign(to holder: String?, version: Int64) async throws {
+    let map = ClusterMap(version: version, members: [gateway.own, notifier.own, share.own, worker.own], holders: Array(repeating: holder, count: 4))
+    _ = try await share.call(PublishClusterMap(map: map), to: .peer("worker-1"), within: .seconds(5))
+    // The map is taken up behind the acknowledgement.
+    let expected = holder == "worker-1" ? 4 : 0
+    while true {
+      let summary = try await share.call(WorkerReport(subject: "summary"), body: [], to: .peer("worker-1"), within: .seconds(5))
+      if try JSONValue(parsing: summary.body)["shards"]?.count == expected { break }
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    #expect(await service.checks[0].problem() == nil)
+  }
+
+  func ask(_ path: String, _ body: String, owner: String = "_alice", plane: DatabaseRequest.Plane = .record) async throws -> (DatabaseRequest.Reply, JSONValue) {
+    let request = DatabaseRequest(
+      plane: plane, method: "POST", path: path.split(separator: "/").map(String.init), query: [:],
+      database: DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: owner), scope: .private,
+      caller: Caller(userRecordName: "_alice"), requestID: "gateway:\(path)", baseURL: "https://host")
+    let answer = try await gateway.call(request, body: Array(body.utf8), to: .peer("worker-1"), within: .seconds(5))
+    return (answer.reply, try JSONValue(parsing: answer.body))
+  }
+
+  func close() async {
+    await service.drain()
+    worker.close()
+    await service.close()
+    for bus in [share, gateway, notifier] { bus.close() }
+  }
+}
+
+@Suite struct `The worker on the bus` {
+  private static let save = #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a","fields":{"n":{"value":1}}}}]}"#
+
+  @Test func `a save comes over the bus, is stored and pushed to the notifier`() async throws {
+    let world = try await WorkerNeighbourhood()
+    try await world.assign(to: "worker-1", version: 2)
+    let (reply, json) = try await world.ask("records/modify", Self.save)
+    #expect(reply.status == 200 && reply.contentType == nil && reply.mayWait == nil)
+    #expect(json["records"]?.names == ["a"])
+    var pings = world.pings.makeAsyncIterator()
+    let ping = await pings.next()
+    #expect(ping?.zoneName == "_defaultZone" && ping?.audience == ["_alice"])
+    await world.close()
+    for shard in 0..<4 { await (try world.store.open(shard: shard)).close() }
+  }
+
+  @Test func `a failure of the whole request is an answer with the error dictionary`() async throws {
+    let world = try await WorkerNeighbourhood()
+    try await world.assign(to: "worker-1", version: 2)
+    let (reply, json) = try await world.ask("records/lookup", #"{"records":[],"zoneID":{"zoneName":"Nowhere"}}"#)
+    #expect(reply.status == 404)
+    #expect(json.text == #"{"uuid":"records/lookup","serverErrorCode":"ZONE_NOT_FOUND","reason":"Zone 'Nowhere' does not exist"}"#)
+    let metrics = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(metrics.contains(#"aquifer_worker_requests_total{plane="record",route="records/lookup",code="ZONE_NOT_FOUND"} 1"#))
+    await world.close()
+  }
+
+  @Test func `requests for shards of others, and for planes that are not here, go elsewhere`() async throws {
+    let world = try await WorkerNeighbourhood()
+    await #expect { try await world.ask("records/modify", Self.save) } throws: { ($0 as? BusError)?.code == .notMine }
+    try await world.assign(to: "worker-1", version: 2)
+    await #expect { try await world.ask("stores", "{}", plane: .object) } throws: { ($0 as? BusError)?.code == .notFound }
+    try await world.assign(to: "worker-2", version: 3)
+    await #expect { try await world.ask("records/modify", Self.save) } throws: { ($0 as? BusError)?.code == .notMine }
+    await world.close()
+  }
+
+  @Test func `a shard that was taken over is told to the gateway and opened anew`() async throws {
+    let world = try await WorkerNeighbourhood()
+    try await world.assign(to: "worker-1", version: 2)
+    let database = DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice")
+    let thief = world.store.takeOver(shard: database.shard(of: 4))
+    await #expect { try await world.ask("records/modify", Self.save) } throws: { ($0 as? BusError)?.code == .notMine }
+    await thief.close()
+    let (reply, _) = try await world.ask("records/modify", Self.save)
+    #expect(reply.status == 200)
+    await world.close()
+  }
+
+  @Test func `an operator's report sums up the shards, and an unknown one is refused`() async throws {
+    let world = try await WorkerNeighbourhood()
+    try await world.assign(to: "worker-1", version: 2)
+    _ = try await world.ask("records/modify", Self.save)
+    let answer = try await world.share.call(WorkerReport(subject: "summary"), body: [], to: .peer("worker-1"), within: .seconds(5))
+    #expect(
+      String(decoding: answer.body, as: UTF8.self)
+        .hasPrefix(#"{"shards":[0,1,2,3],"opening":0,"databases":1,"zones":1,"records":1,"stores":0,"pendingPings":"#))
+    for subject in ["stores", "events", "quarantine"] {
+      let list = try await world.share.call(WorkerReport(subject: subject), body: [], to: .peer("worker-1"), within: .seconds(5))
+      #expect(String(decoding: list.body, as: UTF8.self) == #"{"\#(subject)":[]}"#)
+    }
+    await #expect { try await world.share.call(WorkerReport(subject: "weather"), body: [], to: .peer("worker-1"), within: .seconds(5)) } throws: {
+      ($0 as? BusError)?.code == .notFound
+    }
+    await world.close()
+  }
+
+  @Test(arguments: [
+    (["records", "modify"], "records/modify"), (["stores", "8F1C", "transactions"], "stores/*/transactions"), (["evil\n", "x"], "*/*"), ([], ""),
+    (["records", "a", "b", "c", "d", "e"], "records/*/*/*"),
+  ])
+  func `a metric's route has nobody's names in it`(path: [String], route: String) {
+    let request = DatabaseRequest(
+      plane: .record, method: "POST", path: path, query: [:],
+      database: DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice"), scope: .private,
+      caller: Caller(userRecordName: nil), requestID: "", baseURL: "")
+    #expect(RequestMeter.route(of: request) == route)
+  }
+}
