@@ -14,6 +14,8 @@ public struct BusConfiguration: Sendable {
   public var heldByteCount = 512 << 20
   /// The longest body and the longest encoded arguments of a request or reply; longer ones are `tooLarge`.
   public var partByteLimit = 16 << 20
+  /// Frames that a socket queues per connection and direction; what it does not take beyond that, the bus keeps up to `heldByteCount`.
+  public var socketQueueCount = 4096
   /// How often a process announces itself.
   public var heartbeat: Duration = .milliseconds(500)
   /// The silence after which a peer counts as lost.

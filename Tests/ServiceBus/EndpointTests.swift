@@ -56,6 +56,50 @@ import Testing
     #expect(b.bus.own.endpoint == b.endpoint)
   }
 
+  @Test(arguments: [Transport.ipc, .tcp])
+  func `what a stopped peer does not take waits in its order and arrives when it goes on`(transport: Transport) async throws {
+    var configuration = BusConfiguration()
+    configuration.socketQueueCount = 4
+    let a = try Fabric(transport).station("a", .gateway, configuration: configuration)
+    defer { close(a) }
+    let b = try a.fabric.neighbour("b")
+    defer { b.end() }
+    a.bus.connect(to: b.endpoint)
+    await a.meets("b")
+    b.stop()
+    let sent = await a.appendAll(0..<400, key: "k", bodyByteCount: 10_000) {
+      while await a.bus.statistics().callsUnderWay < 400 { await Task.yield() }
+      b.goOn()
+    }
+    let entries = try await a.call(Journal(), to: "b").reply.entries
+    #expect(entries == sent.map { "k \($0)" })
+  }
+
+  @Test(arguments: [Transport.ipc, .tcp])
+  func `a link that takes nothing is given up when too much waits for it`(transport: Transport) async throws {
+    let events = Guarded<[BusEvent]>([])
+    var configuration = BusConfiguration()
+    configuration.socketQueueCount = 4
+    configuration.heldByteCount = 1 << 20
+    configuration.observe = { event in events.change { $0.append(event) } }
+    let a = try Fabric(transport).station("a", .gateway, configuration: configuration)
+    defer { close(a) }
+    let b = try a.fabric.neighbour("b")
+    defer { b.end() }
+    a.bus.connect(to: b.endpoint)
+    await a.meets("b")
+    b.stop()
+    let codes = await withTaskGroup(of: BusError.Code?.self) { group in
+      for _ in 0..<300 { group.addTask { await a.failure(Echo(text: ""), body: Array(repeating: 7, count: 100_000), to: "b")?.code } }
+      return await group.reduce(into: Set<BusError.Code?>()) { $0.insert($1) }
+    }
+    #expect(codes == [.unreachable])
+    #expect(events.value.contains(.stalledLink(peerName: "b")))
+    b.goOn()
+    await a.meets("b")
+    #expect(try await a.call(Echo(text: "back"), to: "b").reply.text == "back")
+  }
+
   @Test func `strangers who send garbage disturb no genuine call`() async throws {
     let (a, b) = try await Fabric(.tcp).pair()
     defer { close(a, b) }

@@ -49,6 +49,30 @@ struct Station: Sendable {
   }
 }
 
+extension Station {
+  /// Makes calls side by side to `b`, which all succeed.
+  /// - Parameter meanwhile: runs when all calls were made.
+  /// - Returns: the numbers in the order in which the bus got them, which is not that of the tasks.
+  @MainActor
+  func appendAll(_ numbers: Range<Int>, key: String, bodyByteCount: Int = 0, meanwhile: @MainActor () async -> Void = {}) async -> [Int] {
+    var sent: [Int] = []
+    let tasks = numbers.map { number in
+      Task { @MainActor in
+        // Nothing suspends between this line and the bus.
+        sent.append(number)
+        return await failure(Append(key: key, number: number), body: Array(repeating: 7, count: bodyByteCount), to: "b")
+      }
+    }
+    await meanwhile()
+    var failures: Set<BusError> = []
+    for task in tasks {
+      if let failure = await task.value { failures.insert(failure) }
+    }
+    #expect(failures == [])
+    return sent
+  }
+}
+
 /// Makes buses that can meet, and ends them.
 final class Fabric: Sendable {
   let transport: Transport

@@ -6,34 +6,14 @@ import Testing
 @testable import ServiceBusPeer
 
 @Suite(.timeLimit(.minutes(2))) struct OrderTests {
-  /// Makes calls side by side.
-  /// - Returns: the numbers in the order in which the bus got them, which is not that of the tasks.
-  @MainActor
-  private func appendAll(_ numbers: Range<Int>, key: String, from station: Station) async -> [Int] {
-    var sent: [Int] = []
-    let tasks = numbers.map { number in
-      Task { @MainActor in
-        // Nothing suspends between this line and the bus.
-        sent.append(number)
-        return await station.failure(Append(key: key, number: number), to: "b")
-      }
-    }
-    var failures: Set<BusError> = []
-    for task in tasks {
-      if let failure = await task.value { failures.insert(failure) }
-    }
-    #expect(failures == [])
-    return sent
-  }
-
   @Test(arguments: Transport.allCases)
   func `messages with one key run in the order they were sent`(transport: Transport) async throws {
     var configuration = BusConfiguration()
     configuration.backlogCount = 4000
     let (a, b) = try await Fabric(transport).pair(configuration)
     defer { close(a, b) }
-    async let first = appendAll(0..<3000, key: "one", from: a)
-    async let second = appendAll(0..<500, key: "other", from: a)
+    async let first = a.appendAll(0..<3000, key: "one")
+    async let second = a.appendAll(0..<500, key: "other")
     for (key, sent) in [("one", await first), ("other", await second)] {
       let entries = b.state.entries.filter { $0.hasPrefix(key) }
       #expect(entries.count == sent.count)

@@ -77,25 +77,20 @@ public final class ClusterMapPublisher: Sendable {
     while !Task.isCancelled {
       let (peers, graceIsOver) = state.withLock { ($0.peers, $0.graceIsOver) }
       guard let peers else { return }
-      let newcomers = pushes.subscribers(peers)
-      if let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver) {
-        do {
-          try await persist(next)
-        } catch {
-          report("the cluster map of version \(next.version) was not kept: \(error)")
-          // Dropped because the loop ends with the task.
-          try? await Task.sleep(for: pause)
-          pause = min(pause * 2, .seconds(2))
-          for peer in newcomers { pushes.push(assignment.map, to: peer) }
-          continue
-        }
+      for newcomer in pushes.subscribers(peers) where assignment.map.version > 0 { pushes.push(assignment.map, to: newcomer) }
+      guard let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver) else { return }
+      do {
+        try await persist(next)
         assignment.commit(next)
         state.withLock { $0.map = next }
         pushes.push(next)
-      } else {
-        for peer in newcomers where assignment.map.version > 0 { pushes.push(assignment.map, to: peer) }
+        return
+      } catch {
+        report("the cluster map of version \(next.version) was not kept: \(error)")
+        // Dropped because the loop ends with the task.
+        try? await Task.sleep(for: pause)
+        pause = min(pause * 2, .seconds(2))
       }
-      return
     }
   }
 }

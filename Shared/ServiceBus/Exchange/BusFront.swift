@@ -1,5 +1,6 @@
 // What both buses do alike on the callers' side: encode a call and wait for it, run handlers, keep the list of peers.
 
+import Glibc
 import MessagePack
 import Synchronization
 
@@ -24,6 +25,7 @@ final class BusFront: Sendable {
   let board = PeerBoard()
   /// Milliseconds of the exchange's clock are counted from here.
   let start: ContinuousClock.Instant
+  private let startUptime: Int64
   /// Correlation ids start at a random value, so that a restarted process takes no answer meant for its predecessor.
   private let lastCorrelation: Atomic<UInt64>
 
@@ -32,6 +34,7 @@ final class BusFront: Sendable {
     self.handlers = handlers
     self.configuration = configuration
     self.start = start
+    startUptime = Self.uptime
     lastCorrelation = Atomic(UInt64.random(in: 0..<1 << 62))
   }
 
@@ -47,7 +50,14 @@ final class BusFront: Sendable {
   }
 
   /// Milliseconds of real time since `start`.
-  var now: Int64 { start.duration(to: .now).milliseconds }
+  var now: Int64 { Self.uptime - startUptime }
+
+  /// Milliseconds of the clock behind `ContinuousClock`, without its arithmetic.
+  private static var uptime: Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_BOOTTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
 
   /// - Parameters:
   ///   - now: the exchange's time.

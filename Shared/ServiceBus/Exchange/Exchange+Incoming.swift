@@ -34,7 +34,7 @@ extension Exchange {
     }
     guard names.contains(frame.name) else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
     guard incoming.count - runningCount < configuration.waitingCount,
-      heldIncomingByteCount + frame.arguments.count + frame.body.count <= configuration.heldByteCount
+      heldIncomingByteCount + frame.byteCount <= configuration.heldByteCount
     else {
       statistics.refusedRequests += 1
       return BusError(.overloaded, "too many requests wait at \(me.peer.name)")

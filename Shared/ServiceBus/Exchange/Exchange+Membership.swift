@@ -3,6 +3,9 @@
 import MessagePack
 
 extension Announcement {
+  /// Names and addresses; a longer one is a stranger's.
+  static let byteLimit = 65_536
+
   func encoded() -> [UInt8] {
     do {
       return try MessagePackEncoder().encode(self)
@@ -50,8 +53,11 @@ extension Exchange {
     if isLeaving, links[link] == nil { return }
     if let known = links[link], known.announcement == bytes {
       links[link]?.lastHeard = now
+      // Again, in case the peer forgot this link since and asks anew.
+      if known.peer.isDraining { send(Frame(kind: .drainAcknowledged), on: link) }
       return
     }
+    guard bytes.count <= Announcement.byteLimit else { return malformed() }
     let news: Announcement
     do {
       news = try MessagePackDecoder().decode(Announcement.self, from: bytes)

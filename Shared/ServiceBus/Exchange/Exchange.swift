@@ -2,7 +2,7 @@
 
 /// The decisions of one process's end of the bus.
 ///
-/// A shell feeds it commands, frames and the time, then carries out `takeActions()` in order. It never blocks and keeps no reference
+/// A shell feeds it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no reference
 /// to the shell. Times are milliseconds of a clock that never goes back.
 struct Exchange {
   enum Action {
@@ -79,8 +79,15 @@ struct Exchange {
   }
 
   mutating func takeActions() -> [Action] {
-    defer { actions.removeAll(keepingCapacity: true) }
-    return actions
+    var taken: [Action] = []
+    exchangeActions(&taken)
+    return taken
+  }
+
+  /// Puts what is to be done into `taken`, whose storage is used again.
+  mutating func exchangeActions(_ taken: inout [Action]) {
+    taken.removeAll(keepingCapacity: true)
+    swap(&taken, &actions)
   }
 
   /// Sends a frame, to this process itself through a queue so that inputs never nest.

@@ -42,6 +42,7 @@ extension Frame {
   /// The longest name and the longest key.
   static let textByteLimit = 4096
 
+  var byteCount: Int { arguments.count + body.count }
   var headerByteCount: Int { Self.fixedHeaderByteCount + name.utf8.count + key.utf8.count }
 
   /// Writes the header into exactly `headerByteCount` bytes.

@@ -27,7 +27,7 @@ public final class ZeroMQBus: Bus {
     zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 16_384)
     let router: ZeroMQSocket
     do throws(BusError) {
-      router = try ZeroMQSocket(.router, in: context, partByteLimit: configuration.partByteLimit, monitorName: "router")
+      router = try ZeroMQSocket(.router, in: context, configuration, monitorName: "router")
       do throws(BusError) {
         self.endpoint = try router.bind(endpoint)
       } catch {

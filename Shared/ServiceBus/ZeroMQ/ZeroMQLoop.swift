@@ -6,7 +6,7 @@ import Glibc
 /// Belongs to its thread once `run` has been called.
 final class ZeroMQLoop {
   /// A socket that is connected to an endpoint, and its link.
-  private struct Dealer {
+  struct Dealer {
     let endpoint: String
     let socket: ZeroMQSocket
     let link: LinkID
@@ -14,30 +14,31 @@ final class ZeroMQLoop {
   }
 
   /// Frames a link did not take.
-  private struct Leftovers {
+  struct Leftovers {
     var frames: [Frame] = []
     var byteCount = 0
   }
 
   private let context: UnsafeMutableRawPointer
-  private let router: ZeroMQSocket
-  private let queue: CommandQueue
-  private let front: BusFront
-  private var exchange: Exchange
-  private var dealers: [Dealer] = []
-  private var leftovers: [LinkID: Leftovers] = [:]
+  let router: ZeroMQSocket
+  let queue: CommandQueue
+  let front: BusFront
+  var exchange: Exchange
+  var dealers: [Dealer] = []
+  var leftovers: [LinkID: Leftovers] = [:]
   /// Frames for routes that are dead. The exchange is told once all that their peers had sent before is read: it may be answers.
-  private var dying: [LinkID: [Frame]] = [:]
+  var dying: [LinkID: [Frame]] = [:]
   /// When routes are probed, after some connection was lost: which one is not told, and its pipe dies a little later than the event.
-  private var probes: Set<Int64> = []
+  var probes: Set<Int64> = []
   private var lastLink: UInt64 = 0
   private var items: [zmq_pollitem_t] = []
   private var commands: [Command] = []
+  var spareActions: [Exchange.Action] = []
 
   /// Links over the ROUTER are numbered by their routes, others below.
-  private static let routeFlag: UInt64 = 1 << 32
+  static let routeFlag: UInt64 = 1 << 32
   private static let batchCount = 512
-  private static let leftoverCount = 16_384
+  static let leftoverCount = 16_384
   private static let retrySpan: Int64 = 2
 
   init(context: UnsafeMutableRawPointer, router: ZeroMQSocket, peer: Peer, queue: CommandQueue, front: BusFront) {
@@ -169,7 +170,7 @@ final class ZeroMQLoop {
     if let reason = Endpoint.refusal(endpoint) { return front.configuration.observe(.refusedEndpoint(endpoint, reason: reason)) }
     lastLink += 1
     do throws(BusError) {
-      let socket = try ZeroMQSocket(.dealer, in: context, partByteLimit: front.configuration.partByteLimit, monitorName: "\(lastLink)")
+      let socket = try ZeroMQSocket(.dealer, in: context, front.configuration, monitorName: "\(lastLink)")
       do throws(BusError) {
         try socket.connect(endpoint)
       } catch {
@@ -190,85 +191,5 @@ final class ZeroMQLoop {
     leftovers[dealer.link] = nil
     updateItems()
     exchange.linkDown(dealer.link)
-  }
-
-  // MARK: Sending
-
-  private func perform() {
-    while true {
-      let actions = exchange.takeActions()
-      if actions.isEmpty { return }
-      for action in actions {
-        switch action {
-        case .send(let frame, let link): send(frame, on: link)
-        case .settle(let reply, let outcome): reply.settle(outcome)
-        case .start(let request): front.serve(request) { [queue] in queue.post($0) }
-        case .cancel(let handle): handle.cancel()
-        case .peersChanged(let peers, let version): front.board.publish(peers, version: version)
-        case .event(let event): front.configuration.observe(event)
-        case .finish(let done): done()
-        }
-      }
-    }
-  }
-
-  private func send(_ frame: Frame, on link: LinkID) {
-    if dying[link] != nil { return bury([frame], for: link) }
-    if leftovers[link] != nil { return keep(frame, for: link) }
-    switch transmit(frame, on: link) {
-    case .sent: break
-    case .wouldBlock: keep(frame, for: link)
-    case .unreachable: bury([frame], for: link)
-    }
-  }
-
-  private func bury(_ frames: [Frame], for link: LinkID) {
-    if link.number & Self.routeFlag != 0 { dying[link, default: []] += frames } else { exchange.undeliverable(frames, on: link) }
-  }
-
-  private func transmit(_ frame: Frame, on link: LinkID) -> ZeroMQSocket.Sent {
-    if link.number & Self.routeFlag != 0 { return router.send(frame, route: UInt32(truncatingIfNeeded: link.number)) }
-    guard let dealer = dealers.first(where: { $0.link == link }), dealer.isUp else { return .unreachable }
-    return dealer.socket.send(frame, route: 0)
-  }
-
-  private func keep(_ frame: Frame, for link: LinkID) {
-    var kept = leftovers[link] ?? Leftovers()
-    kept.frames.append(frame)
-    kept.byteCount += frame.arguments.count + frame.body.count
-    guard kept.frames.count <= Self.leftoverCount, kept.byteCount <= front.configuration.heldByteCount else {
-      leftovers[link] = nil
-      if let name = exchange.links[link]?.peer.peer.name { front.configuration.observe(.stalledLink(peerName: name)) }
-      return bury(kept.frames, for: link)
-    }
-    leftovers[link] = kept
-  }
-
-  private func retryLeftovers() {
-    for (link, kept) in leftovers {
-      var sentCount = 0
-      var isDead = false
-      for frame in kept.frames {
-        let result = transmit(frame, on: link)
-        isDead = result == .unreachable
-        if result != .sent { break }
-        sentCount += 1
-      }
-      let rest = Array(kept.frames[sentCount...])
-      if isDead || rest.isEmpty {
-        leftovers[link] = nil
-      } else {
-        leftovers[link] = Leftovers(frames: rest, byteCount: rest.reduce(0) { $0 + $1.arguments.count + $1.body.count })
-      }
-      if isDead { bury(rest, for: link) }
-    }
-  }
-
-  /// Whoever lost his connection is found by sending him something.
-  private func probe() {
-    let due = probes.filter { $0 <= exchange.now }
-    guard !due.isEmpty else { return }
-    probes.subtract(due)
-    exchange.announceToAll()
   }
 }

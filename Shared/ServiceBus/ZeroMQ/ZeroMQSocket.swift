@@ -32,7 +32,7 @@ struct ZeroMQSocket {
   private let kind: Kind
 
   /// - Parameter monitorName: unique in the context.
-  init(_ kind: Kind, in context: UnsafeMutableRawPointer, partByteLimit: Int, monitorName: String) throws(BusError) {
+  init(_ kind: Kind, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration, monitorName: String) throws(BusError) {
     guard let handle = zmq_socket(context, kind == .router ? ZMQ_ROUTER : ZMQ_DEALER) else { throw BusError(.refused, "no socket: \(Self.lastError)") }
     guard let monitor = zmq_socket(context, ZMQ_PAIR) else {
       zmq_close(handle)
@@ -43,11 +43,12 @@ struct ZeroMQSocket {
     self.kind = kind
     for (option, value) in [
       (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, 500), (ZMQ_HEARTBEAT_TIMEOUT, 1500), (ZMQ_HEARTBEAT_TTL, 1500),
-      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_SNDHWM, 4096), (ZMQ_RCVHWM, 4096), (ZMQ_LINGER, 300),
+      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300),
+      (ZMQ_SNDHWM, Int32(clamping: configuration.socketQueueCount)), (ZMQ_RCVHWM, Int32(clamping: configuration.socketQueueCount)),
     ] as [(Int32, Int32)] { set(option, value) }
     if kind == .router { set(ZMQ_ROUTER_MANDATORY, 1) }
     // A header may be longer than a short part; unlimited, nine bytes of anybody reserve gigabytes.
-    var longest = Int64(max(partByteLimit, Frame.fixedHeaderByteCount + 2 * Frame.textByteLimit))
+    var longest = Int64(max(configuration.partByteLimit, Frame.fixedHeaderByteCount + 2 * Frame.textByteLimit))
     zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &longest, 8)
     let events = ZMQ_EVENT_DISCONNECTED | (kind == .dealer ? ZMQ_EVENT_HANDSHAKE_SUCCEEDED : 0)
     let address = "inproc://monitor-\(monitorName)"
@@ -114,8 +115,8 @@ extension ZeroMQSocket {
     }
     let result = sendPart(byteCount: frame.headerByteCount, more: parts > 1) { frame.writeHeader(into: $0) }
     guard result == .sent else { return result }
-    if parts > 1 { _ = sendPart(byteCount: frame.arguments.count, more: parts > 2) { $0.copyBytes(from: frame.arguments) } }
-    if parts > 2 { _ = sendPart(byteCount: frame.body.count, more: false) { $0.copyBytes(from: frame.body) } }
+    if parts > 1 { _ = sendPart(byteCount: frame.arguments.count, more: parts > 2) { bytes in frame.arguments.withUnsafeBytes { bytes.copyMemory(from: $0) } } }
+    if parts > 2 { _ = sendPart(byteCount: frame.body.count, more: false) { bytes in frame.body.withUnsafeBytes { bytes.copyMemory(from: $0) } } }
     return .sent
   }
 
@@ -160,6 +161,11 @@ extension ZeroMQSocket {
   }
 
   private static func bytes(of message: inout zmq_msg_t) -> [UInt8] {
-    [UInt8](UnsafeRawBufferPointer(start: zmq_msg_data(&message), count: zmq_msg_size(&message)))
+    let count = zmq_msg_size(&message)
+    guard count > 0, let data = zmq_msg_data(&message) else { return [] }
+    return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
+      UnsafeMutableRawBufferPointer(buffer).copyMemory(from: UnsafeRawBufferPointer(start: data, count: count))
+      initializedCount = count
+    }
   }
 }
