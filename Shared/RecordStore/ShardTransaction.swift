@@ -34,6 +34,9 @@ public protocol ShardSnapshot: AnyObject {
   /// Ascending by number.
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent]
 
+  /// The newest event of a kind.
+  func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent?
+
   /// What an earlier request with this idempotency key was answered.
   func outcome(of idempotencyKey: String) throws -> [UInt8]?
   /// Live records and databases, zones, stores: for `status`.

@@ -42,7 +42,7 @@ public struct StoredZone: Hashable, Sendable {
 
 /// A record's row: one per record name ever used in the zone, with its latest state (the change log is the index on `sequence`).
 public struct StoredRecord: Hashable, Sendable {
-  /// For a tombstone: no fields, `recordType` and stamps of the record that was.
+  /// For a tombstone: `recordType` and stamps of the record that was, and those of its fields that its writer left (`ZoneWriter`).
   public var record: Record
   public var isDeleted: Bool
   /// The commit that wrote it: the change tag, and its place in the zone's feed.

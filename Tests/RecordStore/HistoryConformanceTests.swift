@@ -153,6 +153,9 @@ struct HistoryConformanceTests {
         #expect(try snapshot.events(of: mirror, after: 1, kind: .export, limit: 9) == [ended])
         #expect(try snapshot.events(of: other, after: 0, kind: .export, limit: 9).map(\.number) == [3])
         #expect(try snapshot.events(of: mirror, after: 4, kind: nil, limit: 9) == [])
+        #expect(try snapshot.latestEvent(of: mirror, kind: .export) == ended)
+        #expect(try snapshot.latestEvent(of: other, kind: .export)?.identifier == "3")
+        #expect(try snapshot.latestEvent(of: other, kind: .setup) == nil)
       }
       // Another store's event, one that never was, a store that never was.
       await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(ended, of: other) } }

@@ -112,6 +112,10 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.events.filter { $0.mirror == mirror && $0.event.number > number && (kind == nil || $0.event.kind == kind) }.map(\.event).first(limit)
   }
 
+  func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent? {
+    rows.events.filter { $0.mirror == mirror && $0.event.kind == kind }.map(\.event).max { $0.number < $1.number }
+  }
+
   func outcome(of idempotencyKey: String) throws -> [UInt8]? { rows.outcomes[idempotencyKey]?.payload }
 
   func counts() throws -> ShardCounts {

@@ -54,11 +54,9 @@ extension InMemoryTransaction: ShardTransaction {
       let name = record.record.recordName
       guard rows.names[zone]?[record.sequence] ?? name == name else { throw ContradictingWrite("sequence \(record.sequence) is another record's") }
       if isNew && rows.records[zone]?[name] != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
-      var stored = record
-      if stored.isDeleted { stored.record.fields = Fields() }
       if let earlier = rows.records[zone]?[name] { rows.names[zone]?[earlier.stored.sequence] = nil }
       rows.names[zone, default: [:]][record.sequence] = name
-      rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: stored, references: Set(stored.isDeleted ? [] : references))
+      rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(record.isDeleted ? [] : references))
       rows.zones[zone] = StoredZone(
         key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
         isDeleted: false)

@@ -11,7 +11,7 @@ enum Query: Int, CaseIterable {
   case references, insertReference, deleteReference
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
-  case eventsAfter, eventsAfterOfKind, insertEvent, updateEvent, deleteEvents
+  case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, deleteEvents
   case outcome, insertOutcome, oldOutcomes, forgetOutcomes
   case counts
 
@@ -87,6 +87,7 @@ enum Query: Int, CaseIterable {
     case .purgeTransactions: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
 
     case .eventsAfter: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+    case .latestEvent: Self.eventColumns + " WHERE mirror = ?1 AND kind = ?2 ORDER BY id DESC LIMIT 1"
     case .eventsAfterOfKind: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 AND kind = ?4 ORDER BY id LIMIT ?3"
     case .insertEvent:
       "INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"

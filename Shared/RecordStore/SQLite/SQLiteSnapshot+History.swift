@@ -83,12 +83,21 @@ extension SQLiteSnapshot {
     try statement.bind(2, number)
     try statement.bind(3, limit)
     if let kind { try statement.bind(4, kind.rawValue) }
-    return try statement.all { row in
-      guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind") }
-      return StoredEvent(
-        number: row.int64(0), identifier: row.text(7), kind: kind, startedAt: row.int64(2), endedAt: row.optionalInt64(3), succeeded: row.bool(4),
-        errorJSON: row.optionalBlob(8), savedCount: row.int(5), deletedCount: row.int(6))
-    }
+    return try statement.all { try event($0) }
+  }
+
+  func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent? {
+    let statement = try statement(.latestEvent)
+    try statement.bind(1, mirror)
+    try statement.bind(2, kind.rawValue)
+    return try statement.first { try event($0) }
+  }
+
+  private func event(_ row: Statement) throws -> StoredEvent {
+    guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind") }
+    return StoredEvent(
+      number: row.int64(0), identifier: row.text(7), kind: kind, startedAt: row.int64(2), endedAt: row.optionalInt64(3), succeeded: row.bool(4),
+      errorJSON: row.optionalBlob(8), savedCount: row.int(5), deletedCount: row.int(6))
   }
 
   func outcome(of idempotencyKey: String) throws -> [UInt8]? {

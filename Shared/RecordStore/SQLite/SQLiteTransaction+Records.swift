@@ -54,8 +54,7 @@ extension SQLiteTransaction {
   /// Writes the row itself.
   /// - Returns: its row id.
   private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], replacing earlier: SeenRecord?) throws -> Int64 {
-    var record = stored.record
-    if stored.isDeleted { record.fields = Fields() }
+    let record = stored.record
     let data = RecordBlob.encode(record)
     let header = RecordRowHeader(
       zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted, origin: stored.origin,
