@@ -80,7 +80,7 @@ extension Exporter {
   }
 
   /// The objects `owner` is linked with in one relationship.
-  private mutating func linkedObjects(of owner: String, _ link: LinkDescription) throws -> [String] {
+  mutating func linkedObjects(of owner: String, _ link: LinkDescription) throws -> [String] {
     var objects: [String] = []
     for name in try linkPointers(to: owner) {
       guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), let pair = links.resolve(parts) else { continue }

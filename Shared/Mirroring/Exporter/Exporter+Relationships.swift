@@ -1,7 +1,7 @@
 // To-one relationships, and one-to-many ones given from the parent's side; inverses are kept here (R11, R12, I6).
 
 import History
-import ObjectModel
+public import ObjectModel
 import Records
 
 extension Exporter {
@@ -88,6 +88,21 @@ extension Exporter {
       guard let entity = model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName)) else { return true }
       return entity.relationship(named: name)?.declaringEntityName == entityName
     }
+  }
+
+  /// The to-many relationships of an object as they are now, with the objects in them; both ascending.
+  public mutating func sets(of objectID: String, entity: EntityDescription) throws -> [(name: String, objectIDs: [String])] {
+    var sets: [(name: String, objectIDs: [String])] = []
+    for relationship in entity.relationships {
+      switch relationship.storage {
+      case .inverseField:
+        guard let inverse = relationship.inverse else { continue }
+        sets.append((relationship.name, try sources(named: inverse.name, declaredBy: inverse.declaringEntityName, to: objectID).sorted()))
+      case .link(let link): sets.append((relationship.name, try Set(linkedObjects(of: objectID, link)).sorted()))
+      case .field, .none: break
+      }
+    }
+    return sets
   }
 
   private mutating func clearPointers(named name: String, declaredBy entityName: String, to target: String, but kept: String?) throws {

@@ -10,7 +10,7 @@ public import Records
 /// may put them inline; a small value of a record that is nearly full goes the other way. Both are looked up here, so that the
 /// mirroring itself touches no file.
 public protocol AssetContents {
-  /// The content of an asset of a history transaction.
+  /// The content of an asset of a history transaction. An asset whose content can't be had stays an asset.
   func content(of asset: Asset) throws -> [UInt8]
   /// The asset with that content, durable when this returns.
   func asset(with content: [UInt8]) throws -> Asset
@@ -82,8 +82,8 @@ public struct Serializer {
     var byteCount = Self.attributeByteCount(of: record, entity: entity)
     for item in pending.sorted(by: { ($0.byteCount, $0.attribute.name) < ($1.byteCount, $1.attribute.name) }) {
       let isInline = assetThresholdByteCount.map { item.byteCount < $0 } ?? true && byteCount + item.byteCount <= inlineByteLimit
-      if isInline {
-        record.fields[item.attribute.fieldName] = Field(try inlineValue(of: item, record: record, entity: entity.name), isEncrypted: item.attribute.isEncrypted)
+      if isInline, let value = try inlineValue(of: item, record: record, entity: entity.name) {
+        record.fields[item.attribute.fieldName] = Field(value, isEncrypted: item.attribute.isEncrypted)
         byteCount += item.byteCount
       } else {
         record.fields[item.assetFieldName] = Field(.asset(try asset(of: item)))
@@ -91,11 +91,13 @@ public struct Serializer {
     }
   }
 
-  private func inlineValue(of item: Pending, record: Record, entity: String) throws -> FieldValue {
+  /// nil for an asset whose content can't be had: it stays one, so that nothing is lost that may be readable later.
+  private func inlineValue(of item: Pending, record: Record, entity: String) throws(MirroringProblem) -> FieldValue? {
     switch item.value {
     case .inline(let value): return value
     case .asset(let asset):
-      let content = try contents.content(of: asset)
+      // Dropped because the record keeps pointing to the asset, and whoever reads that is told what is wrong with it.
+      guard let content = try? contents.content(of: asset) else { return nil }
       return try fitting(record, entity) { () throws(ValueMismatch) in try item.attribute.fieldValue(fromContent: content, entity: entity) }
     }
   }

@@ -1,0 +1,130 @@
+// The import batch (`GET changes`) as JSON.
+
+import History
+import ObjectModel
+import JSON
+public import Mirroring
+public import Records
+
+/// Why a zone's objects are gone.
+public enum ZoneChangeReason: String, Sendable {
+  case deleted, purged, encryptedDataReset, shared, left
+}
+
+/// Collects the changes of an import batch.
+public struct ImportBatchWriter {
+  private var writer: JSONWriter
+  private let values: MirrorValueWriter
+  private var quarantined: [MirroringProblem] = []
+
+  public init(values: MirrorValueWriter) {
+    self.values = values
+    writer = JSONWriter(reservingByteCount: 16 * 1024)
+    writer.beginObject()
+    writer.key("changes")
+    writer.beginArray()
+  }
+
+  /// Bytes written so far.
+  public var byteCount: Int { writer.bytes.count }
+
+  /// A change as JSON, to be added if there is room for it.
+  /// - Parameter zone: the zone ID as JSON (`Zone.ID.json`).
+  public func encoded(_ change: ImportChange, tag: RecordChangeTag, zone: [UInt8]) -> [UInt8] {
+    StoreAnswer.object { writer in
+      switch change {
+      case .save(let object, let record):
+        writer.member("changeType", "save")
+        writer.member("entity", object.entity)
+        writer.member("objectID", record.recordName)
+        writer.key("zoneID")
+        writer.raw(zone)
+        writer.key("attributes")
+        values.write(object.attributes, to: &writer)
+        writer.key("relationships")
+        writer.beginObject()
+        for relationship in object.relationships { writer.nullable(relationship.name, relationship.value) }
+        writer.endObject()
+        writer.member("recordChangeTag", tag.text)
+        writer.key("modified")
+        writer.stamp(record.modified)
+      case .delete(let entity, let objectID):
+        writer.member("changeType", "delete")
+        writer.member("entity", entity)
+        writer.member("objectID", objectID)
+        writer.key("zoneID")
+        writer.raw(zone)
+      case .link(let link): Self.write("link", link, to: &writer)
+      case .unlink(let link): Self.write("unlink", link, to: &writer)
+      }
+    }
+  }
+
+  private static func write(_ changeType: String, _ link: MirroredLink, to writer: inout JSONWriter) {
+    writer.member("changeType", changeType)
+    writer.member("relationship", link.relationship.name)
+    writer.member("entity", link.entity.name)
+    writer.member("objectID", link.objectID)
+    writer.key("target")
+    writer.beginObject()
+    writer.member("entity", link.targetEntity.name)
+    writer.member("objectID", link.targetID)
+    writer.endObject()
+  }
+
+  public mutating func add(_ encoded: [UInt8]) { writer.raw(encoded) }
+
+  public mutating func addZone(_ zone: Zone.ID, reason: ZoneChangeReason) {
+    writer.beginObject()
+    writer.member("changeType", "zone")
+    writer.key("zoneID")
+    zone.write(to: &writer)
+    writer.member("reason", reason.rawValue)
+    writer.endObject()
+  }
+
+  /// A record that was left out (R10).
+  public mutating func add(_ problem: MirroringProblem) { quarantined.append(problem) }
+
+  /// The whole answer. `quarantined` is there only when a record was left out.
+  public consuming func finish(importToken: String, moreComing: Bool) -> [UInt8] {
+    writer.endArray()
+    if !quarantined.isEmpty {
+      writer.key("quarantined")
+      writer.problems(quarantined)
+    }
+    writer.member("importToken", importToken)
+    writer.member("moreComing", moreComing)
+    writer.member("caughtUp", !moreComing)
+    writer.endObject()
+    return writer.bytes
+  }
+}
+
+extension JSONWriter {
+  mutating func stamp(_ stamp: Stamp) {
+    beginObject()
+    member("timestamp", stamp.timestamp)
+    member("userRecordName", stamp.userRecordName)
+    member("deviceID", stamp.deviceID)
+    endObject()
+  }
+
+  /// A list of records with what was wrong with each.
+  mutating func problems(_ problems: [MirroringProblem]) {
+    beginArray()
+    for problem in problems { self.problem(problem) }
+    endArray()
+  }
+
+  mutating func problem(_ problem: MirroringProblem) {
+    beginObject()
+    member("objectID", problem.recordName)
+    member("entity", problem.entity)
+    member("ckErrorCode", problem.code.row.ckErrorCode)
+    member("serverErrorCode", problem.code.rawValue)
+    if let code = problem.cocoaErrorCode { member("cocoaErrorCode", code.rawValue) }
+    member("reason", problem.reason)
+    endObject()
+  }
+}
