@@ -17,6 +17,8 @@ struct EnvironmentSchema: Sendable {
   let schemaIndex: SchemaIndex
   /// `models` for lookups, by hash.
   let modelIndexes: [String: ModelIndex]
+  /// `models` for mirroring, by hash.
+  let mirrorModels: [String: MirrorModel]
   /// The to-one fields of all models.
   let relationshipFields: RelationshipFields
 
@@ -27,6 +29,7 @@ struct EnvironmentSchema: Sendable {
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
     modelIndexes = models.mapValues { ModelIndex($0) }
+    mirrorModels = modelIndexes.mapValues { MirrorModel($0) }
     relationshipFields = RelationshipFields(models: modelIndexes.values)
   }
 

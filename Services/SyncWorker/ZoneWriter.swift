@@ -1,5 +1,6 @@
 // The one way records are written: both planes' saves and deletes go through here, so that sequence, origin and references always agree.
 
+import Mirroring
 import RecordStore
 import Records
 
@@ -18,10 +19,10 @@ struct ZoneWriter {
     try put(record, isDeleted: false, replacing: existing, references: references(record))
   }
 
-  /// Leaves a tombstone in `existing`'s place.
+  /// Leaves a tombstone in `existing`'s place. It keeps what an importing client must know of it (`Tombstone`), and nothing else.
   func delete(_ existing: StoredRecord, modified: Stamp) throws -> StoredRecord {
     var record = existing.record
-    record.fields = Fields()
+    record.fields = Tombstone.fields(of: existing.record)
     record.modified = modified
     return try put(record, isDeleted: true, replacing: existing, references: [])
   }

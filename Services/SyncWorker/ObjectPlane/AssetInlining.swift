@@ -1,0 +1,91 @@
+// Large values in answers: as they were sent while there is room for them, else as links to their content.
+
+import History
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// Puts the contents of assets back into values.
+struct AssetInliner: Sendable {
+  let assets: AssetStore
+  /// nil: without the model nobody knows text from bytes, so that everything stays a link.
+  let deserializer: Deserializer?
+
+  /// Bytes of content in one change or transaction. With base64 and a page before it this stays below the bus's message limit.
+  static let byteLimit: Int64 = 3_000_000
+
+  /// - Returns: the object, or what is wrong with the content of one of its assets.
+  func inlined(_ object: ObjectValues, recordName: String) -> Result<ObjectValues, MirroringProblem> {
+    var budget = Self.byteLimit
+    var result = object
+    do throws(MirroringProblem) {
+      result.attributes = try inlined(object.attributes, of: object.entity, recordName: recordName, budget: &budget)
+    } catch {
+      return .failure(error)
+    }
+    return .success(result)
+  }
+
+  /// Values whose content does not fit the model stay links.
+  func inlined(_ transaction: HistoryTransaction) -> HistoryTransaction {
+    var budget = Self.byteLimit
+    var result = transaction
+    for (index, change) in transaction.changes.enumerated() where change.attributes.contains(where: \.value.isAsset) {
+      // Dropped because the link remains, and the import reports what is wrong with the record.
+      guard let attributes = try? inlined(change.attributes, of: change.entity, recordName: change.objectID, budget: &budget) else { continue }
+      result.changes[index] = HistoryChange(
+        changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes, relationships: change.relationships,
+        tombstone: change.tombstone)
+    }
+    return result
+  }
+
+  private func inlined(
+    _ attributes: [NamedValue<AttributeValue>], of entityName: String, recordName: String, budget: inout Int64
+  ) throws(MirroringProblem) -> [NamedValue<AttributeValue>] {
+    guard let deserializer, let entity = deserializer.model.entity(named: entityName), attributes.contains(where: \.value.isAsset) else { return attributes }
+    var result = attributes
+    for (index, attribute) in attributes.enumerated() {
+      guard case .asset(let asset) = attribute.value, asset.byteCount <= budget else { continue }
+      // Dropped because the answer carries a link instead, whose reader is told what is wrong with the file.
+      guard let content = try? assets.read(asset) else { continue }
+      budget -= asset.byteCount
+      let value = try deserializer.value(of: attribute.name, entity: entity, fromAssetContent: content, recordName: recordName)
+      result[index] = NamedValue(name: attribute.name, value: value)
+    }
+    return result
+  }
+}
+
+extension AttributeValue {
+  fileprivate var isAsset: Bool { if case .asset = self { true } else { false } }
+}
+
+extension StoreCall {
+  func inliner(for mirror: StoredMirror) async throws(RecordError) -> AssetInliner {
+    let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
+    return AssetInliner(assets: context.assets, deserializer: schema.mirrorModels[mirror.modelHash].map { Deserializer($0.index) })
+  }
+}
+
+/// How pages end: what is longest by itself still fits into the bus's message limit.
+protocol AnswerPage {
+  /// Bytes written so far.
+  var byteCount: Int { get }
+}
+
+extension AnswerPage {
+  /// A page takes its first item whatever its length.
+  func hasRoom(for encoded: [UInt8]) -> Bool { byteCount < Self.emptyByteCount || byteCount + encoded.count <= Self.pageByteCount }
+
+  /// An empty page has less.
+  private static var emptyByteCount: Int { 64 }
+  /// Half the bus's message limit.
+  private static var pageByteCount: Int { Limit.requestByteCount / 2 }
+}
+
+extension HistoryWriter: AnswerPage {}
+extension ImportBatchWriter: AnswerPage {}

@@ -1,0 +1,144 @@
+// Looking at a store: its events, its state, single objects and their records.
+
+import History
+import JSON
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoreCall {
+  // MARK: Events and status
+
+  func fetchEvents() async throws(RecordError) -> PlaneAnswer {
+    let after = try eventNumber()
+    let limit = try integer("limit", default: Self.eventLimit, maximum: Self.eventLimit)
+    var kind: StoredEvent.Kind?
+    if let name = request.query["type"] {
+      guard let known = StoredEvent.Kind(wireName: name) else { throw RecordError(.badRequest, "type must be setup, import or export") }
+      kind = known
+    }
+    let wanted = kind
+    var events = try await read { snapshot in
+      try snapshot.events(of: try mirror(in: snapshot).key, after: after, kind: wanted, limit: limit + 1)
+    }
+    let moreComing = events.count > limit
+    if moreComing { events.removeLast() }
+    return PlaneAnswer(body: StoreAnswer.events(events.map(event), last: events.last?.number ?? after, moreComing: moreComing))
+  }
+
+  private static let eventLimit = 200
+
+  /// `after`: what an answer called `lastEvent`.
+  private func eventNumber() throws(RecordError) -> Int64 {
+    guard let text = request.query["after"], !text.isEmpty else { return 0 }
+    guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "after is not the lastEvent of an earlier answer") }
+    return number
+  }
+
+  func status() async throws(RecordError) -> PlaneAnswer {
+    let state = try await read { snapshot -> (mirror: StoredMirror, lastExport: StoredEvent?, lastImport: StoredEvent?) in
+      let mirror = try mirror(in: snapshot)
+      return (mirror, try snapshot.latestEvent(of: mirror.key, kind: .export), try snapshot.latestEvent(of: mirror.key, kind: .import))
+    }
+    let pending = state.mirror.lastTransactionNumber - state.mirror.exportedTransactionNumber
+    let position = await imports.position(of: state.mirror.key) ?? 0
+    var isCaughtUp = pending == 0
+    if isCaughtUp { isCaughtUp = try await !hasNews(for: state.mirror, after: position) }
+    let status = StoreStatus(
+      pendingUploads: pending, quarantined: MirrorErrors.problemCount(state.lastExport?.errorJSON), lastExport: state.lastExport.map(event),
+      lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)
+    return PlaneAnswer(body: status.json)
+  }
+
+  /// Whether somebody else changed a record after a position; records beyond the first few hundred are taken for news unseen.
+  private func hasNews(for mirror: StoredMirror, after position: Int64) async throws(RecordError) -> Bool {
+    try await read { snapshot in
+      for zone in try snapshot.zones(in: mirror.databaseKey, after: position, limit: Limit.zonesPerDatabase) where !zone.isDeleted {
+        let rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
+        if rows.count == Self.newsLimit || rows.contains(where: { $0.origin != mirror.key || $0.sequenceOfOthers > position }) { return true }
+      }
+      return false
+    }
+  }
+
+  private static let newsLimit = 500
+
+  // MARK: Objects
+
+  func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
+    let mirror = try await locate()
+    let (model, schema) = try await model(of: mirror)
+    let run = ExportRun(mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context)
+    let found = try await read { snapshot in try Self.object(objectID, of: try self.mirror(in: snapshot), run, in: snapshot) }
+    guard var answer = found else { throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store") }
+    let inliner = AssetInliner(assets: context.assets, deserializer: Deserializer(model.index))
+    // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
+    if let inlined = try? inliner.inlined(answer.object, recordName: objectID).get() { answer.object = inlined }
+    return PlaneAnswer(
+      body: answer.json(values: MirrorValueWriter(assets: assetLinks), records: RecordDictionaryWriter(zone: answer.zoneID, assets: assetLinks)))
+  }
+
+  /// The object's record with what the store has saved and not exported on top.
+  private static func object(_ objectID: String, of mirror: StoredMirror, _ run: ExportRun, in snapshot: any ShardSnapshot) throws -> ObjectAnswer? {
+    guard let zoneName = mirror.defaultZoneName, let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
+    let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
+    let pending = try run.pending(of: mirror, in: snapshot)
+    var exporter = run.exporter(of: mirror, from: source)
+    for transaction in pending { try exporter.apply(transaction) }
+    let deserializer = Deserializer(run.model.index)
+    guard let record = try exporter.currentRecord(named: objectID), let entity = deserializer.entity(of: record) else { return nil }
+    let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
+    let lastError = MirrorErrors.problem(of: objectID, in: try snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
+    return ObjectAnswer(
+      object: try deserializer.object(entity, from: record), objectID: objectID, zoneID: Zone.ID(zoneName: zoneName, ownerName: database.id.owner),
+      syncState: isDirty ? "dirty" : lastError == nil ? "clean" : "quarantined", lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
+      record: try source.row(named: objectID).flatMap { $0.isDeleted ? nil : ($0.record, $0.tag) })
+  }
+
+  // MARK: Records and permissions
+
+  func records() async throws(RecordError) -> PlaneAnswer {
+    let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
+    let (zone, rows) = try await rows(names)
+    let writer = RecordDictionaryWriter(zone: zone, assets: assetLinks)
+    var output = JSONWriter(reservingByteCount: 1024 * names.count + 64)
+    output.beginObject()
+    output.key("records")
+    output.beginArray()
+    for (name, row) in zip(names, rows) {
+      if let row, !row.isDeleted {
+        writer.write(row.record, tag: row.tag, as: .complete, to: &output)
+      } else {
+        RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &output)
+      }
+    }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  /// 13.4: in the private database everything; in the public one what is new, or made by the caller.
+  func permissions() async throws(RecordError) -> PlaneAnswer {
+    let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
+    let (_, rows) = try await rows(names)
+    let objects = zip(names, rows).map { name, row in
+      let isOwn = row.map { $0.isDeleted || $0.record.created.userRecordName == user } ?? true
+      return (name, request.scope == .private || (request.scope == .public && isOwn))
+    }
+    return PlaneAnswer(body: StoreAnswer.permissions(canModify: true, objects: objects))
+  }
+
+  private func rows(_ names: [String]) async throws(RecordError) -> (Zone.ID, [StoredRecord?]) {
+    try await read { snapshot in
+      let mirror = try mirror(in: snapshot)
+      let zoneName = mirror.defaultZoneName
+      let zone = try zoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
+      let source = ZoneSource(zone, in: snapshot)
+      return (Zone.ID(zoneName: zoneName ?? ReservedName.defaultZone, ownerName: request.database.owner), try names.map { try source.row(named: $0) })
+    }
+  }
+}

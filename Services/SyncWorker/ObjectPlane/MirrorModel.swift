@@ -1,0 +1,70 @@
+// A model made ready for mirroring, and a zone as the mirroring looks at it.
+
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+
+/// What exports and imports of one model ask of it; made once per model and schema version.
+struct MirrorModel: Sendable {
+  let index: ModelIndex
+  let links: LinkResolver
+
+  init(_ index: ModelIndex) {
+    self.index = index
+    links = LinkResolver(index)
+  }
+
+  /// Names of the entities of a configuration; nil: all.
+  func entityNames(inConfiguration name: String?) -> Set<String>? {
+    guard let name else { return nil }
+    return Set((index.entities(inConfiguration: name) ?? []).map(\.name))
+  }
+}
+
+/// A zone of a snapshot; remembers what it read, because a page or an export asks for the same things again.
+final class ZoneSource: RecordSource {
+  private let snapshot: any ShardSnapshot
+  /// nil: the zone does not exist, or no longer.
+  private let zone: StoredZone?
+  private var rows: [String: StoredRecord?] = [:]
+  private var incoming: [String: [RecordPointer]] = [:]
+
+  init(_ zone: StoredZone?, in snapshot: any ShardSnapshot) {
+    self.zone = zone.flatMap { $0.isDeleted ? nil : $0 }
+    self.snapshot = snapshot
+  }
+
+  func row(named recordName: String) throws -> StoredRecord? {
+    if let known = rows[recordName] { return known }
+    let row = try zone.flatMap { try snapshot.record(named: recordName, in: $0.key) }
+    rows[recordName] = .some(row)
+    return row
+  }
+
+  func record(named recordName: String) throws -> SourceRecord? {
+    try row(named: recordName).map { SourceRecord(record: $0.record, isDeleted: $0.isDeleted) }
+  }
+
+  func pointers(to target: String) throws -> [RecordPointer] {
+    if let known = incoming[target] { return known }
+    let found = try zone.map { try snapshot.references(to: target, in: $0.key) } ?? []
+    let pointers = found.map { RecordPointer(field: $0.field, source: $0.source) }
+    incoming[target] = pointers
+    return pointers
+  }
+}
+
+extension StoredMirror {
+  /// The zone that new objects of the store go to; nil where there is none (shared databases have no default zone, E3).
+  var defaultZoneName: String? {
+    switch scope {
+    case .private: ReservedName.privateMirrorZone
+    case .public: ReservedName.defaultZone
+    case .shared: nil
+    }
+  }
+
+  /// The position after a transaction of this store.
+  func historyToken(_ number: Int64) -> String { SyncToken(.history, incarnation: incarnation, sequence: number).text }
+}

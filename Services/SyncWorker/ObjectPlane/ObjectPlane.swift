@@ -1,0 +1,201 @@
+// The object plane in the worker: which call goes where, and which store it is about (mirror-api).
+
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// The object plane of the shards this worker holds.
+struct ObjectPlane: Plane {
+  let context: PlaneContext
+  let exports = ShardExports()
+  let imports = ImportJournal()
+
+  func respond(
+    to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
+  ) async throws(RecordError) -> PlaneAnswer {
+    let endpoint = try Endpoint(request)
+    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    let call = StoreCall(
+      request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, context: context, exports: exports, imports: imports)
+    switch endpoint {
+    case .setUp: return try await call.setUp(startNext: startNext)
+    case .forget: return try await call.forget(startNext: startNext)
+    case .reset: return try await call.reset(startNext: startNext)
+    case .save: return try await call.saveTransactions(startNext: startNext)
+    case .history: return try await call.fetchHistory()
+    case .purgeHistory: return try await call.purgeHistory(startNext: startNext)
+    case .changes: return try await call.fetchChanges()
+    case .events: return try await call.fetchEvents()
+    case .status: return try await call.status()
+    case .object(let objectID): return try await call.object(objectID)
+    case .records: return try await call.records()
+    case .permissions: return try await call.permissions()
+    case .sharing(let name):
+      _ = try await call.locate()
+      throw RecordError(.badRequest, "\(name): sharing is not offered by this server")
+    }
+  }
+
+  func run(on store: any ShardStore) async {
+    await ExportLoop(store: store, context: context, exports: exports).run()
+  }
+
+  /// The calls under `stores/{id}`.
+  private enum Endpoint {
+    case setUp, forget, reset, save, history, purgeHistory, changes, events, status, records, permissions
+    case object(String)
+    case sharing(String)
+
+    init(_ request: DatabaseRequest) throws(RecordError) {
+      let path = request.path
+      guard path.count >= 2, path[0] == "stores", RecordName.problem(path[1], kind: "storeIdentifier") == nil else { throw Self.unknown(path) }
+      let action = path.dropFirst(2).first
+      switch (path.count, action, request.method) {
+      case (2, nil, "PUT"): self = .setUp
+      case (2, nil, "DELETE"): self = .forget
+      case (3, "reset", "POST"): self = .reset
+      case (3, "transactions", "POST"): self = .save
+      case (3, "history", "GET"): self = .history
+      case (3, "history", "DELETE"): self = .purgeHistory
+      case (3, "changes", "GET"): self = .changes
+      case (3, "events", "GET"): self = .events
+      case (3, "status", "GET"): self = .status
+      case (3, "records", "POST"): self = .records
+      case (3, "permissions", "POST"): self = .permissions
+      case (4, "objects", "GET"): self = .object(path[3])
+      case (3, "shares", "POST"), (3, "shares", "GET"), (3, "accept", "POST"), (3, "purge", "POST"): self = .sharing(action ?? "")
+      case (2...3, _, _) where Self.actions.contains(action ?? ""):
+        throw RecordError(.badRequest, "\(path.joined(separator: "/").prefix(100)) does not take \(request.method)", httpStatus: 405)
+      default: throw Self.unknown(path)
+      }
+    }
+
+    private static let actions: Set<String> = ["", "reset", "transactions", "history", "changes", "events", "status", "records", "permissions"]
+
+    private static func unknown(_ path: [String]) -> RecordError {
+      RecordError(.notFound, "There is no call \(path.joined(separator: "/").prefix(100))")
+    }
+  }
+}
+
+/// One call on one store, with what every handler needs of it. The handlers are extensions, a file a subject.
+struct StoreCall: Sendable {
+  let request: DatabaseRequest
+  let body: [UInt8]
+  let storeIdentifier: String
+  let user: String
+  let store: any ShardStore
+  let context: PlaneContext
+  let exports: ShardExports
+  let imports: ImportJournal
+
+  var now: Int64 { context.clock.now }
+
+  // MARK: The store that is meant
+
+  /// What a missing store and somebody else's are both answered with.
+  var missing: RecordError { RecordError(.notFound, "There is no store \(storeIdentifier) of this user in this database") }
+
+  /// The store's row as of `snapshot`. Another user's, or another database's, looks like one that does not exist.
+  func mirror(in snapshot: any ShardSnapshot) throws -> StoredMirror {
+    guard let database = try snapshot.database(request.database), let mirror = try snapshot.mirror(storeIdentifier, in: database.key),
+      mirror.userRecordName == user, mirror.scope == request.scope
+    else { throw missing }
+    return mirror
+  }
+
+  func locate() async throws(RecordError) -> StoredMirror {
+    try await read { snapshot in try mirror(in: snapshot) }
+  }
+
+  /// The store's model, as it was set up with.
+  func model(of mirror: StoredMirror) async throws(RecordError) -> (MirrorModel, EnvironmentSchema) {
+    let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
+    guard let model = schema.mirrorModels[mirror.modelHash] else {
+      throw RecordError(.conflict, "The environment no longer knows the model of store \(storeIdentifier): push it, then set the store up again")
+    }
+    return (model, schema)
+  }
+
+  // MARK: Reading and writing
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
+    do {
+      return try await store.read(body)
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  func value<Value: Sendable>(of commit: PendingCommit<Value>) async throws(RecordError) -> Value {
+    do {
+      return try await commit.value
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  // MARK: Query parameters
+
+  /// - Throws: `BAD_REQUEST` for what is not a whole number of at least `minimum`; larger ones than `maximum` mean `maximum`.
+  func integer(_ name: String, default value: Int, minimum: Int = 1, maximum: Int) throws(RecordError) -> Int {
+    guard let text = request.query[name] else { return value }
+    guard let number = Int(text), number >= minimum else { throw RecordError(.badRequest, "\(name) must be an integer of at least \(minimum)") }
+    return min(number, maximum)
+  }
+
+  func flag(_ name: String) throws(RecordError) -> Bool {
+    switch request.query[name] {
+    case nil, "false", "0": return false
+    case "true", "1", "": return true
+    default: throw RecordError(.badRequest, "\(name) must be true or false")
+    }
+  }
+
+  /// A token of a kind; nil when there is none. An empty one counts as none.
+  func token(_ name: String, as kind: SyncToken.Kind) throws(RecordError) -> SyncToken? {
+    guard let text = request.query[name], !text.isEmpty else { return nil }
+    do {
+      return try SyncToken(text, as: kind)
+    } catch {
+      throw error.recordError
+    }
+  }
+
+  // MARK: Writing answers
+
+  var assetLinks: RecordDictionaryWriter.AssetLinks {
+    RecordDictionaryWriter.AssetLinks(baseURL: request.baseURL, signingKey: context.signingKey, expiry: now / 1000 + Self.assetURLLifetime)
+  }
+
+  /// Seconds.
+  private static let assetURLLifetime: Int64 = 15 * 60
+
+  /// Where a page ends, so that the answer stays well below the bus's message limit.
+  static let pageByteCount = 3_000_000
+
+  func event(_ event: StoredEvent) -> MirrorEvent {
+    MirrorEvent(
+      identifier: event.identifier, type: event.kind.wireName, storeIdentifier: storeIdentifier, startDate: event.startedAt, endDate: event.endedAt,
+      succeeded: event.succeeded, errorJSON: event.errorJSON, savedCount: event.savedCount, deletedCount: event.deletedCount)
+  }
+}
+
+extension StoredEvent.Kind {
+  var wireName: String {
+    switch self {
+    case .setup: "setup"
+    case .import: "import"
+    case .export: "export"
+    }
+  }
+
+  init?(wireName: String) {
+    guard let kind = [Self.setup, .import, .export].first(where: { $0.wireName == wireName }) else { return nil }
+    self = kind
+  }
+}

@@ -1,0 +1,168 @@
+// The client save: checked, made durable, answered; its export is queued right behind it.
+
+import History
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoreCall {
+  func saveTransactions(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let waitsForExport: Bool
+    switch request.query["wait"] {
+    case nil: waitsForExport = false
+    case "export": waitsForExport = true
+    default: throw RecordError(.badRequest, "wait must be export")
+    }
+    let mirror = try await locate()
+    guard mirror.defaultZoneName != nil else {
+      throw RecordError(.badRequest, "Failed to assign an object to a record zone: a shared store needs a zone that was shared", cocoaErrorCode: .noZoneAssigned)
+    }
+    let (model, schema) = try await model(of: mirror)
+    let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now)
+    var large = LargeValues(assets: context.assets)
+    let transactions = try large.moved(out: try reader.transactions(try JSONValue.request(body)), log: context.log)
+
+    let rows = transactions.map { SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded()) }
+    let at = now
+    let append = store.enqueue { transaction in try Self.append(rows, to: mirror, at: at, in: transaction) }
+    // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
+    let run = ExportRun(
+      mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context,
+      recent: Dictionary(transactions.map { ($0.transactionID, $0) }, uniquingKeysWith: { first, _ in first }), contents: large.contents)
+    let export = store.enqueue { transaction in try run.callAsFunction(transaction) }
+    startNext()
+    let saved = try await value(of: append)
+    await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard)
+    let event = waitsForExport ? try await exportEvent(of: saved.last, mirror, run) : nil
+    return PlaneAnswer(
+      body: StoreAnswer.saved(
+        zip(rows, saved.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(saved.last), event: event.map { self.event($0) }))
+  }
+
+  /// A transaction as it is stored.
+  private struct SavedRow: Sendable {
+    let transactionID: String
+    let author: String?
+    let payload: [UInt8]
+  }
+
+  /// All or nothing. A transaction that was saved before has its first number, and is not stored again.
+  /// - Returns: the number of each, and the last of the store.
+  private static func append(
+    _ rows: [SavedRow], to mirror: StoredMirror, at: Int64, in transaction: any ShardTransaction
+  ) throws -> (numbers: [Int64], last: Int64) {
+    // Reset or forgotten since it was looked up: its successor is for the next request.
+    guard let current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else {
+      throw RecordError(.notFound, "The store was reset or removed while the request was under way")
+    }
+    var last = current.lastTransactionNumber
+    let numbers = try rows.map { row in
+      if let earlier = try transaction.transaction(withID: row.transactionID, of: mirror.key) { return earlier.number }
+      last += 1
+      try transaction.append(
+        StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload), to: mirror.key)
+      return last
+    }
+    return (numbers, last)
+  }
+
+  /// Waits until the export of a transaction is committed.
+  /// - Returns: the event of the run that did it; nil when it exported nothing, or could not within 30 s.
+  private func exportEvent(of number: Int64, _ mirror: StoredMirror, _ run: ExportRun) async throws(RecordError) -> StoredEvent? {
+    let deadline = now + Self.exportWait
+    while now <= deadline {
+      // Runs behind the one that was queued with the save, and mostly finds that done.
+      let outcome = try await value(of: store.enqueue { transaction in try run.callAsFunction(transaction) })
+      for change in outcome.zoneChanges { context.changes.publish(change) }
+      if outcome.exportedNumber >= number {
+        return try await read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }
+      }
+    }
+    return nil
+  }
+
+  /// Milliseconds.
+  private static let exportWait: Int64 = 30_000
+
+  /// What a drain or a reset exports with: nothing is at hand but what is stored.
+  func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
+    let (model, schema) = try await model(of: mirror)
+    return ExportRun(mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context)
+  }
+}
+
+/// Moves large values of transactions into assets, before anything is queued: so history rows stay small, and the writer's thread
+/// neither hashes nor syncs them.
+///
+/// The decision between field and asset (R8) is the export's, which knows the record; a value that is decided inline after all is taken from
+/// `contents`, or after a restart read back from its file.
+struct LargeValues {
+  private let assets: AssetStore
+  /// Contents that may still become inline fields, by hash.
+  private(set) var contents: [[UInt8]: [UInt8]] = [:]
+
+  init(assets: AssetStore) { self.assets = assets }
+
+  /// A value of more bytes is moved by itself.
+  private static let valueByteCount = 100_000
+  /// A change of more bytes is likely to fill its record: then all but its small values are moved.
+  private static let changeByteCount = 600_000
+  private static let smallByteCount = 1_000
+
+  mutating func moved(out transactions: [HistoryTransaction], log: Log) throws(RecordError) -> [HistoryTransaction] {
+    var moved = transactions
+    for (index, transaction) in transactions.enumerated() {
+      for (position, change) in transaction.changes.enumerated() {
+        let byteCount = change.attributes.reduce(0) { $0 + $1.value.contentByteCount }
+        guard byteCount > Self.valueByteCount else { continue }
+        let limit = byteCount > Self.changeByteCount ? Self.smallByteCount : Self.valueByteCount
+        do throws(StoreError) {
+          moved[index].changes[position] = try self.moved(out: change, above: limit)
+        } catch {
+          throw RecordError(storing: error, log: log)
+        }
+      }
+    }
+    return moved
+  }
+
+  private mutating func moved(out change: HistoryChange, above limit: Int) throws(StoreError) -> HistoryChange {
+    var attributes: [NamedValue<AttributeValue>] = []
+    attributes.reserveCapacity(change.attributes.count)
+    for attribute in change.attributes {
+      guard let content = attribute.value.content, content.count > limit else {
+        attributes.append(attribute)
+        continue
+      }
+      let asset = try assets.put(content)
+      if content.count <= Limit.inlineRecordByteCount { contents[asset.hash] = content }
+      attributes.append(NamedValue(name: attribute.name, value: .asset(asset)))
+    }
+    return HistoryChange(
+      changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes, relationships: change.relationships,
+      tombstone: change.tombstone)
+  }
+}
+
+extension AttributeValue {
+  /// Bytes of a value that could be an asset; 0 for others.
+  fileprivate var contentByteCount: Int {
+    switch self {
+    case .string(let text), .uri(let text): text.utf8.count
+    case .binary(let bytes): bytes.count
+    default: 0
+    }
+  }
+
+  fileprivate var content: [UInt8]? {
+    switch self {
+    case .string(let text), .uri(let text): Array(text.utf8)
+    case .binary(let bytes): bytes
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,306 @@
+// History, objects, permissions, reset, and every bad request.
+
+import History
+import JSON
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import Testing
+
+@testable import SyncWorker
+
+private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
+
+// MARK: History
+
+@Test(arguments: StoreKind.allCases) func `T-H01 history tells transactions as they were saved`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    try await world.save("A", insertTag("T"), id: "1", author: "app")
+    try await world.save(
+      "A", #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"n"},"relationships":{"photos":{"add":["P"]}}}"#, id: "2", author: "sync")
+    try await world.save("A", #"{"changeType":"delete","entity":"Rating","objectID":"R","tombstone":{"value":4}}"#, id: "3")
+    let reply = try await world.get("A/history")
+    let transactions = try #require(reply.json["transactions"]?.elements)
+    #expect(transactions.map { $0["transactionNumber"]?.int64 } == [1, 2, 3])
+    #expect(transactions.map { $0["transactionID"]?.string } == ["1", "2", "3"])
+    #expect(transactions[1]["author"]?.string == "sync" && transactions[1]["storeID"]?.string == "A")
+    #expect(transactions[1]["timestamp"]?.string == "2026-11-20T07:33:24.123Z")
+    let update = try #require(transactions[1]["changes"]?.elements.first)
+    #expect(update["updatedProperties"]?.elements.map(\.string) == ["name", "photos"])
+    #expect(update["relationships"]?["photos"]?["add"]?.elements.map(\.string) == ["P"])
+    #expect(transactions[2]["changes"]?.elements.first?["tombstone"]?["value"]?.int64 == 4)
+    #expect(reply.json["moreComing"]?.bool == false)
+    let after = try await world.get("A/history", ["after": try #require(transactions[0]["token"]?.string)])
+    #expect(after.json["transactions"]?.count == 2)
+    #expect(try await world.get("A/history", ["after": try #require(reply.json["historyToken"]?.string)]).json["transactions"]?.count == 0)
+  }
+}
+
+@Test func `T-H10 filters leave transactions out, and the token advances past them`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("A")
+    for (number, author) in ["app", "widget", "app"].enumerated() {
+      try await world.save("A", insertTag("T\(number)") + #",{"changeType":"insert","entity":"Photo","objectID":"P\#(number)"}"#, author: author)
+    }
+    func count(_ query: [String: String]) async throws -> Int? { try await world.get("A/history", query).json["transactions"]?.count }
+    #expect(try await count(["author": "app"]) == 2)
+    #expect(try await count(["excludeAuthor": "app"]) == 1)
+    #expect(try await count(["entity": "Rating"]) == 0)
+    let photos = try await world.get("A/history", ["entity": "Photo", "limit": "2"])
+    #expect(photos.json["transactions"]?.elements.map { $0["changes"]?.count } == [1, 1])
+    #expect(photos.json["moreComing"]?.bool == true)
+    let rest = try await world.get("A/history", ["after": try #require(photos.json["historyToken"]?.string), "excludeAuthor": "app"])
+    #expect(rest.json["transactions"]?.count == 0 && rest.json["moreComing"]?.bool == false)
+    #expect(try await count(["after": try #require(rest.json["historyToken"]?.string)]) == 0)
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `T-H06 a token of purged history is answered with 410 and 134301`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    let begin = try #require(try await world.setUp("A").json["historyToken"]?.string)
+    for number in 0..<6 { try await world.save("A", insertTag("T\(number)"), query: ["wait": "export"]) }
+    let tokens = try await world.get("A/history").json["transactions"]?.elements.compactMap { $0["token"]?.string } ?? []
+    let purge = try await world.send(world.request("DELETE", "stores/A/history", query: ["before": tokens[4]]))
+    #expect(purge.json["deletedTransactions"]?.int64 == 5)
+    for token in [begin, tokens[3]] {
+      let reply = try await world.get("A/history", ["after": token])
+      #expect(reply.status == 410 && reply.json["cocoaErrorCode"]?.int64 == 134301)
+    }
+    #expect(try await world.get("A/history", ["after": tokens[4]]).json["transactions"]?.count == 1)
+    #expect(try await world.get("A/history").json["transactions"]?.count == 1, "without a token history begins where it begins")
+    #expect(try await world.liveRecords().count == 6)
+  }
+}
+
+@Test func `T-H07 history that is not exported is purged only by force, and the next export says so`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("A")
+    let change = HistoryChange(changeType: .insert, entity: "Tag", objectID: "T")
+    let mirrorKey = try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: [change])], to: "A")
+    let token = try #require(try await world.get("A/history").json["historyToken"]?.string)
+    func purge(_ query: [String: String]) async throws -> PlaneReply {
+      try await world.send(world.request("DELETE", "stores/A/history", query: query.merging(["before": token]) { a, _ in a }))
+    }
+    let refused = try await purge(["force": "false"])
+    #expect(refused.status == 400 && refused.reason?.contains("low-water mark") == true)
+    #expect(try await purge(["force": "true"]).json["deletedTransactions"]?.int64 == 1)
+    try await world.save("A", insertTag("U"), query: ["wait": "export"])
+    let event = try #require(try await world.get("A/events", ["type": "export"]).json["events"]?.elements.last)
+    #expect(event["succeeded"]?.bool == false)
+    #expect(event["error"]?["partialErrors"]?.elements.first?["cocoaErrorCode"]?.int64 == 134301)
+    #expect(try await world.liveRecords().map(\.recordName) == ["U"])
+    #expect(mirrorKey > 0)
+  }
+}
+
+// MARK: Looking at objects
+
+@Test(arguments: StoreKind.allCases) func `an object shows its values, its sets, its record and its state`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    try await world.save(
+      "A",
+      #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes"},"relationships":{"tags":["T","U"],"ratings":["R"]}},{"changeType":"insert","entity":"Rating","objectID":"R"},\#(insertTag("T")),\#(insertTag("U"))"#,
+      query: ["wait": "export"])
+    let object = try await world.get("A/objects/P").json
+    #expect(object["entity"]?.string == "Photo" && object["objectID"]?.string == "P" && object["syncState"]?.string == "clean")
+    #expect(object["attributes"]?["displayName"]?.string == "Dunes" && object["attributes"]?["views"]?.int64 == 0)
+    #expect(object["relationships"]?["tags"]?.elements.map(\.string) == ["T", "U"])
+    #expect(object["relationships"]?["ratings"]?.elements.map(\.string) == ["R"])
+    #expect(object["relationships"]?["photoData"]?.isNull == true)
+    #expect(object["record"]?["recordType"]?.string == "CD_Photo" && object["record"]?["fields"]?["CD_displayName"]?["value"]?.string == "Dunes")
+    #expect(object["lastError"]?.isNull == true)
+    for id in ["nobody", "T2"] { #expect(try await world.get("A/objects/\(id)").status == 404) }
+    let records = try await world.send(world.request("POST", "stores/A/records"), #"{"objectIDs":["T","nobody","P"]}"#).records
+    #expect(records.map { $0["serverErrorCode"]?.string ?? $0["recordType"]?.string } == ["CD_Tag", "NOT_FOUND", "CD_Photo"])
+    let permissions = try await world.send(world.request("POST", "stores/A/permissions"), #"{"objectIDs":["T","nobody"]}"#).json
+    #expect(permissions["canModify"]?.bool == true)
+    #expect(permissions["objects"]?.elements.map { $0["canUpdate"]?.bool } == [true, true])
+  }
+}
+
+@Test func `an object shows what is saved and not exported yet, and what an export had against it`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("A")
+    try await world.save("A", insertTag("T"), query: ["wait": "export"])
+    let change = HistoryChange(changeType: .update, entity: "Tag", objectID: "T", attributes: [NamedValue(name: "name", value: .string("new"))])
+    try await world.appendWithoutExport([HistoryTransaction(transactionID: "x", timestamp: 0, changes: [change])], to: "A")
+    let object = try await world.get("A/objects/T").json
+    #expect(object["syncState"]?.string == "dirty" && object["attributes"]?["name"]?.string == "new")
+    #expect(object["record"]?["fields"]?["CD_name"]?["value"]?.string == "T")
+    try await world.save(
+      "A", insertTag("U") + #",{"changeType":"update","entity":"Tag","objectID":"U","relationships":{"photos":["T"]}}"#, query: ["wait": "export"])
+    let quarantined = try await world.get("A/objects/U").json
+    #expect(quarantined["syncState"]?.string == "quarantined")
+    #expect(quarantined["lastError"]?["reason"]?.string?.contains("Tag.photos") == true)
+  }
+}
+
+// MARK: Other people, other databases
+
+@Test(arguments: StoreKind.allCases) func `another user's store, and another database's, look like one that does not exist`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    try await world.setUp("A-public", scope: .public)
+    try await world.save("A", insertTag("T"))
+    for (method, path) in [
+      ("GET", "changes"), ("GET", "history"), ("GET", "events"), ("GET", "status"), ("GET", "objects/T"), ("POST", "transactions"), ("POST", "records"),
+      ("POST", "permissions"), ("POST", "reset"), ("DELETE", "history"), ("DELETE", ""), ("GET", "shares"),
+    ] {
+      let body = method == "POST" ? #"{"transactions":[],"objectIDs":[]}"# : ""
+      let token = SyncToken(.history, incarnation: 1, sequence: 0).text
+      func reply(_ store: String, user: String, scope: DatabaseScope, owner: String? = nil) async throws -> PlaneReply {
+        try await world.send(world.request(method, "stores/\(store)/\(path)", query: ["before": token], user: user, owner: owner, scope: scope), body)
+      }
+      let missing = try await reply("Z", user: "_mallory", scope: .private)
+      #expect(missing.status == 404 && missing.code == "NOT_FOUND", "\(method) \(path)")
+      for (store, user, scope, owner) in [
+        ("A", "_mallory", DatabaseScope.private, "_alice"), ("A", "_mallory", .private, nil), ("A", "_alice", .shared, nil), ("A-public", "_mallory", .public, nil),
+        ("A", "_alice", .public, nil),
+      ] as [(String, String, DatabaseScope, String?)] {
+        let foreign = try await reply(store, user: user, scope: scope, owner: owner)
+        #expect(foreign.text == missing.text.replacing("store Z", with: "store \(store)"), "\(method) \(path) as \(user)")
+      }
+    }
+    let stolen = try await world.send(
+      world.request("PUT", "stores/A-public", user: "_mallory", scope: .public), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+    #expect(stolen.status == 404)
+    let twice = try await world.send(world.request("PUT", "stores/A", scope: .shared), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+    #expect(twice.status == 409)
+    #expect(try await world.liveRecords().map(\.recordName) == ["T"])
+  }
+}
+
+@Test func `without a user nothing is answered`() async throws {
+  try await ObjectPlaneWorld.with(.memory) { world in
+    let reply = try await world.send(world.request("GET", "stores/A/changes", user: nil, owner: "_alice"))
+    #expect(reply.status == 421 && reply.code == "AUTHENTICATION_REQUIRED")
+  }
+}
+
+@Test func `T-E07 a store of the shared database takes no saves without a zone, and imports nothing`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("S", scope: .shared)
+    let reply = try await world.save("S", insertTag("T"), scope: .shared)
+    #expect(reply.status == 400 && reply.json["cocoaErrorCode"]?.int64 == 2988)
+    let changes = try await world.get("S/changes", scope: .shared).json
+    #expect(changes["changes"]?.count == 0 && changes["caughtUp"]?.bool == true)
+    try await world.setUp("A")
+    try await world.save("A", insertTag("T"))
+    #expect(try await world.get("S/changes", ["after": try #require(changes["importToken"]?.string)], scope: .shared).json["changes"]?.count == 0)
+    for (method, path) in [("GET", "shares"), ("POST", "shares"), ("POST", "accept"), ("POST", "purge")] {
+      let reply = try await world.send(world.request(method, "stores/S/\(path)", scope: .shared), "{}")
+      #expect(reply.status == 400 && reply.reason?.contains("sharing") == true)
+    }
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `a store of the public database lives in its default zone, and objects belong to who made them`(_ kind: StoreKind) async throws
+{
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A", user: "_alice", scope: .public)
+    try await world.setUp("B", user: "_bob", scope: .public)
+    try await world.save("A", insertTag("T"), query: ["wait": "export"], user: "_alice", scope: .public)
+    let change = try #require(try await world.get("B/changes", user: "_bob", scope: .public).json["changes"]?.elements.first)
+    #expect(change["objectID"]?.string == "T" && change["zoneID"]?["zoneName"]?.string == "_defaultZone")
+    func canUpdate(_ store: String, _ user: String) async throws -> [Bool?] {
+      let reply = try await world.send(world.request("POST", "stores/\(store)/permissions", user: user, scope: .public), #"{"objectIDs":["T","new"]}"#)
+      return reply.json["objects"]?.elements.map { $0["canUpdate"]?.bool } ?? []
+    }
+    #expect(try await canUpdate("A", "_alice") == [true, true])
+    #expect(try await canUpdate("B", "_bob") == [false, true])
+  }
+}
+
+// MARK: Reset and removal
+
+@Test(arguments: StoreKind.allCases) func `a reset store is sent everything, its own records included, and its old history tokens have expired`(_ kind: StoreKind)
+  async throws
+{
+  try await ObjectPlaneWorld.with(kind) { world in
+    let a = try await Device("A", world)
+    try await world.save("A", insertTag("T"))
+    #expect(try await a.pull().isEmpty)
+    let change = HistoryChange(changeType: .insert, entity: "Tag", objectID: "late")
+    try await world.appendWithoutExport([HistoryTransaction(transactionID: "x", timestamp: 0, changes: [change])], to: "A")
+    let token = try #require(try await world.get("A/history").json["historyToken"]?.string)
+    let reply = try await world.send(world.request("POST", "stores/A/reset"), #"{"reason":"HistoryExpired"}"#)
+    #expect(reply.status == 200 && reply.json["importToken"]?.isNull == true)
+    #expect(try await world.liveRecords().map(\.recordName) == ["T", "late"], "what was saved is exported before it is forgotten")
+    let changes = try await world.get("A/changes").json["changes"]?.elements ?? []
+    #expect(changes.map { $0["objectID"]?.string } == ["T", "late"])
+    let expired = try await world.get("A/history", ["after": token])
+    #expect(expired.status == 410 && expired.json["cocoaErrorCode"]?.int64 == 134301)
+    try await world.save("A", insertTag("U"))
+    #expect(try await world.liveRecords().count == 3)
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `a forgotten store is gone, its records stay`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    try await world.save("A", insertTag("T"))
+    let reply = try await world.send(world.request("DELETE", "stores/A"))
+    #expect(reply.status == 200 && reply.text == "{}")
+    #expect(try await world.get("A/status").status == 404)
+    #expect(try await world.liveRecords().map(\.recordName) == ["T"])
+    try await world.setUp("A")
+    #expect(try await world.get("A/history").json["transactions"]?.count == 0)
+  }
+}
+
+// MARK: Bad requests
+
+private let badBodies: [(body: String, reason: String)] = [
+  ("not json", "The body is not JSON"), ("[]", "must be a JSON object"), ("{}", "transactions must be an array"),
+  (#"{"transactions":{}}"#, "transactions must be an array"),
+  (#"{"transactions":[5]}"#, "transactions[0]"), (#"{"transactions":[{"changes":[]}]}"#, "transactionID"),
+  (#"{"transactions":[{"transactionID":"","changes":[]}]}"#, "transactionID"), (#"{"transactions":[{"transactionID":"1"}]}"#, "changes"),
+  (#"{"transactions":[{"transactionID":"1","timestamp":"yesterday","changes":[]}]}"#, "timestamp"),
+  (String(repeating: "[", count: 70) + String(repeating: "]", count: 70), "The body is not JSON"), ("{\"transactions\":[],\"transactions\":[]}", "The body is not JSON"),
+]
+
+@Test(arguments: badBodies) func `a body that is no list of transactions is refused naming the place`(_ body: String, _ reason: String) async throws {
+  try await ObjectPlaneWorld.with(.memory) { world in
+    try await world.setUp("A")
+    let reply = try await world.send(world.request("POST", "stores/A/transactions"), body)
+    #expect(reply.status == 400 && reply.code == "BAD_REQUEST")
+    #expect(reply.reason?.contains(reason) == true, "\(reply.reason ?? "")")
+    #expect(reply.json["uuid"]?.string != nil)
+  }
+}
+
+@Test func `a body that is not UTF-8 is refused`() async throws {
+  try await ObjectPlaneWorld.with(.memory) { world in
+    try await world.setUp("A")
+    let body: [UInt8] = Array(#"{"transactions":[{"transactionID":""#.utf8) + [0xff, 0xfe] + Array(#"","changes":[]}]}"#.utf8)
+    await #expect(throws: RecordError.self) {
+      try await world.plane.respond(to: world.request("POST", "stores/A/transactions"), body: body, in: world.store, startNext: {})
+    }
+  }
+}
+
+@Test(
+  arguments: [
+    ("GET", "stores/A/changes", ["limit": "0"], 400), ("GET", "stores/A/changes", ["limit": "many"], 400), ("GET", "stores/A/changes", ["wait": "-1"], 400),
+    ("GET", "stores/A/history", ["limit": "-5"], 400), ("GET", "stores/A/history", ["after": "garbage"], 400), ("GET", "stores/A/events", ["type": "lunch"], 400),
+    ("GET", "stores/A/events", ["after": "x"], 400), ("DELETE", "stores/A/history", [:], 400), ("DELETE", "stores/A/history", ["before": "AAAA"], 400),
+    ("POST", "stores/A/transactions", ["wait": "lunch"], 400), ("POST", "stores/A/records", [:], 400), ("POST", "stores/A/permissions", [:], 400),
+    ("PUT", "stores/A", [:], 400), ("GET", "stores/A/lunch", [:], 404), ("GET", "stores", [:], 404), ("GET", "lunch/A", [:], 404), ("POST", "stores/A/changes", [:], 405),
+    ("GET", "stores/A", [:], 405), ("PUT", "stores/_A", [:], 404),
+  ] as [(String, String, [String: String], Int)]) func `a request that makes no sense is refused and changes nothing`(
+    _ method: String, _ path: String, _ query: [String: String], _ status: Int
+  ) async throws
+{
+  try await ObjectPlaneWorld.with(.memory) { world in
+    try await world.setUp("A")
+    let before = try await world.store.read { try $0.counts() }
+    let reply = try await world.send(world.request(method, path, query: query), "")
+    #expect(reply.status == status, "\(reply.text)")
+    #expect(reply.code == (status == 404 ? "NOT_FOUND" : "BAD_REQUEST"))
+    #expect(try await world.store.read { try $0.counts() } == before)
+  }
+}

@@ -1,0 +1,303 @@
+// An object plane over a store of choice, and devices that speak to it in JSON.
+
+import Foundation
+import History
+import JSON
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+import WebServices
+
+@testable import SyncWorker
+
+/// The stores every test of the plane can run over.
+enum StoreKind: String, CaseIterable, Sendable {
+  case memory, sqlite
+}
+
+/// A directory of models; a model's schema is deployed with it.
+final class ModelSchemas: SchemaSource {
+  private let models: Mutex<[Environment: [ManagedObjectModel]]>
+  private let schemas: Mutex<[Environment: Schema]>
+  private let version = Mutex<Int64>(1)
+
+  init(_ models: [Environment: [ManagedObjectModel]]) {
+    self.models = Mutex(models)
+    schemas = Mutex(models.mapValues { $0.reduce(Schema.initial) { $0.merging(SchemaGenerator.schema(for: ModelIndex($1)), replacesConflicts: false) } })
+  }
+
+  func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema {
+    let known = models.withLock { $0[environment] ?? [] }
+    let byHash = Dictionary(known.map { (ModelIndex($0).modelHash, $0) }, uniquingKeysWith: { first, _ in first })
+    return EnvironmentSchema(
+      version: version.withLock { $0 }, schema: schemas.withLock { $0[environment] ?? Schema.initial }, models: byHash,
+      latestModelHash: known.last.map { ModelIndex($0).modelHash })
+  }
+
+  let extended = Mutex<[ExtendSchema.SchemaField]>([])
+
+  func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
+    extended.withLock { $0 += fields }
+  }
+
+  /// The schema as if an operator had replaced it.
+  func replaceSchema(_ schema: Schema, in environment: Environment) { schemas.withLock { $0[environment] = schema } }
+}
+
+/// Databases in one shard, seen through the object plane.
+final class ObjectPlaneWorld: Sendable {
+  static let container = ContainerID(rawValue: "iCloud.org.example.photos")!
+  static let modelHash = ModelIndex(PhotoModel.model).modelHash
+
+  let clock = FixedClock()
+  let random = SeededRandom(seed: 7)
+  let changes = PublishedChanges()
+  let schemas: ModelSchemas
+  let store: any ShardStore
+  let plane: ObjectPlane
+  let records: RecordPlane
+  private let folder: String
+
+  private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas) {
+    self.store = store
+    self.folder = folder
+    self.schemas = schemas
+    let context = PlaneContext(
+      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"),
+      signingKey: Array("signing key".utf8))
+    plane = ObjectPlane(context: context)
+    records = RecordPlane(context: context)
+  }
+
+  /// Runs `body` in a fresh world and cleans up behind it.
+  static func with(
+    _ kind: StoreKind, models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
+    commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil }, _ body: (ObjectPlaneWorld) async throws -> Void
+  ) async throws {
+    let folder = NSTemporaryDirectory() + "aquifer-object-plane-\(SecureRandomName.make())"
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let store: any ShardStore
+    switch kind {
+    case .memory: store = try await InMemoryRecordStore(shardCount: 1, commitFailure: commitFailure).open(shard: 0)
+    case .sqlite: store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1).open(shard: 0)
+    }
+    let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models))
+    do {
+      try await body(world)
+    } catch {
+      await store.close()
+      throw error
+    }
+    await store.close()
+  }
+
+  /// Runs `body` with the shard's background exports going on beside it.
+  func withExports(_ body: () async throws -> Void) async throws {
+    let background = Task { await plane.run(on: store) }
+    let outcome: Result<Void, any Error>
+    do {
+      outcome = .success(try await body())
+    } catch {
+      outcome = .failure(error)
+    }
+    background.cancel()
+    await background.value
+    try outcome.get()
+  }
+
+  func request(
+    _ method: String, _ path: String, query: [String: String] = [:], user: String? = "_alice", owner: String? = nil, scope: DatabaseScope = .private,
+    environment: Environment = .development
+  ) -> DatabaseRequest {
+    let owner = scope == .public ? DatabaseID.publicOwner : owner ?? user ?? "_alice"
+    return DatabaseRequest(
+      plane: .object, method: method, path: path.split(separator: "/").map(String.init), query: query,
+      database: DatabaseID(container: Self.container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
+      requestID: "request", baseURL: "https://host")
+  }
+
+  /// Sends a request, with a failure rendered as the worker does.
+  func send(_ request: DatabaseRequest, _ body: String = "") async throws -> PlaneReply {
+    do {
+      let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store, startNext: {})
+      return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
+    } catch let error as RecordError {
+      let bytes = error.mirrorDictionary(uuid: "uuid")
+      return PlaneReply(status: error.status, bytes: bytes, json: try JSONValue(parsing: bytes))
+    }
+  }
+
+  @discardableResult
+  func setUp(_ store: String, user: String = "_alice", scope: DatabaseScope = .private, more: String = "") async throws -> PlaneReply {
+    let reply = try await send(
+      request("PUT", "stores/\(store)", user: user, scope: scope), #"{"modelHash":"\#(Self.modelHash)","device":{"name":"d"}\#(more)}"#)
+    try #require(reply.status == 200, "\(reply.text)")
+    return reply
+  }
+
+  /// Saves one transaction.
+  @discardableResult
+  func save(
+    _ store: String, _ changes: String, id: String? = nil, author: String = "app", query: [String: String] = [:], user: String = "_alice",
+    scope: DatabaseScope = .private
+  ) async throws -> PlaneReply {
+    let transaction = #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"\#(author)","changes":[\#(changes)]}"#
+    return try await send(request("POST", "stores/\(store)/transactions", query: query, user: user, scope: scope), #"{"transactions":[\#(transaction)]}"#)
+  }
+
+  func get(_ path: String, _ query: [String: String] = [:], user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
+    try await send(request("GET", "stores/\(path)", query: query, user: user, scope: scope))
+  }
+
+  /// The live records of alice's mirror zone, ascending by name, with every export that a finished save queued.
+  func liveRecords() async throws -> [Record] {
+    try await store.enqueue { _ in }.value
+    let database = request("GET", "stores/x").database
+    return try await store.read { snapshot in
+      guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: ReservedName.privateMirrorZone, in: row.key) else { return [] }
+      return try snapshot.changes(in: zone.key, after: 0, limit: 10_000).filter { !$0.isDeleted }.map(\.record).sorted { $0.recordName < $1.recordName }
+    }
+  }
+}
+
+enum SecureRandomName {
+  static func make() -> String { UUID().uuidString }
+}
+
+/// Photo, PhotoData, Rating, Tag, Thumbnail: a graph with every kind of relationship.
+enum PhotoModel {
+  static let model = ManagedObjectModel(
+    entities: [
+      Entity(
+        name: "Photo",
+        attributes: [
+          Attribute(name: "displayName", type: .string), Attribute(name: "taken", type: .date), Attribute(name: "views", type: .integer32, defaultValue: "0"),
+          Attribute(name: "price", type: .decimal), Attribute(name: "ratio", type: .float), Attribute(name: "isFavorite", type: .boolean),
+          Attribute(name: "place", type: .composite, elements: [Attribute(name: "city", type: .string)]), Attribute(name: "uuid", type: .uuid),
+        ],
+        relationships: [
+          relationship("photoData", "PhotoData", "photo"), relationship("ratings", "Rating", "photo", isToMany: true),
+          relationship("tags", "Tag", "photos", isToMany: true),
+        ]),
+      Entity(name: "PhotoData", attributes: [Attribute(name: "data", type: .binary)], relationships: [relationship("photo", "Photo", "photoData")]),
+      Entity(
+        name: "Rating", attributes: [Attribute(name: "value", type: .integer16, defaultValue: "0", preservesValueOnDeletion: true)],
+        relationships: [relationship("photo", "Photo", "ratings")]),
+      Entity(
+        name: "Tag", attributes: [Attribute(name: "name", type: .string), Attribute(name: "photoCount", type: .integer64, isDerived: true)],
+        relationships: [relationship("photos", "Photo", "tags", isToMany: true)]),
+      Entity(name: "Abstract", isAbstract: true),
+    ], configurations: ["Cloud": ["Photo", "Tag"]])
+
+  private static func relationship(_ name: String, _ destination: String, _ inverse: String, isToMany: Bool = false) -> Relationship {
+    Relationship(name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: isToMany)
+  }
+}
+
+/// What a device makes of import batches, naively: objects by ID with their properties as JSON, and links.
+struct DeviceGraph: Equatable {
+  private(set) var objects: [String: [String: String]] = [:]
+  private(set) var links: Set<String> = []
+
+  mutating func apply(_ change: JSONValue) {
+    let id = change["objectID"]?.string ?? ""
+    switch change["changeType"]?.string {
+    case "save":
+      var properties = ["entity": change["entity"]?.string ?? ""]
+      for key in ["attributes", "relationships"] {
+        for (name, value) in change[key]?.members ?? [] {
+          var writer = JSONWriter()
+          writer.value(value)
+          properties[name] = String(decoding: writer.bytes, as: UTF8.self)
+        }
+      }
+      objects[id] = properties
+    case "delete": objects[id] = nil
+    case "link": links.insert(Self.link(change))
+    case "unlink": links.remove(Self.link(change))
+    default: break
+    }
+  }
+
+  private static func link(_ change: JSONValue) -> String {
+    "\(change["entity"]?.string ?? "").\(change["relationship"]?.string ?? "") \(change["objectID"]?.string ?? "")→\(change["target"]?["objectID"]?.string ?? "")"
+  }
+}
+
+/// A device with one store: keeps its graph and token.
+final class Device {
+  let store: String
+  let world: ObjectPlaneWorld
+  private(set) var graph = DeviceGraph()
+  private(set) var token: String?
+
+  init(_ store: String, _ world: ObjectPlaneWorld) async throws {
+    self.store = store
+    self.world = world
+    try await world.setUp(store)
+  }
+
+  /// Pulls pages until there are no more.
+  /// - Returns: the changes, in order.
+  @discardableResult
+  func pull(limit: Int? = nil) async throws -> [JSONValue] {
+    var all: [JSONValue] = []
+    while true {
+      let page = try await page(limit: limit)
+      all += page["changes"]?.elements ?? []
+      if page["moreComing"]?.bool != true { return all }
+    }
+  }
+
+  func page(limit: Int? = nil, query: [String: String] = [:]) async throws -> JSONValue {
+    var query = query
+    if let token { query["after"] = token }
+    if let limit { query["limit"] = String(limit) }
+    let reply = try await world.get("\(store)/changes", query)
+    try #require(reply.status == 200, "\(reply.text)")
+    for change in reply.json["changes"]?.elements ?? [] { graph.apply(change) }
+    token = reply.json["importToken"]?.string
+    return reply.json
+  }
+}
+
+/// Makes commits fail from now on, or no longer.
+final class FailureSwitch: Sendable {
+  private let state = Mutex<StoreError?>(nil)
+  var failure: StoreError? { state.withLock { $0 } }
+  func set(_ failure: StoreError?) { state.withLock { $0 = failure } }
+}
+
+extension ObjectPlaneWorld {
+  /// As if the worker had died between the save's commit and its export.
+  /// - Returns: the store's key.
+  @discardableResult
+  func appendWithoutExport(_ transactions: [HistoryTransaction], to storeIdentifier: String) async throws -> Int64 {
+    let id = request("GET", "stores/x").database
+    return try await store.enqueue { store in
+      guard let database = try store.database(id), let mirror = try store.mirror(storeIdentifier, in: database.key) else { throw CancellationError() }
+      for (index, transaction) in transactions.enumerated() {
+        let row = StoredTransaction(
+          number: mirror.lastTransactionNumber + Int64(index) + 1, transactionID: transaction.transactionID, author: transaction.author, appendedAt: 0,
+          payload: transaction.encoded())
+        try store.append(row, to: mirror.key)
+      }
+      return mirror.key
+    }.value
+  }
+
+  /// Waits until so many changes were published, and takes them.
+  func published(_ count: Int) async throws -> [ZoneChange] {
+    var all: [ZoneChange] = []
+    while all.count < count {
+      all += changes.take()
+      await Task.yield()
+    }
+    return all
+  }
+}
