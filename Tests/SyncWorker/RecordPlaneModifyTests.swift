@@ -142,7 +142,7 @@ import WebServices
 
   // MARK: Zones and people
 
-  @Test func `a missing zone and another user's zone look alike`() async throws {
+  @Test func `T-P19 a missing zone and another user's zone look alike`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     for body in [

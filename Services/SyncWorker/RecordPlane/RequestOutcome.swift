@@ -41,11 +41,11 @@ struct IdempotencyKey: Sendable {
     let digest = SHA256.hash(
       [
         request.database.container.rawValue, request.database.environment.rawValue, request.database.owner, request.scope.rawValue,
-        request.caller.userRecordName ?? "", request.requestID,
+        request.caller.userRecordName ?? "", request.path.joined(separator: "/"), request.requestID,
       ].joined(separator: "\u{0}"))
     text = "r" + Base64.encode(Array(digest.prefix(Self.textByteCount)))
     isForgettingDue = digest[Self.textByteCount] < 4
-    fingerprint = Array(SHA256.hash(Array((request.path.joined(separator: "/") + "\u{0}").utf8) + body).prefix(Self.fingerprintByteCount))
+    fingerprint = Array(SHA256.hash(body).prefix(Self.fingerprintByteCount))
   }
 
   /// A name for the record that the operation at `index` makes: the same in every repetition of the request.
