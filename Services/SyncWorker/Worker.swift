@@ -34,7 +34,7 @@ public final class Worker: Sendable {
     let dataPath = context.options.requiredText("data")
     self.init(
       context, dataPath: dataPath, makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0) },
-      makePlanes: { [.record: RecordPlane(context: $0)] })
+      makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
   }
 
   init(
@@ -157,7 +157,8 @@ public final class Worker: Sendable {
 
   /// The one place where errors of whole requests are rendered.
   private static func refusal(_ error: RecordError, of request: DatabaseRequest) -> PlaneAnswer {
-    PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.dictionary(uuid: request.uuid))
+    let body = request.plane == .object ? error.mirrorDictionary(uuid: request.uuid) : error.dictionary(uuid: request.uuid)
+    return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: body)
   }
 }
 
