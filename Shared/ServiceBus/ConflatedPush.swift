@@ -11,26 +11,22 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   /// Sends one batch and returns when it is acknowledged.
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void
 
-  private struct Subscriber {
+  /// A process and what waits for it. One that was restarted is another subscriber. Belongs to the lock.
+  private final class Subscriber {
     var peer: Peer
     var pending: [Key: Value] = [:]
     /// Keys of `pending`, the longest waiting first.
     var order = FIFO<Key>()
     /// The task that sends to it; nil while nothing waits.
     var sender: TaskHandle?
+
+    init(_ peer: Peer) { self.peer = peer }
+
+    func `is`(_ other: Peer) -> Bool { peer.incarnation == other.incarnation && peer.name == other.name }
   }
 
-  /// A process and its start: one that was restarted is another subscriber.
-  private struct Identity: Hashable {
-    let name: String
-    let incarnation: UInt64
-    init(_ peer: Peer) {
-      name = peer.name
-      incarnation = peer.incarnation
-    }
-  }
-
-  private let subscribers = Mutex<[Identity: Subscriber]>([:])
+  /// A handful: found by looking through them.
+  private let subscribers = Mutex<[Subscriber]>([])
   private let send: Send
   private let key: @Sendable (Value) -> Key
   private let merge: @Sendable (Value, Value) -> Value
@@ -59,19 +55,18 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   @discardableResult
   public func subscribers(_ peers: [Peer]) -> [Peer] {
     let (added, lost) = subscribers.withLock { subscribers in
-      let present = Set(peers.map(Identity.init))
-      let lost = subscribers.filter { !present.contains($0.key) }
-      for identity in lost.keys { subscribers[identity] = nil }
+      let lost = subscribers.filter { subscriber in !peers.contains { subscriber.is($0) } }.compactMap(\.sender)
+      subscribers.removeAll { subscriber in !peers.contains { subscriber.is($0) } }
       var added: [Peer] = []
       for peer in peers {
-        if subscribers[Identity(peer)] == nil {
-          subscribers[Identity(peer)] = Subscriber(peer: peer)
-          added.append(peer)
+        if let known = subscribers.first(where: { $0.is(peer) }) {
+          known.peer = peer
         } else {
-          subscribers[Identity(peer)]?.peer = peer
+          subscribers.append(Subscriber(peer))
+          added.append(peer)
         }
       }
-      return (added, lost.values.compactMap(\.sender))
+      return (added, lost)
     }
     for sender in lost { sender.cancel() }
     return added
@@ -81,22 +76,28 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   public func push(_ value: Value) {
     let key = key(value)
     let started = subscribers.withLock { subscribers in
-      subscribers.keys.compactMap { identity in enqueue(value, key, for: identity, in: &subscribers) }
+      var started: [(Peer, TaskHandle)] = []
+      for subscriber in subscribers {
+        if let sender = enqueue(value, key, for: subscriber) { started.append((subscriber.peer, sender)) }
+      }
+      return started
     }
-    for (identity, sender) in started { start(identity, sender) }
+    for (peer, sender) in started { start(peer, sender) }
   }
 
   /// Queues a value for one subscriber; without effect when it is none.
   public func push(_ value: Value, to peer: Peer) {
     let key = key(value)
-    let started = subscribers.withLock { enqueue(value, key, for: Identity(peer), in: &$0) }
-    if let (identity, sender) = started { start(identity, sender) }
+    let sender = subscribers.withLock { subscribers in
+      subscribers.first { $0.is(peer) }.flatMap { enqueue(value, key, for: $0) }
+    }
+    if let sender { start(peer, sender) }
   }
 
   /// How many values wait, by the subscriber's name; a batch under way is not counted.
   public var pendingCounts: [String: Int] {
     subscribers.withLock { subscribers in
-      Dictionary(subscribers.map { ($0.key.name, $0.value.pending.count) }, uniquingKeysWith: max)
+      Dictionary(subscribers.map { ($0.peer.name, $0.pending.count) }, uniquingKeysWith: max)
     }
   }
 
@@ -104,34 +105,32 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   public func close() { subscribers([]) }
 
   /// - Returns: a sender to start, when the subscriber has none.
-  private func enqueue(_ value: Value, _ key: Key, for identity: Identity, in subscribers: inout [Identity: Subscriber]) -> (Identity, TaskHandle)? {
-    guard subscribers[identity] != nil else { return nil }
-    if let earlier = subscribers[identity]?.pending[key] {
-      subscribers[identity]?.pending[key] = merge(earlier, value)
+  private func enqueue(_ value: Value, _ key: Key, for subscriber: Subscriber) -> TaskHandle? {
+    if let earlier = subscriber.pending.updateValue(value, forKey: key) {
+      subscriber.pending[key] = merge(earlier, value)
     } else {
-      subscribers[identity]?.pending[key] = value
-      subscribers[identity]?.order.append(key)
+      subscriber.order.append(key)
     }
-    guard subscribers[identity]?.sender == nil else { return nil }
+    guard subscriber.sender == nil else { return nil }
     let sender = TaskHandle()
-    subscribers[identity]?.sender = sender
-    return (identity, sender)
+    subscriber.sender = sender
+    return sender
   }
 
-  private func start(_ identity: Identity, _ sender: TaskHandle) {
-    sender.set(Task { [self] in await run(identity) })
+  private func start(_ peer: Peer, _ sender: TaskHandle) {
+    sender.set(Task { [self] in await run(peer) })
   }
 
   /// Sends batch after batch until nothing waits or the subscriber is gone.
-  private func run(_ identity: Identity) async {
+  private func run(_ subscriber: Peer) async {
     var pause = firstPause
-    while let (peer, batch) = nextBatch(for: identity) {
+    while let (peer, batch) = nextBatch(for: subscriber) {
       do {
         try await send(peer, batch)
         pause = firstPause
       } catch {
         // Not logged here: the bus counts failed calls, and what failed is sent again.
-        putBack(batch, for: identity)
+        putBack(batch, for: subscriber)
         do {
           try await Task.sleep(for: pause)
         } catch {
@@ -142,10 +141,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func nextBatch(for identity: Identity) -> (Peer, [Value])? {
+  private func nextBatch(for peer: Peer) -> (Peer, [Value])? {
     subscribers.withLock { subscribers in
-      guard var subscriber = subscribers.removeValue(forKey: identity) else { return nil }
-      defer { subscribers[identity] = subscriber }
+      guard let subscriber = subscribers.first(where: { $0.is(peer) }) else { return nil }
       var batch: [Value] = []
       while batch.count < batchCount, let key = subscriber.order.popFirst() {
         if let value = subscriber.pending.removeValue(forKey: key) { batch.append(value) }
@@ -155,16 +153,15 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func putBack(_ batch: [Value], for identity: Identity) {
+  private func putBack(_ batch: [Value], for peer: Peer) {
     subscribers.withLock { subscribers in
-      guard subscribers[identity] != nil else { return }
+      guard let subscriber = subscribers.first(where: { $0.is(peer) }) else { return }
       for value in batch.reversed() {
         let key = key(value)
-        if let later = subscribers[identity]?.pending[key] {
-          subscribers[identity]?.pending[key] = merge(value, later)
+        if let later = subscriber.pending.updateValue(value, forKey: key) {
+          subscriber.pending[key] = merge(value, later)
         } else {
-          subscribers[identity]?.pending[key] = value
-          subscribers[identity]?.order.prepend(key)
+          subscriber.order.prepend(key)
         }
       }
     }

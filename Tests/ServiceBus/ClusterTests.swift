@@ -133,7 +133,7 @@ private struct Share {
     await share.waitForPeers { !$0.isEmpty }
     for version in [5, 3, 5, 4] as [Int64] {
       let map = ClusterMap(version: version, members: [], holders: ["worker-\(version)"])
-      _ = try await share.call(PublishClusterMap(map: map), to: .peer("worker-1"), within: .seconds(20))
+      _ = try await share.call(PublishClusterMap(map: map), to: .peer("worker-1"), within: .seconds(100))
     }
     #expect(worker.cluster.holder(ofShard: 0) == "worker-5")
     share.close()

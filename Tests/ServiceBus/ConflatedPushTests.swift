@@ -59,7 +59,7 @@ private final class Subscriber: Sendable {
   }
 
   func reaches(_ expected: [Int: Int]) async {
-    while state.withLock({ $0.latest != expected }) { await Task.yield() }
+    await eventually { state.withLock { $0.latest == expected } }
   }
 }
 
@@ -102,7 +102,7 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     subscriber.fail(1)
     pushes.push(Change(zone: 1, sequence: 1))
     pushes.push(Change(zone: 2, sequence: 1))
-    while subscriber.state.withLock({ $0.waiters.isEmpty }) { await Task.yield() }
+    await eventually { subscriber.state.withLock { !$0.waiters.isEmpty } }
     pushes.push(Change(zone: 1, sequence: 5))
     subscriber.go()
     await subscriber.reaches([1: 5, 2: 1])

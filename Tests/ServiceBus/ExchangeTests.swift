@@ -121,13 +121,13 @@ import Testing
     let b = InMemoryBus(name: "b", role: .worker, network: network, handlers: state.handlers(), isReady: true)
     a.connect(to: b.endpoint)
     let held = Task { try await a.call(Hold(id: "x", key: "k"), to: .peer("b"), within: .seconds(3)) }
-    while state.entries.isEmpty { await Task.yield() }
+    await eventually { !state.entries.isEmpty }
     network.advance(by: .milliseconds(2990))
     #expect(await a.statistics().callsUnderWay == 1)
     network.advance(by: .milliseconds(30))
     await #expect(throws: BusError(.timedOut, "b did not answer test.hold/1 in time")) { try await held.value }
-    while state.entries != ["start x", "cancelled x"] { await Task.yield() }
-    while await b.statistics().handlersRunning > 0 { await Task.yield() }
+    await eventually { state.entries == ["start x", "cancelled x"] }
+    await eventually { await b.statistics().handlersRunning == 0 }
     for bus in [a, b] {
       let statistics = await bus.statistics()
       #expect([statistics.callsUnderWay, statistics.callsInBacklog, statistics.handlersRunning, statistics.requestsWaiting] == [0, 0, 0, 0])

@@ -45,13 +45,13 @@ struct Station: Sendable {
 
   /// Waits until a handler here has written an entry.
   func journal(of name: String, contains entry: String) async throws {
-    while try await !call(Journal(), to: name).reply.entries.contains(entry) { await Task.yield() }
+    try await eventually { try await call(Journal(), to: name).reply.entries.contains(entry) }
   }
 }
 
 extension Station {
   /// Makes calls side by side to `b`, which all succeed.
-  /// - Parameter meanwhile: runs when all calls were made.
+  /// - Parameter meanwhile: runs when the bus has all calls.
   /// - Returns: the numbers in the order in which the bus got them, which is not that of the tasks.
   @MainActor
   func appendAll(_ numbers: Range<Int>, key: String, bodyByteCount: Int = 0, meanwhile: @MainActor () async -> Void = {}) async -> [Int] {
@@ -63,6 +63,7 @@ extension Station {
         return await failure(Append(key: key, number: number), body: Array(repeating: 7, count: bodyByteCount), to: "b")
       }
     }
+    await eventually { sent.count == numbers.count }
     await meanwhile()
     var failures: Set<BusError> = []
     for task in tasks {
@@ -114,6 +115,13 @@ final class Fabric: Sendable {
   }
 }
 
+/// Waits until a condition holds. The pause between two looks only spares the cores that do the work.
+func eventually(_ condition: () async throws -> Bool) async rethrows {
+  while try await !condition() {
+    do { try await Task.sleep(for: .milliseconds(1)) } catch { return }
+  }
+}
+
 /// A value that several tasks of a test change.
 final class Guarded<Value: Sendable>: Sendable {
   private let state: Mutex<Value>
@@ -128,7 +136,7 @@ final class SocketFolder: Sendable {
   private let count = Atomic<Int>(0)
 
   init() {
-    var template = Array("/tmp/aquifer-bus-XXXXXX".utf8CString)
+    var template = Array(("/tmp/aquifer-bus-" + String(repeating: "X", count: 6)).utf8CString)
     path = mkdtemp(&template).map { String(cString: $0) } ?? "/tmp"
   }
 

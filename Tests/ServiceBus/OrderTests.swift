@@ -28,7 +28,7 @@ import Testing
     let first = Task { await a.failure(Hold(id: "1", key: "k"), to: "b") }
     try await b.journal(of: "b", contains: "start 1")
     let second = Task { await a.failure(Hold(id: "2", key: "k"), to: "b") }
-    while await b.bus.statistics().requestsWaiting == 0 { await Task.yield() }
+    await eventually { await b.bus.statistics().requestsWaiting != 0 }
     let third = Task { await a.failure(Hold(id: "3", key: "other"), to: "b") }
     try await b.journal(of: "b", contains: "start 3")
     #expect(!b.state.entries.contains("start 2"))
@@ -49,7 +49,7 @@ import Testing
     let second = Task { await a.failure(Hold(id: "2", key: "k"), to: "b") }
     try await b.journal(of: "b", contains: "start 2")
     let third = Task { await a.failure(Hold(id: "3", key: "k"), to: "b") }
-    while await b.bus.statistics().requestsWaiting == 0 { await Task.yield() }
+    await eventually { await b.bus.statistics().requestsWaiting != 0 }
     b.state.release("1")
     #expect(await first.value == nil)
     #expect(!b.state.entries.contains("start 3"), "the first had given its place up already")
@@ -67,10 +67,10 @@ import Testing
     let first = Task { await a.failure(Hold(id: "1", key: "k"), to: "b") }
     try await b.journal(of: "b", contains: "start 1")
     let second = Task { await a.failure(Hold(id: "2", key: "k"), to: "b") }
-    while await b.bus.statistics().requestsWaiting == 0 { await Task.yield() }
+    await eventually { await b.bus.statistics().requestsWaiting != 0 }
     second.cancel()
     #expect(await second.value?.code == .cancelled)
-    while await b.bus.statistics().requestsWaiting == 1 { await Task.yield() }
+    await eventually { await b.bus.statistics().requestsWaiting != 1 }
     b.state.release("3")
     let third = Task { await a.failure(Hold(id: "3", key: "k"), to: "b") }
     b.state.release("1")

@@ -88,14 +88,14 @@ import Testing
     let tasks = (0..<10).map { number in
       Task { () -> BusError.Code? in
         do throws(BusError) {
-          _ = try await a.bus.call(Hold(id: "\(number)"), to: .role(.worker), within: .seconds(20))
+          _ = try await a.bus.call(Hold(id: "\(number)"), to: .role(.worker), within: .seconds(100))
           return nil
         } catch {
           return error.code
         }
       }
     }
-    while workers[0].state.entries.count != 5 || workers[1].state.entries.count != 5 { await Task.yield() }
+    await eventually { workers[0].state.entries.count == 5 && workers[1].state.entries.count == 5 }
     #expect(workers[2].state.entries.isEmpty)
     for worker in workers { for number in 0..<10 { worker.state.release("\(number)") } }
     for task in tasks { #expect(await task.value == nil) }

@@ -17,13 +17,16 @@ protocol Neighbour: Sendable {
 
 extension Fabric {
   /// Starts a process that serves the test messages and connects to `endpoints`.
-  func neighbour(_ name: String, _ role: Role = .worker, connectedTo endpoints: String...) throws -> any Neighbour {
+  /// - Parameter livenessSeconds: long where the neighbour is stopped and must not be missed.
+  func neighbour(_ name: String, _ role: Role = .worker, livenessSeconds: Int = 2, connectedTo endpoints: String...) throws -> any Neighbour {
     switch transport {
     case .memory:
-      let station = try station(name, role)
+      var configuration = BusConfiguration()
+      configuration.liveness = .seconds(livenessSeconds)
+      let station = try station(name, role, configuration: configuration)
       for endpoint in endpoints { station.bus.connect(to: endpoint) }
       return MemoryNeighbour(station: station, name: name)
-    case .ipc, .tcp: return try ChildNeighbour([name, role.rawValue, freshEndpoint()] + endpoints, fabric: self)
+    case .ipc, .tcp: return try ChildNeighbour([name, role.rawValue, freshEndpoint(), "\(livenessSeconds)"] + endpoints, fabric: self)
     }
   }
 }

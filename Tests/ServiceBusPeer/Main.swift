@@ -3,16 +3,18 @@
 import Glibc
 import ServiceBus
 
-/// Arguments: name, role, endpoint to bind, endpoints to connect to. Prints the endpoint it bound; each `drain` line on standard input is
+/// Arguments: name, role, endpoint to bind, seconds of liveness, endpoints to connect to. Prints the endpoint it bound; each `drain` line on standard input is
 /// answered `drained`.
 @main
 enum Main {
   static func main() async throws {
     let arguments = CommandLine.arguments
-    guard arguments.count >= 4, let role = Role(rawValue: arguments[2]) else { exit(64) }
+    guard arguments.count >= 5, let role = Role(rawValue: arguments[2]), let liveness = Int(arguments[4]) else { exit(64) }
+    var configuration = BusConfiguration()
+    configuration.liveness = .seconds(liveness)
     let state = HandlerState(name: arguments[1])
-    let bus = try ZeroMQBus(name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: state.handlers())
-    for endpoint in arguments.dropFirst(4) { bus.connect(to: endpoint) }
+    let bus = try ZeroMQBus(name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: state.handlers(), configuration: configuration)
+    for endpoint in arguments.dropFirst(5) { bus.connect(to: endpoint) }
     say(bus.endpoint)
     while let line = readLine() {
       guard line == "drain" else { continue }

@@ -41,10 +41,13 @@ struct ZeroMQSocket {
     self.handle = handle
     self.monitor = monitor
     self.kind = kind
+    let queueCount = Int32(clamping: configuration.socketQueueCount)
+    let heartbeat = Int32(clamping: configuration.heartbeat.milliseconds)
+    // libzmq gives a connection up a little before the exchange does; it takes the span in 16 bits of tenths of a second.
+    let silence = Int32(clamping: min(configuration.liveness.milliseconds * 3 / 4, 6_500_000))
     for (option, value) in [
-      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, 500), (ZMQ_HEARTBEAT_TIMEOUT, 1500), (ZMQ_HEARTBEAT_TTL, 1500),
-      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300),
-      (ZMQ_SNDHWM, Int32(clamping: configuration.socketQueueCount)), (ZMQ_RCVHWM, Int32(clamping: configuration.socketQueueCount)),
+      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, heartbeat), (ZMQ_HEARTBEAT_TIMEOUT, silence), (ZMQ_HEARTBEAT_TTL, silence),
+      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300), (ZMQ_SNDHWM, queueCount), (ZMQ_RCVHWM, queueCount),
     ] as [(Int32, Int32)] { set(option, value) }
     if kind == .router { set(ZMQ_ROUTER_MANDATORY, 1) }
     // A header may be longer than a short part; unlimited, nine bytes of anybody reserve gigabytes.
