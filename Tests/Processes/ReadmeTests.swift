@@ -57,7 +57,7 @@ private let exemptions = [
   let transcript = output("tour.txt")
   #expect(terminal.terminationStatus == 0, "the tour stopped:\n\(transcript)")
   #expect(!transcript.contains("serverErrorCode"), "the tour met an error:\n\(transcript)")
-  for expected in ["RECORD TYPE", #""entity": "VideoPost""#, #""relationship": "tags""#, #""value": "Waves""#, #""type":"export","succeeded":true"#] {
+  for expected in ["RECORD TYPE", #""entity": "VideoPost""#, #""relationship": "tags""#, #""value": "Waves""#, #""type":"export","succeeded":true"#, #"data: {"aps""#] {
     #expect(transcript.contains(expected), "\(expected) is missing:\n\(transcript)")
   }
 }
