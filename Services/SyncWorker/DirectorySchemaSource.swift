@@ -90,6 +90,8 @@ actor DirectorySchemaSource: SchemaSource {
       return .failure(RecordError(.notFound, "The container \(key.container.rawValue) does not exist"))
     } catch {
       guard let entry = entries[key] else { return .failure(RecordError(.tryAgainLater, "The directory does not answer", retryAfter: 1)) }
+      // The client gave up, which says nothing about the directory.
+      if error.code == .cancelled { return .success(entry.schema) }
       log.warning("the directory does not answer; its last schema is used", ["code": .text(error.code.rawValue), "version": .integer(entry.schema.version)])
       entries[key]?.freshUntil = clock.now + Self.silence
       return .success(entry.schema)
