@@ -49,7 +49,8 @@ enum AnswerText {
     }
   }
 
-  private static func json(_ value: JSONValue) -> String {
+  static func json(_ value: JSONValue?) -> String {
+    guard let value else { return "" }
     var writer = JSONWriter()
     writer.value(value)
     return String(decoding: writer.bytes, as: UTF8.self)

@@ -10,28 +10,15 @@ extension Console {
   /// With `--follow` one line an event, until Ctrl-C.
   func events(_ invocation: Invocation) async -> Int32 {
     guard invocation.flag("follow") else { return await send(AdminCall("GET", ["admin", "1", "events"]), invocation) }
-    var seen: String?
+    var tail = EventTail()
     while true {
-      var newest = seen
-      let call = AdminCall("GET", ["admin", "1", "events"], query: seen.map { [("after", $0)] } ?? [])
-      let code = await send(call, invocation) { body in newest = showEvents(body, isJSON: invocation.globals.isJSON) ?? newest }
+      var fresh: [JSONValue] = []
+      let call = AdminCall("GET", ["admin", "1", "events"], query: [("after", String(tail.after))])
+      let code = await send(call, invocation) { fresh = tail.fresh(in: $0) }
       guard code == ExitCode.done else { return code }
-      seen = newest
+      for event in fresh { terminal.output(invocation.globals.isJSON ? AnswerText.json(event) : AnswerText.line(event)) }
       sleep(Self.followPause)
     }
-  }
-
-  /// - Returns: the identifier of the last event; nil without any.
-  private func showEvents(_ body: [UInt8], isJSON: Bool) -> String? {
-    // Dropped because what is no JSON has no event in it.
-    guard let events = (try? JSONValue(parsing: body))?["events"]?.elements else { return nil }
-    for event in events {
-      var writer = JSONWriter()
-      writer.value(event)
-      let line = String(decoding: writer.bytes, as: UTF8.self)
-      terminal.output(isJSON ? line : AnswerText.line(event))
-    }
-    return events.last?["identifier"]?.string
   }
 
   /// Exit code 0 when `url` answers 200.
@@ -45,4 +32,27 @@ extension Console {
       return ExitCode.refused
     }
   }
+}
+
+/// Which events were shown: workers answer those after a time, and several may end in one millisecond or be reported late.
+struct EventTail {
+  /// Events that a slow shard reports this much later are still shown. Unit: milliseconds.
+  private static let overlap: Int64 = 5_000
+
+  /// Milliseconds since 1970.
+  private(set) var after: Int64 = 0
+  private var shown: Set<String> = []
+
+  /// The events of an answer that are new, oldest first.
+  mutating func fresh(in body: [UInt8]) -> [JSONValue] {
+    // Dropped because what is no JSON has no event in it.
+    let events = ((try? JSONValue(parsing: body))?["events"]?.elements ?? []).sorted { Self.time(of: $0) < Self.time(of: $1) }
+    let fresh = events.filter { !shown.contains(Self.name(of: $0)) }
+    shown = Set(events.map(Self.name))
+    after = max(after, events.last.map { Self.time(of: $0) - Self.overlap } ?? 0)
+    return fresh
+  }
+
+  private static func time(of event: JSONValue) -> Int64 { event["endedAt"]?.int64 ?? event["startedAt"]?.int64 ?? 0 }
+  private static func name(of event: JSONValue) -> String { AnswerText.json(event["store"]) + AnswerText.json(event["identifier"]) }
 }

@@ -72,3 +72,22 @@ struct AnswerTextTests {
     #expect(try text(#"{"a":1,"zones":[{"x":{"y":[1]}}]}"#) == "a  1\n\nzones:\nX\n{\"y\":[1]}")
   }
 }
+
+struct EventTailTests {
+  private func answer(_ events: [(store: String, identifier: Int, endedAt: Int)]) -> [UInt8] {
+    let rows = events.map { #"{"store":"\#($0.store)","identifier":\#($0.identifier),"endedAt":\#($0.endedAt)}"# }
+    return Array(#"{"events":[\#(rows.joined(separator: ","))]}"#.utf8)
+  }
+
+  @Test func `every event is shown once, oldest first, also when it is reported late`() {
+    var tail = EventTail()
+    #expect(tail.after == 0)
+    #expect(tail.fresh(in: answer([("b", 1, 20_000), ("a", 1, 10_000)])).map { $0["store"]?.string } == ["a", "b"])
+    #expect(tail.after == 15_000)
+    let late = tail.fresh(in: answer([("b", 1, 20_000), ("a", 2, 20_000), ("c", 1, 16_000)]))
+    #expect(late.map { $0["store"]?.string } == ["c", "a"])
+    #expect(tail.fresh(in: answer([("b", 1, 20_000), ("a", 2, 20_000), ("c", 1, 16_000)])).isEmpty)
+    #expect(tail.fresh(in: Array("nonsense".utf8)).isEmpty)
+    #expect(tail.after == 15_000)
+  }
+}
