@@ -1,0 +1,98 @@
+// The very commands, environment and ports of compose.yaml, started as processes outside containers.
+
+import Foundation
+import Testing
+
+@Suite(.serialized) struct ComposeTests {
+  private func compose(_ variables: [String: String] = [:]) throws -> ComposeFile {
+    try ComposeFile(try String(contentsOf: Checkout.root.appending(path: "compose.yaml"), encoding: .utf8), variables: variables)
+  }
+
+  @Test func `every service is confined, health-checked and not reachable from outside`() throws {
+    let services = try compose().services
+    #expect(services.map(\.name) == ["share", "notifier", "worker", "gateway"])
+    for (name, service) in services {
+      #expect(service["user"] == "10001:10001", "\(name)")
+      #expect(service["read_only"] == true, "\(name)")
+      #expect(service["cap_drop"] == ["ALL"], "\(name)")
+      #expect(service["security_opt"] == ["no-new-privileges:true"], "\(name)")
+      #expect(service["healthcheck"]["test"].elements.prefix(3) == ["CMD", "aquifer", "health"], "\(name)")
+      #expect(service["healthcheck"]["test"][3].string == "http://\(service["environment"]["AQUIFER_ADMIN"].string ?? "")/readyz", "\(name)")
+      for port in service["ports"].elements {
+        let parts = (port.string ?? "").split(separator: ":")
+        #expect(parts.first == "127.0.0.1", "\(name) listens on \(port)")
+        #expect(service["environment"]["AQUIFER_HTTP"].string == "0.0.0.0:\(parts.last ?? "")", "\(name)")
+      }
+    }
+    #expect(services.filter { $0.service["ports"] != .null }.map(\.name) == ["notifier", "gateway"])
+  }
+
+  /// A port that is free now.
+  private func freePort() throws -> UInt16 {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let code = withUnsafeMutablePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0 }
+    }
+    guard code else { throw Unexpected("no free port") }
+    return UInt16(bigEndian: address.sin_port)
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `the services of compose_yaml start from their commands and environment, and serve`() async throws {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    for name in ["data", "bus"] { try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true) }
+    // What containers keep apart: their folders, and one port number in several networks.
+    let (gatewayPort, notifierPort) = (try freePort(), try freePort())
+    let services = try compose(["AQUIFER_SERVER": "http://127.0.0.1:\(gatewayPort)", "AQUIFER_PINGS": "http://127.0.0.1:\(notifierPort)"]).services
+    var processes: [(name: String, process: Process)] = []
+    defer {
+      for (name, process) in processes.reversed() {
+        process.terminate()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 0, "\(name) did not stop cleanly")
+      }
+    }
+    for (name, service) in services {
+      let adminPort = try freePort()
+      var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("AQUIFER_") }
+      for (variable, value) in service["environment"].members {
+        environment[variable] = (value.string ?? "")
+          .replacing("/data", with: folder.path + "/data").replacing("/run/aquifer", with: folder.path + "/bus")
+          .replacing("0.0.0.0:8080", with: "127.0.0.1:\(gatewayPort)").replacing("0.0.0.0:8081", with: "127.0.0.1:\(notifierPort)")
+          .replacing(":9100", with: ":\(adminPort)")
+      }
+      let process = Process()
+      process.executableURL = Checkout.products.appending(path: service["command"][0].string ?? "")
+      process.arguments = service["command"].elements.dropFirst().compactMap(\.string)
+      process.environment = environment
+      process.standardInput = FileHandle.nullDevice
+      let log = folder.appending(path: "\(name).log")
+      _ = FileManager.default.createFile(atPath: log.path, contents: nil)
+      process.standardError = try FileHandle(forWritingTo: log)
+      try process.run()
+      processes.append((name, process))
+      // The health check, until it passes, as `depends_on` waits for it.
+      let check = service["healthcheck"]["test"].elements.dropFirst(2).compactMap { $0.string?.replacing(":9100", with: ":\(adminPort)") }
+      var code: Int32 = 1
+      for _ in 0..<500 where code != 0 && process.isRunning {
+        code = try CommandLineTool.run(check).code
+        if code != 0 { try await Task.sleep(for: .milliseconds(20)) }
+      }
+      try #require(code == 0, "\(name) is not healthy:\n\((try? String(contentsOf: log, encoding: .utf8)) ?? "")")
+    }
+
+    let token = try String(contentsOf: folder.appending(path: "data/operator-token"), encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+    let ready = Ready(gateway: "http://127.0.0.1:\(gatewayPort)", notifier: "http://127.0.0.1:\(notifierPort)", operatorToken: token, pids: [:], admin: [:])
+    let installation = Installation(folder: folder, pid: 0, ready: ready)
+    let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+    let (first, second) = (try await user.device("A"), try await user.device("B"))
+    let tag = UUID().uuidString
+    try await first.save([MainJob.insert("Tag", tag, ["name": "one"])])
+    #expect(try await second.changes().changes.compactMap { $0["objectID"].string } == [tag])
+  }
+}

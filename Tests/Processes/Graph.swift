@@ -1,0 +1,50 @@
+// The oracle: an object graph as a plain dictionary, fed by hand on one side and by import batches on the other.
+
+struct Graph: Hashable, Sendable {
+  struct Object: Hashable, Sendable {
+    var entity: String
+    /// Without nils.
+    var attributes: [String: Value] = [:]
+    /// To-one relationships, without nils.
+    var toOnes: [String: String] = [:]
+  }
+
+  /// A many-to-many pair, the same from both sides.
+  struct Pair: Hashable, Sendable {
+    let ends: [String]
+    init(_ a: String, _ b: String) { ends = [a, b].sorted() }
+  }
+
+  var objects: [String: Object] = [:]
+  var pairs: Set<Pair> = []
+
+  /// Applies a change of an import batch.
+  mutating func apply(_ change: Value) throws {
+    guard let kind = change["changeType"].string, let id = change["objectID"].string else { throw Unexpected("a change without changeType or objectID: \(change)") }
+    switch kind {
+    case "save":
+      guard let entity = change["entity"].string else { throw Unexpected("a save without entity: \(change)") }
+      var object = objects[id] ?? Object(entity: entity)
+      object.entity = entity
+      for (name, value) in change["attributes"].members {
+        // `nil` in a conditional expression would be the JSON null.
+        if value == .null { object.attributes.removeValue(forKey: name) } else { object.attributes[name] = value }
+      }
+      for (name, value) in change["relationships"].members { object.toOnes[name] = value.string }
+      objects[id] = object
+    case "delete":
+      objects[id] = nil
+      pairs = pairs.filter { !$0.ends.contains(id) }
+    case "link", "unlink":
+      guard let target = change["target"]["objectID"].string else { throw Unexpected("a link without target: \(change)") }
+      if kind == "link" { pairs.insert(Pair(id, target)) } else { pairs.remove(Pair(id, target)) }
+    default: throw Unexpected("a change of kind \(kind)")
+    }
+  }
+}
+
+/// An answer these tests did not count on.
+struct Unexpected: Error, CustomStringConvertible {
+  let description: String
+  init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,115 @@
+// Pings through real processes: event streams and the web courier.
+
+import Foundation
+import HTTPClient
+import Testing
+
+/// An event stream read line by line.
+private struct EventStream: ~Copyable {
+  private var iterator: AsyncThrowingStream<[UInt8], any Error>.AsyncIterator
+  private var rest: [UInt8] = []
+
+  init(_ stream: HTTPClient.Stream) { iterator = stream.chunks.makeAsyncIterator() }
+
+  /// The next `data:` line's content; nil at the end.
+  mutating func next() async throws -> Value? {
+    while true {
+      while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+        let line = String(decoding: rest[..<end], as: UTF8.self)
+        rest.removeSubrange(...end)
+        if line.hasPrefix("data:") { return try Value(json: Array(line.dropFirst(5).utf8)) }
+      }
+      guard let chunk = try await iterator.next(isolation: nil) else { return nil }
+      rest += chunk
+    }
+  }
+}
+
+@Suite(.serialized) struct PingTests {
+  private let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
+
+  private func stream(_ device: Device) async throws -> HTTPClient.Stream {
+    let app = device.user.app
+    let url = "\(app.installation.ready.notifier)/mirror/1/\(app.container)/development/pings?device=\(device.store)"
+    let headers = [HTTPClient.Header("Authorization", "Bearer \(device.user.token)"), HTTPClient.Header("Accept", "text/event-stream")]
+    let stream = try await app.installation.client.stream(url, headers: headers)
+    guard stream.status == 200 else { throw Unexpected("pings: \(stream.status)") }
+    return stream
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a save pings the other devices of its owner, and nobody else`() async throws {
+    try await Installation.run { installation in
+      let app = try await App(installation, model: model)
+      let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
+      let (first, second, stranger) = (try await alice.device("A"), try await alice.device("B"), try await bob.device("C"))
+      var own = EventStream(try await stream(first))
+      var other = EventStream(try await stream(second))
+      var foreign = EventStream(try await stream(stranger))
+
+      try await first.save([MainJob.insert("Tag", UUID().uuidString, ["name": "one"])])
+      let ping = try #require(try await other.next())
+      #expect(ping["aps"] == ["content-available": 1])
+      #expect(ping["ck"]["ce"] == 2)
+      #expect(ping["ck"]["cid"].string == app.container)
+      #expect(UUID(uuidString: ping["ck"]["nid"].string ?? "") != nil)
+      #expect(ping["ck"]["met"]["dbs"] == 1)
+      #expect(ping["ck"]["met"]["zid"] == "com.apple.coredata.cloudkit.zone")
+      #expect(ping["ck"]["met"]["zoid"].string == alice.recordName)
+
+      // The first ping of the device that saved is of the other's save, and a stranger's first is of his own second device.
+      try await second.save([MainJob.insert("Tag", UUID().uuidString, ["name": "two"])])
+      #expect(try await own.next()?["ck"]["met"]["zoid"].string == alice.recordName)
+      try await (try await bob.device("D")).save([MainJob.insert("Tag", UUID().uuidString, ["name": "three"])])
+      #expect(try await foreign.next()?["ck"]["met"]["zoid"].string == bob.recordName)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a web courier holds its poll until a save`() async throws {
+    try await Installation.run { installation in
+      let app = try await App(installation, model: model)
+      let alice = try await app.user("alice")
+      let device = try await alice.device("A")
+      let credentials = "ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(alice.token)"
+      for path in ["device/1/\(app.container)/development", "database/1/\(app.container)/development", "database/1/\(app.container)/development/private"] {
+        let body: Value = ["apnsEnvironment": "development", "clientId": .string(UUID().uuidString)]
+        let made = try await installation.send("POST", "\(installation.ready.gateway)/\(path)/tokens/create?\(credentials)", bytes: try body.json)
+        #expect(made.status == 200)
+        let token = try made.json
+        #expect(token["apnsEnvironment"] == "development")
+        #expect(Data(base64Encoded: token["apnsToken"].string ?? "") != nil)
+        let courier = try #require(token["webcourierURL"].string)
+        #expect(courier.hasPrefix(installation.ready.notifier + "/"))
+
+        async let poll = installation.send("GET", courier)
+        // Whether the save comes before or after the poll: a notification is kept between two polls.
+        try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "x"])])
+        let notification = try await poll
+        #expect(notification.status == 200)
+        #expect(notification.header("Access-Control-Allow-Origin") == "*")
+        #expect(try notification.json["ck"]["cid"].string == app.container)
+
+        let registered = try await installation.send(
+          "POST", "\(installation.ready.gateway)/\(path)/tokens/register?\(credentials)",
+          bytes: try (["apnsEnvironment": "development", "apnsToken": token["apnsToken"], "clientId": "c"] as Value).json)
+        #expect(registered.status == 200)
+        #expect(try registered.json == [:])
+      }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a held import is answered by the next save of another device`() async throws {
+    try await Installation.run { installation in
+      let user = try await App(installation, model: model).user("alice")
+      let (first, second) = (try await user.device("A"), try await user.device("B"))
+      let (_, token) = try await second.changes()
+      let after = (token.string ?? "").addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+      let start = ContinuousClock.now
+      async let held = second.call("GET", "/changes?wait=60&after=\(after)")
+      let tag = UUID().uuidString
+      try await first.save([MainJob.insert("Tag", tag, ["name": "x"])])
+      #expect(try await held["changes"][0]["objectID"].string == tag)
+      // Not a timing assertion: the poll must not have waited for its end.
+      #expect(ContinuousClock.now - start < .seconds(50))
+    }
+  }
+}
