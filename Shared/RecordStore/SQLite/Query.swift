@@ -7,7 +7,7 @@ enum Query: Int, CaseIterable {
   case databaseByID, databaseByKey, makeDatabase, updateDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
   case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences
-  case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord
+  case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord, updateRecordAndType
   case references, insertReference, deleteReference
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
@@ -44,7 +44,7 @@ enum Query: Int, CaseIterable {
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
 
     case .recordByName: Self.recordColumns + " FROM record WHERE zone = ?1 AND name = ?2"
-    case .recordRow: "SELECT id, seq, deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
+    case .recordRow: "SELECT id, seq, type, deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
     case .changes: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     // Texts sort before every blob; x'' is the first of those.
     case .recordsByText:
@@ -52,7 +52,10 @@ enum Query: Int, CaseIterable {
     case .recordsByUUID: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name >= ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
     case .insertRecord:
       "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
-    case .updateRecord: "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
+    // Without the type, which as good as never changes: setting it would write the index on names, too.
+    case .updateRecord: "UPDATE record SET seq = ?2, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
+    case .updateRecordAndType:
+      "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
 
     case .references:
       "SELECT s.text, r.name FROM reference f JOIN symbol s ON s.id = f.field JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"

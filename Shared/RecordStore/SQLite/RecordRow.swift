@@ -54,31 +54,38 @@ enum StoredReferences {
     let target: String
   }
 
-  /// Shape: entries in ascending order of their bytes; each 8 bytes of field, 2 of length, the target (16 bytes of a UUID have
-  /// length 0).
+  /// Shape: entries in ascending order of their bytes; each 8 bytes of field, 2 of the target's length plus 1, the target
+  /// (0 for the 16 bytes of a UUID).
   static func encode(_ entries: [Entry]) throws -> [UInt8] {
-    if entries.isEmpty { return [] }
-    var pieces: [[UInt8]] = []
-    pieces.reserveCapacity(entries.count)
-    for entry in entries {
-      var piece: [UInt8] = []
-      withUnsafeBytes(of: entry.field.bigEndian) { piece.append(contentsOf: $0) }
-      if let uuid = StoredName.uuid(entry.target) {
-        piece.append(contentsOf: [0, 0])
-        uuid.withBytes { piece.append(contentsOf: $0) }
-      } else {
-        let name = Array(entry.target.utf8)
-        guard (1...Int(UInt16.max)).contains(name.count) else { throw ContradictingWrite("a reference's target has \(name.count) bytes") }
-        withUnsafeBytes(of: UInt16(name.count).bigEndian) { piece.append(contentsOf: $0) }
-        piece.append(contentsOf: name)
-      }
-      pieces.append(piece)
+    if entries.count <= 1 {
+      var bytes: [UInt8] = []
+      if let entry = entries.first { try append(entry, to: &bytes) }
+      return bytes
     }
-    if pieces.count > 1 { pieces.sort { $0.lexicographicallyPrecedes($1) } }
+    var pieces = try entries.map { entry in
+      var piece: [UInt8] = []
+      try append(entry, to: &piece)
+      return piece
+    }
+    pieces.sort { $0.lexicographicallyPrecedes($1) }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(pieces.reduce(0) { $0 + $1.count })
     for (index, piece) in pieces.enumerated() where index == 0 || piece != pieces[index - 1] { bytes.append(contentsOf: piece) }
     return bytes
+  }
+
+  private static func append(_ entry: Entry, to bytes: inout [UInt8]) throws {
+    bytes.reserveCapacity(bytes.count + 26)
+    withUnsafeBytes(of: entry.field.bigEndian) { bytes.append(contentsOf: $0) }
+    if let uuid = StoredName.uuid(entry.target) {
+      bytes.append(contentsOf: [0, 0])
+      uuid.withBytes { bytes.append(contentsOf: $0) }
+    } else {
+      let byteCount = entry.target.utf8.count
+      guard byteCount < Int(UInt16.max) else { throw ContradictingWrite("a reference's target has \(byteCount) bytes") }
+      withUnsafeBytes(of: UInt16(byteCount + 1).bigEndian) { bytes.append(contentsOf: $0) }
+      bytes.append(contentsOf: entry.target.utf8)
+    }
   }
 
   /// nil when the bytes are not what `encode` makes.
@@ -90,7 +97,7 @@ enum StoredReferences {
       let field = bytes[index..<index + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
       let length = Int(bytes[index + 8]) << 8 | Int(bytes[index + 9])
       index += 10
-      let end = index + (length == 0 ? 16 : length)
+      let end = index + (length == 0 ? 16 : length - 1)
       guard end <= bytes.count else { return nil }
       let target = length == 0 ? bytes[index..<end].withUnsafeBytes(StoredName.text) : String(decoding: bytes[index..<end], as: UTF8.self)
       guard let target else { return nil }

@@ -66,7 +66,7 @@ extension SQLiteSnapshot {
     return try statement.all { try transaction($0, of: mirror) }
   }
 
-  private func transaction(_ row: Statement, of mirror: Int64) throws -> StoredTransaction {
+  func transaction(_ row: Statement, of mirror: Int64) throws -> StoredTransaction {
     guard let transactionID = row.recordName(3) else { throw StoreError.corrupt("shard \(shard): a transaction id has neither form") }
     let transaction = StoredTransaction(
       number: HistoryRowID.number(row.int64(0)), transactionID: transactionID, author: row.optionalText(4), appendedAt: row.int64(1), payload: row.blob(5))

@@ -11,7 +11,7 @@ extension SQLiteTransaction {
     try select.bind(2, recordName: recordName)
     let name = WriterCache.Name(parent: zone, name: recordName)
     let stored = try select.first { row in
-      seen[name] = SeenRecord(rowID: row.int64(0), sequence: row.int64(1), isDeleted: row.bool(3), references: row.blob(7))
+      seen[name] = SeenRecord(rowID: row.int64(0), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7))
       return try record(row, named: recordName, zone: zone)
     }
     if stored == nil { seen.updateValue(nil, forKey: name) }
@@ -25,15 +25,15 @@ extension SQLiteTransaction {
         throw ContradictingWrite("sequence \(stored.sequence) was not given out")
       }
       let name = WriterCache.Name(parent: zone, name: stored.record.recordName)
-      let earlier = isNew ? nil : try seenRecord(name)
+      let earlier = try seenRecord(name)
+      if isNew && earlier != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
       let entries = stored.isDeleted ? [] : try references.map { StoredReferences.Entry(field: try symbol($0.field), target: $0.target) }
-      let written = SeenRecord(
-        rowID: earlier?.rowID ?? 0, sequence: stored.sequence, isDeleted: stored.isDeleted, references: try StoredReferences.encode(entries))
-      let rowID = try storeRow(stored, zone: zone, references: written.references, replacing: earlier)
-      if written.references != earlier?.references ?? [] {
-        try replaceReferences(earlier?.references ?? [], by: written.references, of: rowID, in: zone)
+      let references = try StoredReferences.encode(entries)
+      let written = try storeRow(stored, zone: zone, references: references, replacing: earlier)
+      if references != earlier?.references ?? [] {
+        try replaceReferences(earlier?.references ?? [], by: references, of: written.rowID, in: zone)
       }
-      seen[name] = SeenRecord(rowID: rowID, sequence: written.sequence, isDeleted: written.isDeleted, references: written.references)
+      seen[name] = written
       if let earlier, !earlier.isDeleted { row.liveCount -= 1 }
       if !stored.isDeleted { row.liveCount += 1 }
       row.zone = StoredZone(
@@ -48,19 +48,19 @@ extension SQLiteTransaction {
     let select = try statement(.recordRow)
     try select.bind(1, name.parent)
     try select.bind(2, recordName: name.name)
-    return try select.first { SeenRecord(rowID: $0.int64(0), sequence: $0.int64(1), isDeleted: $0.bool(2), references: $0.blob(3)) }
+    return try select.first { SeenRecord(rowID: $0.int64(0), type: $0.int64(2), isDeleted: $0.bool(3), references: $0.blob(4)) }
   }
 
   /// Writes the row itself.
-  /// - Returns: its row id.
-  private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], replacing earlier: SeenRecord?) throws -> Int64 {
+  private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], replacing earlier: SeenRecord?) throws -> SeenRecord {
     let record = stored.record
     let data = RecordBlob.encode(record)
     let header = RecordRowHeader(
       zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted, origin: stored.origin,
       sequenceOfOthers: stored.sequenceOfOthers)
     let sum = data.withUnsafeBytes { header.checksum(name: record.recordName, references: references, data: $0) }
-    let statement = try writing(earlier == nil ? .insertRecord : .updateRecord)
+    let query = earlier.map { $0.type == header.type ? Query.updateRecord : .updateRecordAndType } ?? .insertRecord
+    let statement = try writing(query)
     var index: Int32 = 1
     if let earlier {
       try statement.bind(1, earlier.rowID)
@@ -77,9 +77,10 @@ extension SQLiteTransaction {
     try statement.bind(index + 6, sum)
     if references.isEmpty { try statement.bindNull(index + 7) } else { try statement.bind(index + 7, references) }
     try statement.bind(index + 8, data)
-    guard try statement.runUnlessTaken() else { throw ContradictingWrite("a record's name or sequence is taken in zone \(zone)") }
+    guard try statement.runUnlessTaken() else { throw ContradictingWrite("sequence \(stored.sequence) is another record's in zone \(zone)") }
     countWrite(records: 1, bytes: data.count)
-    return earlier?.rowID ?? session.connection.lastInsertRowID
+    return SeenRecord(
+      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, type: header.type, isDeleted: header.isDeleted, references: references)
   }
 
   /// Brings the index of references from what the row said to what it says.

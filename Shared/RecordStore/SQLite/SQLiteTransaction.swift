@@ -6,10 +6,11 @@ import SQLite
 /// A record that a body has seen, so that a write need not look for it again.
 struct SeenRecord {
   let rowID: Int64
-  var sequence: Int64
-  var isDeleted: Bool
+  /// The symbol of its record type.
+  let type: Int64
+  let isDeleted: Bool
   /// `StoredReferences`.
-  var references: [UInt8]
+  let references: [UInt8]
 }
 
 /// Reads and writes of the bodies of a group, within the writer's current SQL transaction.

@@ -7,6 +7,7 @@ struct ShardFile: Sendable {
   let directory: String
   let shard: Int
   let shardCount: Int
+  var synchronous = "FULL"
   /// Replaced by tests of upgrades.
   var changes: [FormatChangeStep] = FormatChangeStep.all
 
@@ -46,10 +47,11 @@ struct ShardFile: Sendable {
     let mode = try connection.statement(SQL("journal_mode", "PRAGMA journal_mode=WAL")).first { $0.text(0) }
     guard mode == "wal" else { throw StoreError.io("\(path) can't have a write-ahead log; is its file system local?") }
     // FULL: every commit is synced before it is acknowledged; with NORMAL power cuts lose acknowledged writes (reliability.md 0.2).
+    // No wal_autocheckpoint=0: the connection's own hook took its place, and the pragma would take that away.
     // secure_delete=FAST: deleted values are overwritten where that costs no further page writes.
     try connection.execute(
       """
-      PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
+      PRAGMA synchronous=\(synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
       PRAGMA journal_size_limit=67108864
       """)
   }

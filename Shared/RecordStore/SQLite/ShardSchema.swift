@@ -31,7 +31,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
     CREATE TABLE record(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, type INTEGER NOT NULL,
       deleted INTEGER NOT NULL, origin INTEGER NOT NULL, others INTEGER NOT NULL, sum INTEGER NOT NULL, refs BLOB, data BLOB NOT NULL)
     """,
-    "CREATE UNIQUE INDEX record_name ON record(zone, name)",
+    // With the type, so that a scan for one reads no rows of others. That a name is there once is seen to by the writer.
+    "CREATE INDEX record_name ON record(zone, name, type)",
     "CREATE UNIQUE INDEX record_changes ON record(zone, seq)",
     "CREATE TABLE reference(zone INTEGER NOT NULL, target NOT NULL, field INTEGER NOT NULL, source INTEGER NOT NULL, PRIMARY KEY(zone, target, field, source)) WITHOUT ROWID",
     """

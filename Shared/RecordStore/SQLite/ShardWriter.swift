@@ -26,6 +26,13 @@ final class ShardWriter {
 
   /// Commits until the queue is closed and empty; then checkpoints and closes the file.
   func run() {
+    // Before the first group: deleted zones may be waiting for the sweep since the last owner.
+    do {
+      try transaction.reload()
+      mustReload = false
+    } catch {
+      // Dropped because the first group tries again, and has somebody to tell.
+    }
     while let bodies = nextBodies() {
       var rest = bodies[...]
       while !rest.isEmpty {

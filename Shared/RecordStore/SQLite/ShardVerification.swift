@@ -1,0 +1,146 @@
+// Looks over a whole shard: SQLite's own check, every checksum, and what the tables say of one another.
+
+import Records
+import SQLite
+
+/// What `SQLiteShardStore.verify` found.
+public struct VerificationReport: Hashable, Sendable {
+  /// What is wrong, naming tables and keys, at most `problemLimit` of them; empty for a sound shard.
+  public var problems: [String] = []
+  /// Rows whose checksum was computed.
+  public var recordCount = 0
+  public var transactionCount = 0
+
+  public static let problemLimit = 100
+
+  mutating func note(_ problem: String) {
+    if problems.count < Self.problemLimit { problems.append(problem) }
+  }
+}
+
+/// One verification, within one read transaction.
+struct ShardVerification {
+  private let snapshot: SQLiteSnapshot
+  private var report = VerificationReport()
+
+  init(_ snapshot: SQLiteSnapshot) { self.snapshot = snapshot }
+
+  static func report(on snapshot: SQLiteSnapshot) throws -> VerificationReport {
+    var verification = ShardVerification(snapshot)
+    try verification.checkPages()
+    try verification.checkRecords()
+    try verification.checkHistory()
+    for check in checks { try verification.run(check) }
+    return verification.report
+  }
+
+  private func statement(_ name: String, _ text: String) throws -> Statement { try snapshot.session.connection.statement(SQL(name, text)) }
+
+  /// SQLite's view: pages, indexes that agree with their tables.
+  private mutating func checkPages() throws {
+    let lines = try statement("integrity_check", "PRAGMA integrity_check(\(VerificationReport.problemLimit))").all { $0.text(0) }
+    for line in lines where line != "ok" { report.note(line) }
+  }
+
+  /// Every record is what was written, and its references are in the index.
+  private mutating func checkRecords() throws {
+    let rows = try statement(
+      "verifyRecords", "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM record ORDER BY id")
+    let reference = try statement("verifyReference", "SELECT count(*) FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4")
+    var referenceCount = 0
+    defer { rows.reset() }
+    while try rows.step() {
+      let (id, zone) = (rows.int64(0), rows.int64(10))
+      report.recordCount += 1
+      do {
+        _ = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: zone)
+      } catch let error as StoreError {
+        report.note("\(error)")
+        continue
+      }
+      guard let entries = StoredReferences.decode(rows.blob(7)) else {
+        report.note("record \(id): its list of references can't be read")
+        continue
+      }
+      // Rows of a deleted zone go table by table.
+      if try snapshot.isDoomed(zone) { continue }
+      referenceCount += entries.count
+      for entry in entries {
+        try reference.bind(1, zone)
+        try reference.bind(2, recordName: entry.target)
+        try reference.bind(3, entry.field)
+        try reference.bind(4, id)
+        if try reference.first({ $0.int(0) }) != 1 { report.note("record \(id): a reference is missing in the index") }
+      }
+    }
+    let indexed = try statement("countReferences", "SELECT count(*) FROM reference WHERE zone NOT IN (SELECT zone FROM doomed)").first { $0.int(0) }
+    if let indexed, indexed != referenceCount { report.note("the index of references has \(indexed) rows, the records have \(referenceCount)") }
+  }
+
+  private mutating func checkHistory() throws {
+    let rows = try statement("verifyHistory", "SELECT id, appended, sum, txid, author, payload, mirror FROM history ORDER BY id")
+    defer { rows.reset() }
+    while try rows.step() {
+      report.transactionCount += 1
+      do {
+        let transaction = try snapshot.transaction(rows, of: rows.int64(6))
+        if HistoryRowID.of(rows.int64(6), transaction.number) != rows.int64(0) { report.note("history \(rows.int64(0)): the row is another mirror's") }
+      } catch let error as StoreError {
+        report.note("\(error)")
+      }
+    }
+  }
+
+  private mutating func run(_ check: (name: String, text: String, problem: String)) throws {
+    let keys = try statement(check.name, check.text + " LIMIT \(VerificationReport.problemLimit)").all { $0.int64(0) }
+    for key in keys { report.note("\(check.problem) (\(key))") }
+  }
+
+  /// Queries that give the key of each row that contradicts another.
+  private static let checks = [
+    (
+      "verifyNames", "SELECT min(id) FROM record GROUP BY zone, name HAVING count(*) > 1",
+      "a record's name is there twice"
+    ),
+    (
+      "verifyZoneSequences", "SELECT z.id FROM zone z WHERE z.seq < (SELECT max(seq) FROM record r WHERE r.zone = z.id)",
+      "a zone's sequence is behind its records'"
+    ),
+    (
+      "verifyDatabaseSequences", "SELECT d.id FROM database d WHERE d.seq < (SELECT max(seq) FROM zone z WHERE z.database = d.id)",
+      "a database's sequence is behind its zones'"
+    ),
+    (
+      "verifyLiveCounts",
+      """
+      SELECT z.id FROM zone z WHERE z.live <>
+        (SELECT count(*) FROM record r WHERE r.zone = z.id AND r.deleted = 0 AND r.zone NOT IN (SELECT zone FROM doomed))
+      """,
+      "a zone's count of live records is wrong"
+    ),
+    ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
+    ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
+    (
+      "verifyMirrors",
+      """
+      SELECT m.id FROM mirror m WHERE m.database NOT IN (SELECT id FROM database)
+        OR m.last < coalesce((SELECT max(h.id) & \(HistoryRowID.lastNumber) FROM history h WHERE h.mirror = m.id), 0)
+      """,
+      "a mirror's database is missing, or it is behind its history"
+    ),
+    ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
+    ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),
+  ]
+}
+
+extension SQLiteShardStore {
+  /// Looks over the whole shard as it is now: pages and indexes, every checksum, counters. Reads everything: a job for quiet hours,
+  /// during which the write-ahead log can't begin anew.
+  /// - Throws: `StoreError` when it can't be read at all.
+  public func verify() async throws -> VerificationReport {
+    try await read { snapshot in
+      guard let snapshot = snapshot as? SQLiteSnapshot else { return VerificationReport() }
+      return try ShardVerification.report(on: snapshot)
+    }
+  }
+}

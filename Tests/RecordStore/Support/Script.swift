@@ -1,0 +1,222 @@
+// Random bodies for the comparison of the two stores.
+
+import RecordStore
+import Records
+
+/// SplitMix64: the same seed, the same run.
+struct SeededGenerator: RandomNumberGenerator {
+  private var state: UInt64
+  init(seed: UInt64) { state = seed }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var value = state
+    value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
+    value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
+    return value ^ value >> 31
+  }
+}
+
+/// One step of a body; places are named, not keyed, so that a script means the same in both stores.
+enum ScriptStep: Sendable {
+  case makeDatabase(owner: Int)
+  case makeZone(owner: Int, zone: Int)
+  case deleteZone(owner: Int, zone: Int)
+  case save(owner: Int, zone: Int, name: Int, type: Int, targets: [Int], origin: Int64, looksFirst: Bool)
+  case delete(owner: Int, zone: Int, name: Int)
+  case saveAsNew(owner: Int, zone: Int, name: Int)
+  case makeMirror(owner: Int, mirror: Int)
+  case deleteMirror(owner: Int, mirror: Int)
+  case append(owner: Int, mirror: Int, id: Int)
+  case exported(owner: Int, mirror: Int)
+  case purge(owner: Int, mirror: Int, keep: Int64)
+  case event(owner: Int, mirror: Int, kind: Int, ends: Int64)
+  case outcome(key: Int, at: Int64)
+  case forget(before: Int64, limit: Int)
+  case readZones(owner: Int)
+  case readCounts
+  case fail
+}
+
+struct Script: Sendable {
+  var steps: [ScriptStep]
+
+  static let names = (0..<14).map { $0 % 3 == 0 ? "name \($0)" : Sample.uuid($0 * 0x1111) }
+  static let types = ["CD_Note", "CD_Tag", "CDMR"]
+  static let fields = ["CD_parent", "CD_recordNames"]
+  struct Stop: Error {}
+
+  init(using generator: inout SeededGenerator, at: Int64) {
+    func number(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &generator) }
+    steps = (0..<1 + number(6)).map { _ in
+      let (owner, zone, name, mirror) = (number(3), number(3), number(Self.names.count), number(3))
+      switch number(100) {
+      case 0..<4: return .makeDatabase(owner: owner)
+      case 4..<12: return .makeZone(owner: owner, zone: zone)
+      case 12..<14: return .deleteZone(owner: owner, zone: zone)
+      case 14..<50:
+        return .save(
+          owner: owner, zone: zone, name: name, type: number(12) == 0 ? number(3) : name % 3, targets: (0..<number(4)).map { _ in number(Self.names.count) },
+          origin: Int64(number(3)), looksFirst: number(3) > 0)
+      case 50..<58: return .delete(owner: owner, zone: zone, name: name)
+      case 58..<60: return .saveAsNew(owner: owner, zone: zone, name: name)
+      case 60..<64: return .makeMirror(owner: owner, mirror: mirror)
+      case 64..<65: return .deleteMirror(owner: owner, mirror: mirror)
+      case 65..<75: return .append(owner: owner, mirror: mirror, id: number(40))
+      case 75..<79: return .exported(owner: owner, mirror: mirror)
+      case 79..<81: return .purge(owner: owner, mirror: mirror, keep: Int64(number(4)))
+      case 81..<86: return .event(owner: owner, mirror: mirror, kind: number(3), ends: Int64(number(8)))
+      case 86..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
+      case 90..<92: return .forget(before: at * 10 - Int64(number(40)), limit: 1 + number(8))
+      case 92..<95: return .readZones(owner: owner)
+      case 95..<97: return .readCounts
+      default: return .fail
+      }
+    }
+  }
+
+  /// Runs the steps.
+  /// - Returns: what the body saw, in words.
+  func run(in transaction: any ShardTransaction) throws -> [String] { try steps.map { try Self.run($0, in: transaction) } }
+
+  private static func place(_ owner: Int, _ zone: Int, in transaction: any ShardTransaction) throws -> Place? {
+    guard let database = try transaction.database(Sample.database("\(owner)")), let zone = try transaction.zone(named: "zone \(zone)", in: database.key),
+      !zone.isDeleted
+    else { return nil }
+    return Place(database: database.key, zone: zone.key)
+  }
+
+  private static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror? {
+    guard let database = try transaction.database(Sample.database("\(owner)")) else { return nil }
+    return try transaction.mirror("mirror \(mirror)", in: database.key)
+  }
+
+  private static func run(_ step: ScriptStep, in transaction: any ShardTransaction) throws -> String {
+    switch step {
+    case .makeDatabase(let owner): return "\(try transaction.makeDatabase(Sample.database("\(owner)")))"
+    case .makeZone(let owner, let zone):
+      let database = try transaction.makeDatabase(Sample.database("\(owner)"))
+      return "\(try transaction.makeZone(named: "zone \(zone)", in: database.key))"
+    case .deleteZone(let owner, let zone):
+      guard let place = try place(owner, zone, in: transaction) else { return "none" }
+      try transaction.deleteZone(place.zone)
+      return "\(String(describing: try transaction.zone(key: place.zone))) \(try transaction.changes(in: place.zone, after: 0, limit: 9))"
+    case .save(let owner, let zone, let name, let type, let targets, let origin, let looksFirst):
+      guard let place = try place(owner, zone, in: transaction) else { return "none" }
+      return "\(try save(name, type, targets, origin, looksFirst: looksFirst, in: place, transaction))"
+    case .delete(let owner, let zone, let name):
+      guard let place = try place(owner, zone, in: transaction) else { return "none" }
+      return "\(String(describing: try transaction.delete(names[name], in: place)))"
+    case .saveAsNew(let owner, let zone, let name):
+      guard let place = try place(owner, zone, in: transaction) else { return "none" }
+      let stored = StoredRecord(
+        record: Sample.note(names[name]), isDeleted: false, sequence: try transaction.nextSequence(in: place.database), origin: 0, sequenceOfOthers: 0)
+      try transaction.put(stored, in: place.zone, references: [], isNew: true)
+      return "new"
+    case .readZones(let owner):
+      guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
+      return "\(try transaction.zones(in: database.key, after: 0, limit: 9))"
+    case .readCounts: return "\(try transaction.counts())"
+    case .fail: throw Stop()
+    default: return try runHistory(step, in: transaction)
+    }
+  }
+
+  private static func save(
+    _ name: Int, _ type: Int, _ targets: [Int], _ origin: Int64, looksFirst: Bool, in place: Place, _ transaction: any ShardTransaction
+  ) throws -> StoredRecord {
+    let existing = looksFirst ? try transaction.record(named: names[name], in: place.zone) : nil
+    let sequence = try transaction.nextSequence(in: place.database)
+    let stored = StoredRecord(
+      record: Sample.note(names[name], type: types[type], title: "at \(sequence)", at: sequence), isDeleted: false, sequence: sequence, origin: origin,
+      sequenceOfOthers: existing?.sequence ?? 0)
+    try transaction.put(
+      stored, in: place.zone, references: targets.map { OutgoingReference(field: fields[$0 % 2], target: names[$0]) }, isNew: looksFirst && existing == nil)
+    return stored
+  }
+
+  private static func runHistory(_ step: ScriptStep, in transaction: any ShardTransaction) throws -> String {
+    switch step {
+    case .makeMirror(let owner, let mirror):
+      let database = try transaction.makeDatabase(Sample.database("\(owner)"))
+      if let mirror = try transaction.mirror("mirror \(mirror)", in: database.key) { return "\(mirror)" }
+      return
+        "\(try transaction.makeMirror("mirror \(mirror)", in: database.key, userRecordName: "\(owner)", scope: .private, modelHash: "h", configuration: nil, deviceName: "d", createdAt: 1))"
+    case .deleteMirror(let owner, let mirror):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      try transaction.deleteMirror(row.key)
+      return "deleted"
+    case .append(let owner, let mirror, let id):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      try transaction.append(
+        HistoryConformanceTests.transaction(row.lastTransactionNumber + 1, id: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", payload: [UInt8(id)]), to: row.key)
+      return "\(try transaction.mirrorsAwaitingExport(afterKey: 0, limit: 99))"
+    case .exported(let owner, let mirror):
+      guard var row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      row.exportedTransactionNumber = row.lastTransactionNumber
+      row.deviceName = row.deviceName == nil ? "back" : nil
+      try transaction.update(row)
+      return "\(try transaction.mirrors(afterKey: 0, limit: 99))"
+    case .purge(let owner, let mirror, let keep):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      return "\(try transaction.purgeTransactions(of: row.key, through: row.lastTransactionNumber - keep))"
+    case .event(let owner, let mirror, let kind, let ends):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      let earlier = try transaction.events(of: row.key, after: 0, kind: nil, limit: 99)
+      let number = earlier.indices.contains(Int(ends)) ? earlier[Int(ends)].number : 0
+      let event = StoredEvent(
+        number: number, identifier: "\(ends)", kind: StoredEvent.Kind(rawValue: kind) ?? .setup, startedAt: ends, endedAt: number == 0 ? nil : 9,
+        errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
+      return "\(try transaction.put(event, of: row.key))"
+    case .outcome(let key, let at):
+      if let payload = try transaction.outcome(of: names[key % names.count] + "\(key)") { return "\(payload)" }
+      try transaction.putOutcome([UInt8(key)], of: names[key % names.count] + "\(key)", at: at)
+      return "stored"
+    case .forget(let before, let limit): return "\(try transaction.forgetOutcomes(before: before, limit: limit))"
+    default: return "unknown step"
+    }
+  }
+
+  /// Everything a snapshot shows, in pages of `limit`.
+  static func dump(_ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
+    var lines = ["\(try snapshot.counts())", "\(try snapshot.mirrorsAwaitingExport(afterKey: 0, limit: 99))"]
+    for owner in 0..<3 {
+      guard let database = try snapshot.database(Sample.database("\(owner)")) else { continue }
+      lines.append("\(database) \(String(describing: try snapshot.database(key: database.key)))")
+      for zone in try snapshot.zones(in: database.key, after: 0, limit: 99) {
+        lines.append("\(zone) \(String(describing: try snapshot.zone(key: zone.key)))")
+        lines += try dumpZone(zone.key, snapshot, limit: limit)
+      }
+      for mirror in 0..<3 { lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))") }
+    }
+    for mirror in try snapshot.mirrors(afterKey: 0, limit: 99) {
+      lines.append("\(mirror) \(try snapshot.transactions(of: mirror.key, after: 0, limit: limit))")
+      for id in 0..<40 {
+        lines.append("\(String(describing: try snapshot.transaction(withID: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", of: mirror.key)))")
+      }
+      lines.append("\(try snapshot.events(of: mirror.key, after: 1, kind: nil, limit: limit)) \(try snapshot.events(of: mirror.key, after: 0, kind: .export, limit: 99))")
+    }
+    for key in 0..<60 { lines.append("\(String(describing: try snapshot.outcome(of: names[key % names.count] + "\(key)")))") }
+    return lines
+  }
+
+  private static func dumpZone(_ zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
+    var lines: [String] = []
+    var sequence: Int64 = 0
+    while let last = try snapshot.changes(in: zone, after: sequence, limit: limit).last {
+      lines += try snapshot.changes(in: zone, after: sequence, limit: limit).map { "\($0)" }
+      sequence = last.sequence
+    }
+    for type in types {
+      var name: String?
+      while let last = try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit).last {
+        lines += try snapshot.records(ofType: type, in: zone, afterName: name, limit: limit).map(\.record.recordName)
+        name = last.record.recordName
+      }
+    }
+    for name in names {
+      lines.append("\(try snapshot.references(to: name, in: zone)) \(String(describing: try snapshot.record(named: name, in: zone)))")
+    }
+    return lines
+  }
+}
