@@ -13,8 +13,8 @@ let settings: [SwiftSetting] = [
 /// Debian's -dev packages, one module map (and the smallest shim that imports) each.
 let systemLibraries = ["CCurl", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CZeroMQ", "CZlib"]
 
-func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-  .target(name: name, dependencies: dependencies, path: "Shared/\(name)", swiftSettings: settings)
+func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: settings)
 }
 
 func service(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
@@ -41,7 +41,7 @@ let layers: [Target] = [
   shared("Mirroring", ["MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite"]),
-  shared("RecordStore", ["SQLite", "CZlib", "CLinux", "Records", "History", "MessagePack", "Crypto"]),
+  shared("RecordStore", ["SQLite", "CZlib", "CLinux", "Records", "History", "MessagePack", "Crypto"], exclude: ["FORMAT.md"]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),

@@ -5,10 +5,10 @@ import RecordStore
 @main
 enum Tool {
   static let usage = """
-    usage: RecordStoreTool write-loop DIRECTORY LEDGER SEED
-             saves until it is killed; a line in LEDGER for each acknowledged body
+    usage: RecordStoreTool write-loop DIRECTORY LEDGER SEED SYNCHRONOUS
+             saves until it is killed; a line in LEDGER for each acknowledged body; SYNCHRONOUS is FULL, or NORMAL to see what it loses
            RecordStoreTool bench DIRECTORY WORKLOAD SECONDS SHARDS WRITERS
-             WORKLOAD: single, batch, update, mixed, pages, outcomes, history
+             WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
     """
 
   static func main() async throws {
@@ -19,6 +19,9 @@ enum Tool {
         let writers = Int(arguments[5])
       else { return print(usage) }
       try await Bench(directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers).run()
+    case ("write-loop", 5):
+      guard let seed = UInt64(arguments[3]), ["FULL", "NORMAL"].contains(arguments[4]) else { return print(usage) }
+      await WriteLoop(directory: arguments[1], ledger: arguments[2], seed: seed, synchronous: arguments[4]).run()
     default: print(usage)
     }
   }

@@ -137,62 +137,6 @@ class SQLiteSnapshot: ShardSnapshot {
     return try statement.first { try record($0, named: recordName, zone: zone) }
   }
 
-  final func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
-    guard limit > 0, try !isDoomed(zone) else { return [] }
-    let statement = try statement(.changes)
-    try statement.bind(1, zone)
-    try statement.bind(2, sequence)
-    try statement.bind(3, limit)
-    return try statement.all { try record($0, named: recordName($0, 9), zone: zone) }
-  }
-
-  final func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
-    guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
-    let texts = try statement(.recordsByText)
-    try texts.bind(1, zone)
-    // Every text sorts after every number.
-    if let recordName { try texts.bind(2, recordName) } else { try texts.bind(2, 0) }
-    try texts.bind(3, type)
-    try texts.bind(4, limit)
-    let named = try texts.all { try record($0, named: self.recordName($0, 9), zone: zone) }
-    guard let first = recordName.map(StoredName.firstUUID) ?? StoredName.UUIDBytes(high: 0, low: 0) else { return named }
-    let uuids = try statement(.recordsByUUID)
-    try uuids.bind(1, zone)
-    try first.withBytes { bytes throws(SQLiteError) in try uuids.bind(2, bytes) }
-    try uuids.bind(3, type)
-    try uuids.bind(4, limit)
-    let numbered = try uuids.all { try record($0, named: self.recordName($0, 9), zone: zone) }
-    return Self.merge(named, numbered, limit: limit)
-  }
-
-  /// Two lists in name order as one.
-  private static func merge(_ a: [StoredRecord], _ b: [StoredRecord], limit: Int) -> [StoredRecord] {
-    if a.isEmpty { return b }
-    if b.isEmpty { return a }
-    var merged: [StoredRecord] = []
-    var (i, j) = (0, 0)
-    while merged.count < limit && (i < a.count || j < b.count) {
-      if j == b.count || i < a.count && a[i].record.recordName.precedes(b[j].record.recordName) {
-        merged.append(a[i])
-        i += 1
-      } else {
-        merged.append(b[j])
-        j += 1
-      }
-    }
-    return merged
-  }
-
-  final func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
-    if try isDoomed(zone) { return [] }
-    let statement = try statement(.references)
-    try statement.bind(1, zone)
-    try statement.bind(2, recordName: target)
-    // Sorted here: names are kept in two forms, fields by number.
-    return try statement.all { IncomingReference(field: $0.text(0), source: try recordName($0, 1)) }
-      .sorted { $0.field == $1.field ? $0.source.precedes($1.source) : $0.field.precedes($1.field) }
-  }
-
   // MARK: Mirrors
 
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror? {
@@ -226,33 +170,5 @@ class SQLiteSnapshot: ShardSnapshot {
     let statement = try statement(.symbolID)
     try statement.bind(1, text)
     return try statement.first { $0.int64(0) }
-  }
-
-  final func recordName(_ row: Statement, _ column: Int32) throws -> String {
-    guard let name = row.recordName(column) else { throw StoreError.corrupt("shard \(shard): a record's name has neither form") }
-    return name
-  }
-
-  /// The record of a row of `Query.recordColumns`, verified.
-  final func record(_ row: Statement, named recordName: String, zone: Int64) throws -> StoredRecord {
-    let header = RecordRowHeader(
-      zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4), sequenceOfOthers: row.int64(5))
-    let sum = row.int64(6)
-    let references = row.blob(7)
-    let type = try session.symbol(header.type)
-    let record = try row.withBytes(8) { data in
-      guard header.checksum(name: recordName, references: references, data: data) == sum else { throw corruptRecord(zone, header.sequence) }
-      do {
-        return try RecordBlob.decode(data, recordName: recordName, recordType: type)
-      } catch {
-        throw corruptRecord(zone, header.sequence)
-      }
-    }
-    return StoredRecord(
-      record: record, isDeleted: header.isDeleted, sequence: header.sequence, origin: header.origin, sequenceOfOthers: header.sequenceOfOthers)
-  }
-
-  private func corruptRecord(_ zone: Int64, _ sequence: Int64) -> StoreError {
-    .corrupt("shard \(shard): the record with sequence \(sequence) in zone \(zone) is not what was written; restore it from a backup")
   }
 }

@@ -1,0 +1,155 @@
+import Dispatch
+import Foundation
+import Records
+import SQLite
+import Testing
+
+@testable import RecordStore
+
+/// What only the SQLite store promises: limits, checkpoints, its file.
+struct SQLiteStoreTests {
+  /// Blocks a thread of the store until it is told to go on.
+  struct Latch: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+    func wait() { semaphore.wait() }
+    func open() { semaphore.signal() }
+  }
+
+  @Test func `more bodies than the queue holds are refused at once, and the others are not harmed`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.queueLimit = 4
+    try await withShard(.sqlite, options: options) { shard in
+      let place = try await Place(in: shard)
+      let gate = await Gate(.sqlite, in: shard)
+      let pending = (0..<6).map { number in shard.enqueue { try $0.save(Sample.note("\(number)"), in: place).sequence } }
+      #expect(shard.statistic("queue_length") == 4)
+      for commit in pending.suffix(2) { await #expect(throws: StoreError.overloaded(shard: 0)) { try await commit.value } }
+      try await gate.open()
+      for commit in pending.prefix(4) { #expect(try await commit.value > 1) }
+      #expect(shard.statistic("overloads_total") == 2)
+      _ = try await shard.write { try $0.save(Sample.note("after"), in: place) }
+      #expect(try await shard.read { try $0.counts().records } == 5)
+    }
+  }
+
+  @Test func `more reads than may wait are refused at once`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.readerThreadCount = 1
+    options.readLimit = 1
+    try await withShard(.sqlite, options: options) { (shard) async throws in
+      let latch = Latch()
+      let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
+      async let blocked = shard.read { _ in
+        arrived.finish()
+        latch.wait()
+        return 1
+      }
+      for await _ in arrivals {}
+      // One may wait; of two, one is refused, whichever comes second.
+      let outcomes = await withTaskGroup(of: Bool.self) { group in
+        for _ in 0..<2 {
+          group.addTask {
+            do {
+              return try await shard.read { _ in true }
+            } catch {
+              #expect(error as? StoreError == .overloaded(shard: 0))
+              latch.open()
+              return false
+            }
+          }
+        }
+        return await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(outcomes.sorted { !$0 && $1 } == [false, true])
+      let value = try await blocked
+      #expect(value == 1)
+    }
+  }
+
+  @Test func `the writer checkpoints between groups, and the log does not grow without end`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.checkpointPages = 50
+    let world = try World(.sqlite, options: options)
+    let shard = try await world.store.open(shard: 0)
+    let place = try await Place(in: shard)
+    for number in 0..<400 { _ = try await shard.write { try $0.save(Sample.note("\(number % 20)", title: String(repeating: "x", count: 3000)), in: place) } }
+    #expect(shard.statistic("checkpoints_total") >= 5)
+    #expect(shard.statistic("checkpoints_exclusive_total") == 0)
+    #expect(shard.statistic("wal_bytes") < 100 * 4120)
+    #expect(shard.statistic("commits_total") == 401)
+    #expect(shard.statistic("bodies_total") == 401)
+    #expect(shard.statistic("records_written_total") == 400)
+    #expect(shard.statistic("commit_seconds_total") > 0)
+    await shard.close()
+    let size = try FileManager.default.attributesOfItem(atPath: world.path + "/shard-0.sqlite-wal")[.size] as? Int
+    #expect(size == 0)
+  }
+
+  @Test func `reads that would keep the log for ever are held up once`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.checkpointPages = 10
+    try await withShard(.sqlite, options: options) { shard in
+      let place = try await Place(in: shard)
+      let latch = Latch()
+      let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
+      async let long = shard.read { snapshot in
+        let before = try snapshot.counts().records
+        arrived.finish()
+        latch.wait()
+        return (before, try snapshot.counts().records)
+      }
+      for await _ in arrivals {}
+      var number = 0
+      while shard.statistic("wal_bytes") < 80 * 4120 {
+        number += 1
+        _ = try await shard.write { [number] in try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 3000)), in: place) }
+      }
+      // The writer waits for the reader now. A write and a read that come meanwhile are answered afterwards.
+      async let write = shard.write { try $0.save(Sample.note("late"), in: place).sequence }
+      async let read = shard.read { try $0.counts().records }
+      latch.open()
+      #expect(try await long == (0, 0))
+      #expect(try await write > 0)
+      #expect(try await read >= number)
+      #expect(shard.statistic("checkpoints_exclusive_total") == 1)
+    }
+  }
+
+  @Test func `rows of a deleted zone are removed a slice at a time, also by the next owner`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.sweepLimit = 7
+    let world = try World(.sqlite, options: options)
+    var shard = try await world.store.open(shard: 0)
+    let place = try await Place(in: shard)
+    try await shard.write { transaction in
+      for number in 0..<100 {
+        try transaction.save(Sample.note(Sample.uuid(number)), in: place, references: [OutgoingReference(field: "CD_a", target: "b")])
+      }
+    }
+    try await shard.write { try $0.deleteZone(place.zone) }
+    await shard.close()
+    func rows() throws -> [Int64] {
+      let connection = try Connection(path: world.path + "/shard-0.sqlite", mode: .readOnly)
+      defer { connection.close() }
+      return try ["record", "reference", "doomed"].map { table in
+        try #require(try connection.statement(SQL(table, "SELECT count(*) FROM \(table)")).first { $0.int64(0) })
+      }
+    }
+    shard = try await world.store.open(shard: 0)
+    while try rows() != [0, 0, 0] { await Task.yield() }
+    let store = try #require(shard as? SQLiteShardStore)
+    #expect(try await store.verify() == VerificationReport())
+    await shard.close()
+  }
+
+  @Test func `letting go of a shard closes it, after what was queued`() async throws {
+    let world = try World(.sqlite)
+    var shard: (any ShardStore)? = try await world.store.open(shard: 0)
+    let pending = shard?.enqueue { try $0.makeDatabase(Sample.database("ada")).key }
+    shard = nil
+    let next = try await world.store.open(shard: 0)
+    #expect(try await pending?.value == 1)
+    #expect(try await next.read { try $0.database(Sample.database("ada"))?.key } == 1)
+    await next.close()
+  }
+}

@@ -1,0 +1,172 @@
+import Foundation
+import Records
+import SQLite
+import Testing
+
+@testable import RecordStore
+
+/// The file: its versions, and what happens when it is not what was written.
+struct StoredFormatTests {
+  static func store(_ folder: TemporaryFolder, shardCount: Int = 1) throws -> SQLiteRecordStore {
+    try SQLiteRecordStore(directory: folder.path, shardCount: shardCount)
+  }
+
+  static func execute(_ text: String, in folder: TemporaryFolder) throws {
+    let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readWrite)
+    try connection.execute(text)
+    try connection.checkpoint(.truncate)
+    connection.close()
+  }
+
+  static func meta(_ key: String, in folder: TemporaryFolder) throws -> Int64? {
+    let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readOnly)
+    defer { connection.close() }
+    return try connection.statement(SQL("meta", "SELECT value FROM meta WHERE key = ?1")).binding(key).first { $0.int64(0) }
+  }
+
+  @Test func `a file of a newer release is refused and left alone`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    await (try store.open(shard: 0)).close()
+    try Self.execute("UPDATE meta SET value = 99 WHERE key = 'format'", in: folder)
+    let known = try #require(FormatChange.allCases.last?.rawValue)
+    await #expect(throws: StoreError.newerFormat(found: 99, known: known)) { _ = try await store.open(shard: 0) }
+    #expect(try Self.meta("epoch", in: folder) == 1)
+    // The lock is free again.
+    try Self.execute("UPDATE meta SET value = \(known) WHERE key = 'format'", in: folder)
+    let shard = try await store.open(shard: 0)
+    #expect(shard.epoch == 2)
+    await shard.close()
+  }
+
+  @Test func `a file of an older release is brought up to date once, and is then too new for that release`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    let first = FormatChangeStep.all
+    let next = (first.last?.format ?? 0) + 1
+    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    older.changes = first
+    var newer = older
+    newer.changes = first + [FormatChangeStep(format: next, statements: ["CREATE TABLE extra(id INTEGER PRIMARY KEY)", "INSERT INTO extra VALUES (7)"])]
+
+    let shard = try await store.open(older)
+    let place = try await Place(in: shard)
+    let stored = try await shard.write { try $0.save(Sample.note("1"), in: place) }
+    await shard.close()
+    for _ in 0..<2 {
+      let shard = try await store.open(newer)
+      #expect(try await shard.read { try $0.record(named: "1", in: place.zone) } == stored)
+      await shard.close()
+    }
+    #expect(try Self.meta("format", in: folder) == Int64(next))
+    await #expect(throws: StoreError.newerFormat(found: next, known: next - 1)) { _ = try await store.open(older) }
+  }
+
+  @Test func `an upgrade that fails leaves the file as it was`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    await (try store.open(shard: 0)).close()
+    var newer = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    newer.changes += [FormatChangeStep(format: 50, statements: ["CREATE TABLE extra(id INTEGER PRIMARY KEY)", "CREATE TABLE record(id)"])]
+    await #expect(throws: StoreError.self) { _ = try await store.open(newer) }
+    #expect(try Self.meta("format", in: folder) == 1)
+    #expect(try Self.meta("epoch", in: folder) == 1)
+    let shard = try await store.open(shard: 0)
+    #expect(shard.epoch == 2)
+    await shard.close()
+  }
+
+  @Test func `a file of another shard or installation, or that is none of ours, is refused`() async throws {
+    let folder = try TemporaryFolder()
+    await (try Self.store(folder).open(shard: 0)).close()
+    await #expect(throws: StoreError.self) { _ = try await Self.store(folder, shardCount: 2).open(shard: 0) }
+    try FileManager.default.copyItem(atPath: folder.path + "/shard-0.sqlite", toPath: folder.path + "/shard-1.sqlite")
+    await #expect(throws: StoreError.self) { _ = try await Self.store(folder, shardCount: 2).open(shard: 1) }
+
+    let other = try TemporaryFolder()
+    let connection = try Connection(path: other.path + "/shard-0.sqlite", mode: .readWrite)
+    try connection.execute("CREATE TABLE somebody(id)")
+    connection.close()
+    await Self.expectCorrupt { _ = try await Self.store(other).open(shard: 0) }
+    try Data(repeating: 65, count: 9000).write(to: URL(fileURLWithPath: other.path + "/shard-0.sqlite"))
+    await Self.expectCorrupt { _ = try await Self.store(other).open(shard: 0) }
+  }
+
+  static func expectCorrupt(_ body: () async throws -> Void) async {
+    do {
+      try await body()
+      Issue.record("nothing was noticed")
+    } catch StoreError.corrupt {
+    } catch {
+      Issue.record("\(error)")
+    }
+  }
+
+  @Test func `a flipped byte within a record or a transaction is reported, and its neighbours are served`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
+    try await shard.write { transaction in
+      for name in ["a", "b", "c"] { try transaction.save(Sample.note(name, title: "the title of \(name)"), in: place) }
+      for number: Int64 in 1...2 { try transaction.append(HistoryConformanceTests.transaction(number, payload: Array("payload \(number)".utf8)), to: mirror.key) }
+    }
+    await shard.close()
+    let path = folder.path + "/shard-0.sqlite"
+    let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+    for text in ["the title of b", "payload 2"] {
+      try AssetStoreTests.flip(path, at: try #require(bytes.range(of: Data(text.utf8))).lowerBound + 2)
+    }
+
+    shard = try await store.open(shard: 0)
+    #expect(try await shard.read { try $0.record(named: "a", in: place.zone) }?.record.fields.string("CD_title") == "the title of a")
+    await Self.expectCorrupt { _ = try await shard.read { try $0.record(named: "b", in: place.zone) } }
+    await Self.expectCorrupt { _ = try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 9) } }
+    await Self.expectCorrupt { _ = try await shard.write { try $0.record(named: "b", in: place.zone) } }
+    await Self.expectCorrupt { _ = try await shard.read { try $0.transaction(withID: Sample.uuid(2), of: mirror.key) } }
+    #expect(try await shard.read { try $0.transactions(of: mirror.key, after: 0, limit: 1) }.count == 1)
+    // Writing goes on.
+    _ = try await shard.write { try $0.save(Sample.note("d"), in: place) }
+    let report = try await #require(shard as? SQLiteShardStore).verify()
+    #expect(report.problems.count == 2, "\(report)")
+    await shard.close()
+  }
+
+  @Test(arguments: 0..<40) func `wherever a byte flips, nothing wrong is served unnoticed`(_ seed: UInt64) async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    try await shard.write { transaction in
+      for number in 0..<60 {
+        try transaction.save(
+          Sample.note(Sample.uuid(number), title: "\(number)"), in: place, references: [OutgoingReference(field: "CD_a", target: Sample.uuid(number / 2))])
+      }
+    }
+    let names = (0..<60).map { Sample.uuid($0) }
+    @Sendable func state(_ snapshot: any ShardSnapshot) throws -> [String] {
+      try names.map { name in "\(String(describing: try snapshot.record(named: name, in: place.zone))) \(try snapshot.references(to: name, in: place.zone))" }
+        + ["\(try snapshot.changes(in: place.zone, after: 0, limit: 99))", "\(try snapshot.records(ofType: "CD_Note", in: place.zone, afterName: nil, limit: 99))"]
+    }
+    let before = try await shard.read(state)
+    await shard.close()
+    var generator = SeededGenerator(seed: seed)
+    let path = folder.path + "/shard-0.sqlite"
+    let size = try #require(try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int)
+    try AssetStoreTests.flip(path, at: Int.random(in: 0..<size, using: &generator))
+    do {
+      shard = try await store.open(shard: 0)
+    } catch is StoreError {
+      return
+    }
+    do {
+      if try await shard.read(state) != before {
+        #expect(try await #require(shard as? SQLiteShardStore).verify().problems != [], "wrong, and unnoticed")
+      }
+    } catch is StoreError {
+      // Reported where it was met.
+    }
+    await shard.close()
+  }
+}

@@ -1,0 +1,94 @@
+// Saves until it is killed, and says in a ledger what was acknowledged.
+
+import Glibc
+import RecordStore
+import Records
+
+/// Shape of a body: 1…5 records of 200, a history transaction whose payload lists them, and an outcome with the same payload. So a checker
+/// can tell a lost body from a torn one.
+struct WriteLoop: Sendable {
+  let directory: String
+  let ledger: String
+  let seed: UInt64
+  let synchronous: String
+
+  static let writerCount = 8
+
+  func run() async {
+    do {
+      try await loop()
+    } catch {
+      fail("\(error)")
+    }
+  }
+
+  private func loop() async throws {
+    let descriptor = open(ledger, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { return fail("no ledger") }
+    var options = SQLiteRecordStore.Options()
+    options.synchronous = synchronous
+    options.checkpointPages = 200
+    let store = try SQLiteRecordStore(directory: directory, shardCount: 1, options: options)
+    let shard = try await store.open(shard: 0)
+    await withTaskGroup(of: Void.self) { group in
+      for writer in 0..<Self.writerCount {
+        group.addTask {
+          do {
+            try await write(writer, in: shard, descriptor)
+          } catch {
+            fail("\(error)")
+          }
+        }
+      }
+    }
+  }
+
+  /// As a worker does when a shard can't be written: says so and ends.
+  private func fail(_ message: String) {
+    let line = Array((message + "\n").utf8)
+    _ = Glibc.write(STDERR_FILENO, line, line.count)
+    exit(74)
+  }
+
+  private func write(_ writer: Int, in shard: any ShardStore, _ ledger: Int32) async throws {
+    let (database, zone, mirror, last) = try await shard.enqueue { transaction in
+      guard let container = ContainerID(rawValue: "iCloud.org.example.loop") else { throw StoreError.io("no container") }
+      let database = try transaction.makeDatabase(DatabaseID(container: container, environment: .production, owner: "writer \(writer)"))
+      let zone = try transaction.makeZone(named: "zone", in: database.key)
+      let mirror =
+        try transaction.mirror("store", in: database.key)
+        ?? transaction.makeMirror(
+          "store", in: database.key, userRecordName: "", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0)
+      return (database.key, zone.key, mirror.key, mirror.lastTransactionNumber)
+    }.value
+    var state = seed &+ UInt64(writer)
+    var number = last
+    while true {
+      number += 1
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      let key = "\(writer)-\(number)"
+      try await shard.enqueue { [number, state] transaction in
+        var lines: [String] = []
+        for index in 0..<1 + Int(state >> 33 % 5) {
+          let name = "note \((state >> 20 &+ UInt64(index)) % 200)"
+          let sequence = try transaction.nextSequence(in: database)
+          let existing = try transaction.record(named: name, in: zone)
+          let stamp = Stamp(timestamp: number, userRecordName: "writer")
+          let record = Record(
+            recordName: name, recordType: "CD_Note", fields: ["CD_title": .string(key), "CD_body": .string(String(repeating: "b", count: 700))],
+            created: stamp, modified: stamp)
+          try transaction.put(
+            StoredRecord(record: record, isDeleted: false, sequence: sequence, origin: mirror, sequenceOfOthers: 0), in: zone,
+            references: [OutgoingReference(field: "CD_next", target: "note \(state >> 40 % 200)")], isNew: existing == nil)
+          lines.append("\(name)=\(sequence)")
+        }
+        let payload = Array(lines.joined(separator: ";").utf8)
+        try transaction.append(
+          StoredTransaction(number: number, transactionID: key, author: nil, appendedAt: number, payload: payload), to: mirror)
+        try transaction.putOutcome(payload, of: key, at: number)
+      }.value
+      let line = Array((key + "\n").utf8)
+      guard Glibc.write(ledger, line, line.count) == line.count else { return fail("no ledger") }
+    }
+  }
+}
