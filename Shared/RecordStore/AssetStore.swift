@@ -72,8 +72,7 @@ public struct AssetStore: Sendable {
 
   /// Where the file is (or would be).
   public func path(of asset: Asset) -> String {
-    let name = Hex.encode(asset.hash)
-    return "\(directory)/\(name.prefix(2))/\(name.dropFirst(2))"
+    directory + "/" + asset.relativePath
   }
 
   private static let hashByteCount = 32

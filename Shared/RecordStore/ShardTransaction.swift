@@ -6,6 +6,8 @@ public import Records
 public protocol ShardSnapshot: AnyObject {
   func database(_ id: DatabaseID) throws -> StoredDatabase?
   func database(key: Int64) throws -> StoredDatabase?
+  /// Databases with keys after `key`, ascending: for listings.
+  func databases(afterKey key: Int64, limit: Int) throws -> [StoredDatabase]
 
   func zone(named zoneName: String, in database: Int64) throws -> StoredZone?
   func zone(key: Int64) throws -> StoredZone?
@@ -77,7 +79,8 @@ public protocol ShardTransaction: ShardSnapshot {
   ///
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int
 
-  /// Stores a new event (`number` 0) or the end of an earlier one; returns its number.
+  /// Stores a new event (`number` 0) or the end of an earlier one; returns its number. Old events go: at least the newest
+  /// `StoredEvent.keptCount` of a mirror stay, and the newest of each kind.
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64
 
   /// Remembers an answer under its idempotency key, which must be unused; `at`: milliseconds since 1970.

@@ -156,6 +156,11 @@ public struct StoredEvent: Hashable, Sendable {
     case export = 2
   }
 
+  /// How many events of a mirror a store keeps at least.
+  public static let keptCount = 1000
+  /// Old ones are looked for at events whose number is a multiple of this: looking at each would cost more than storing it.
+  static let pruningInterval: Int64 = 64
+
   /// Ascending within the shard; the token of `events?after=`. 0 before it is stored.
   public var number: Int64
   public var identifier: String

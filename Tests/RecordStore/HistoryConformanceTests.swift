@@ -167,6 +167,25 @@ struct HistoryConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `old events go, but for the newest of each kind`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
+      try await shard.write { transaction in
+        _ = try transaction.put(StoredEvent(identifier: "other", kind: .export, startedAt: 0), of: other)
+        for number in 2...3 { _ = try transaction.put(StoredEvent(identifier: "\(number)", kind: .setup, startedAt: 0), of: mirror) }
+        for number in 4...3000 { _ = try transaction.put(StoredEvent(identifier: "\(number)", kind: .export, startedAt: 0), of: mirror) }
+      }
+      let events = try await shard.read { try $0.events(of: mirror, after: 0, kind: nil, limit: 5000) }
+      #expect(events.first?.number == 3)
+      #expect((StoredEvent.keptCount...StoredEvent.keptCount + 64).contains(events.count - 1))
+      #expect(events.dropFirst().map(\.number) == Array(3000 - Int64(events.count) + 2...3000))
+      #expect(try await shard.read { try $0.latestEvent(of: mirror, kind: .setup)?.identifier } == "3")
+      #expect(try await shard.read { try $0.events(of: other, after: 0, kind: nil, limit: 9).count } == 1)
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `forgetting a mirror forgets its history and events, and its numbers are not used again`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)

@@ -16,6 +16,10 @@ struct ZoneConformanceTests {
       #expect(try await shard.read { try $0.database(Sample.database("ada")) } == made)
       #expect(try await shard.read { try $0.database(key: other.key) } == other)
       #expect(try await shard.read { try $0.database(key: 99) } == nil)
+      #expect(try await shard.read { try $0.databases(afterKey: 0, limit: 9) } == [made, other])
+      #expect(try await shard.read { try $0.databases(afterKey: made.key, limit: 9) } == [other])
+      #expect(try await shard.read { try $0.databases(afterKey: 0, limit: 1) } == [made])
+      #expect(try await shard.write { try $0.databases(afterKey: 0, limit: 0) } == [])
     }
   }
 

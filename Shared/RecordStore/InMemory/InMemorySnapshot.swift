@@ -52,6 +52,10 @@ extension InMemoryTransaction: ShardSnapshot {
   func database(_ id: DatabaseID) throws -> StoredDatabase? { rows.databases.values.first { $0.id == id } }
   func database(key: Int64) throws -> StoredDatabase? { rows.databases[key] }
 
+  func databases(afterKey key: Int64, limit: Int) throws -> [StoredDatabase] {
+    rows.databases.values.filter { $0.key > key }.sorted { $0.key < $1.key }.first(limit)
+  }
+
   func zone(named zoneName: String, in database: Int64) throws -> StoredZone? {
     rows.zones.values.first { $0.databaseKey == database && $0.zoneName == zoneName }
   }

@@ -133,6 +133,7 @@ extension InMemoryTransaction: ShardTransaction {
         var event = event
         event.number = rows.lastEventNumber
         rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event))
+        if event.number % StoredEvent.pruningInterval == 0 { pruneEvents(of: mirror) }
         return event.number
       }
       guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
@@ -141,6 +142,13 @@ extension InMemoryTransaction: ShardTransaction {
       rows.events[index].event = event
       return event.number
     }
+  }
+
+  private func pruneEvents(of mirror: Int64) {
+    let events = rows.events.filter { $0.mirror == mirror }.map(\.event)
+    var kept = Set(events.suffix(StoredEvent.keptCount).map(\.number))
+    for kind in [StoredEvent.Kind.setup, .import, .export] { kept.formUnion(events.last { $0.kind == kind }.map { [$0.number] } ?? []) }
+    rows.events.removeAll { $0.mirror == mirror && !kept.contains($0.event.number) }
   }
 
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws {

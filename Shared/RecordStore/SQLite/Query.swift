@@ -4,14 +4,14 @@
 enum Query: Int, CaseIterable {
   case meta, setMeta
   case symbolText, symbolID, makeSymbol
-  case databaseByID, databaseByKey, makeDatabase, updateDatabase
+  case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
   case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences
   case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord, updateRecordAndType
   case references, insertReference, deleteReference
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
-  case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, deleteEvents
+  case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
   case outcome, insertOutcome, oldOutcomes, forgetOutcomes
   case counts
 
@@ -26,6 +26,7 @@ enum Query: Int, CaseIterable {
 
     case .databaseByID: Self.databaseColumns + " WHERE container = ?1 AND environment = ?2 AND owner = ?3"
     case .databaseByKey: Self.databaseColumns + " WHERE id = ?1"
+    case .databasesAfter: Self.databaseColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
     case .makeDatabase: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     case .updateDatabase: "UPDATE database SET seq = ?2 WHERE id = ?1"
 
@@ -98,6 +99,11 @@ enum Query: Int, CaseIterable {
       """
       UPDATE event SET kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
       WHERE id = ?1 AND mirror = ?2
+      """
+    case .pruneEvents:
+      """
+      DELETE FROM event WHERE mirror = ?1 AND id <= (SELECT id FROM event WHERE mirror = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
+        AND id NOT IN (SELECT max(id) FROM event WHERE mirror = ?1 GROUP BY kind)
       """
     case .deleteEvents: "DELETE FROM event WHERE mirror = ?1"
 

@@ -75,6 +75,15 @@ class SQLiteSnapshot: ShardSnapshot {
     return try statement.first(database)
   }
 
+  final func databases(afterKey key: Int64, limit: Int) throws -> [StoredDatabase] {
+    guard limit > 0 else { return [] }
+    try flush()
+    let statement = try statement(.databasesAfter)
+    try statement.bind(1, key)
+    try statement.bind(2, limit)
+    return try statement.all(database)
+  }
+
   private func database(_ row: Statement) throws -> StoredDatabase {
     guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2)) else {
       throw StoreError.corrupt("shard \(shard): database \(row.int64(0)) has no such container or environment")

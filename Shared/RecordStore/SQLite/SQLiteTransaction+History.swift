@@ -143,6 +143,12 @@ extension SQLiteTransaction: ShardTransaction {
       try statement.bind(10, event.errorJSON)
       try statement.run()
       guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(number) of mirror \(mirror)") }
+      if event.number == 0 && number % StoredEvent.pruningInterval == 0 {
+        let prune = try writing(.pruneEvents)
+        try prune.bind(1, mirror)
+        try prune.bind(2, StoredEvent.keptCount)
+        try prune.run()
+      }
       return number
     }
   }
