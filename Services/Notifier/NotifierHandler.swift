@@ -30,14 +30,13 @@ struct NotifierHandler: HTTPHandler {
     let path = request.pathSegments
     if request.method == .options { return CORS.preflight }
     do throws(RecordError) {
-      switch (request.method, path.count) {
-      case (.get, 5) where path[0] == "mirror" && path[1] == "1" && path[4] == "pings":
-        return try await notifier.openStream(request, container: path[2], environment: path[3])
-      case (.get, 3) where path[0] == "courier" && path[1] == "1": return try await notifier.poll(path[2])
-      case (_, 5) where path[0] == "mirror" && path[4] == "pings", (_, 3) where path[0] == "courier":
-        throw RecordError(.badRequest, "Only GET is answered here.", httpStatus: 405)
-      default: throw RecordError(.notFound, "The notifier has /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
+      let isStream = path.count == 5 && path[0] == "mirror" && path[1] == "1" && path[4] == "pings"
+      let isCourier = path.count == 3 && path[0] == "courier" && path[1] == "1"
+      guard isStream || isCourier else {
+        throw RecordError(.notFound, "The notifier has /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
       }
+      guard request.method == .get else { throw RecordError(.badRequest, "Only GET is answered here.", httpStatus: 405) }
+      return isStream ? try await notifier.openStream(request, container: path[2], environment: path[3]) : try await notifier.poll(path[2])
     } catch {
       notifier.metrics.refused[error.code.rawValue].increment()
       return answer(error)

@@ -81,7 +81,7 @@ final class RawConnection: Sendable {
 
   /// Makes the peer's system hold back early: for tests of slow readers.
   func shrinkReceiveBuffer() {
-    var size: Int32 = 4096
+    var size: Int32 = 262_144
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
   }
 

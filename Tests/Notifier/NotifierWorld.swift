@@ -1,0 +1,162 @@
+// A whole notifier on loopback, with a share service and a worker played by tests over an in-memory bus.
+
+import Glibc
+import HTTPClient
+import JSON
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import Testing
+import WebServices
+
+@testable import Notifier
+
+/// What the tests' share service knows: user tokens are `token-<user>`.
+final class Directory: Sendable {
+  private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String])>(([], 0, []))
+
+  func revoke(_ token: String) { state.withLock { _ = $0.revoked.insert(token) } }
+  func allowOnly(_ origin: String) { state.withLock { $0.origins = [origin] } }
+  var askedCount: Int { state.withLock { $0.asked } }
+
+  func answer(_ question: Authenticate) -> Authenticate.Reply {
+    state.withLock { state in
+      state.asked += 1
+      if question.container?.rawValue == "iCloud.gone" { return .init(refusal: .container) }
+      if let token = question.apiToken, token != "api" { return .init(refusal: .apiToken) }
+      guard let token = question.userToken else { return .init() }
+      guard token.hasPrefix("token-"), !state.revoked.contains(token) else { return .init(refusal: .userToken) }
+      return .init(userRecordName: String(token.dropFirst(6)), allowedOrigins: state.origins)
+    }
+  }
+}
+
+final class NotifierWorld: Sendable {
+  static let key = [UInt8](repeating: 9, count: 32)
+
+  let directory = Directory()
+  let running: RunningService
+  let url: String
+  let client = HTTPClient()
+  let share: InMemoryBus
+  private let worker: InMemoryBus
+
+  init(_ arguments: [String] = [], hasShare: Bool = true) async throws {
+    let network = InMemoryNetwork()
+    var handlers = BusHandlers()
+    let directory = directory
+    handlers.on(Authenticate.self) { message, _, _ in Answer(directory.answer(message)) }
+    handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.key)) }
+    share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "tcp://127.0.0.1:5550", isReady: true)
+    running = try await ServiceProcess(role: .notifier, summary: "A test.", options: Notifier.options) { context, handlers in
+      let notifier = Notifier(context)
+      notifier.register(in: &handlers)
+      return { bus in try await notifier.start(on: bus, options: context.options) }
+    }.start(
+      arguments: ["--http=127.0.0.1:0", "--share=\(hasShare ? share.endpoint : "tcp://127.0.0.1:1")"] + arguments, environment: { _ in nil },
+      makeBus: { name, role, _, adminURL, handlers, configuration in
+        let bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, adminURL: adminURL, configuration: configuration)
+        return ServiceProcess.MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }
+      }, log: .silent)
+    url = try #require(running.service.addresses["http"])
+    worker = InMemoryBus(name: "worker-1", role: .worker, network: network, handlers: BusHandlers(), isReady: true)
+    worker.connect(to: running.endpoint)
+    await worker.waitForPeers { !$0.isEmpty }
+    if hasShare { await running.bus.waitForPeers { $0.contains { $0.role == .share } } }
+  }
+
+  func stop() async { await running.stop(within: .seconds(5)) }
+
+  func push(
+    owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil, audience: [String]? = nil, container: String = "iCloud.a",
+    environment: Environment = .development
+  ) async throws {
+    let change = ZoneChange(
+      database: DatabaseID(container: try #require(ContainerID(rawValue: container)), environment: environment, owner: owner), zoneName: zone,
+      sequence: sequence, syncToken: "t\(sequence)", originStore: origin, audience: audience ?? [owner])
+    try await push([change])
+  }
+
+  func push(_ changes: [ZoneChange]) async throws {
+    _ = try await worker.call(PushZoneChanges(changes: changes), to: .role(.notifier), within: .seconds(20))
+  }
+
+  func announceCredentials() async throws {
+    _ = try await share.call(DirectoryChanged(credentials: true, schemas: []), to: .role(.notifier), within: .seconds(20))
+  }
+
+  func pingsURL(_ user: String, container: String = "iCloud.a", environment: String = "development", device: String? = nil) -> String {
+    "\(url)/mirror/1/\(container)/\(environment)/pings?ckAPIToken=api&ckWebAuthToken=token-\(user)" + (device.map { "&device=\($0)" } ?? "")
+  }
+
+  /// A connected device: its first comment has been read.
+  func listen(_ user: String, container: String = "iCloud.a", environment: String = "development", device: String? = nil) async throws -> Events {
+    let events = Events(try await client.stream(pingsURL(user, container: container, environment: environment, device: device)))
+    #expect(try await events.next() == ": connected")
+    return events
+  }
+
+  func courierURL(_ user: String, clientID: String = "client") throws -> String {
+    let container = try #require(ContainerID(rawValue: "iCloud.a"))
+    let token = CourierToken(container: container, environment: .development, userRecordName: user, clientID: clientID)
+    return "\(url)/courier/1/\(token.text(signedWith: Self.key))"
+  }
+
+  func metric(_ line: String) async throws -> Int? {
+    let text = try await client.send("GET", running.adminURL + "/metrics").body
+    return String(decoding: text, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix(line + " ") }.flatMap { Int($0.dropFirst(line.count + 1)) }
+  }
+
+  /// Waits, in steps of real time, for what another thread is about to do.
+  func eventually(_ condition: () async throws -> Bool) async throws -> Bool {
+    for _ in 0..<2000 {
+      if try await condition() { return true }
+      try await Task.sleep(for: .milliseconds(5))
+    }
+    return false
+  }
+}
+
+/// Reads an event stream event by event.
+actor Events {
+  let head: HTTPClient.Head
+  private var iterator: AsyncThrowingStream<[UInt8], any Error>.Iterator
+  private var bytes: [UInt8] = []
+
+  init(_ stream: HTTPClient.Stream) {
+    head = stream.head
+    iterator = stream.chunks.makeAsyncIterator()
+  }
+
+  /// The next event or comment; nil at the end.
+  func next() async throws -> String? {
+    while true {
+      if let end = zip(bytes, bytes.dropFirst()).enumerated().first(where: { $1 == (10, 10) })?.offset {
+        defer { bytes.removeFirst(end + 2) }
+        return String(decoding: bytes[..<end], as: UTF8.self)
+      }
+      var current = iterator
+      guard let chunk = try await current.next(isolation: self) else { return nil }
+      iterator = current
+      bytes += chunk
+    }
+  }
+
+  /// `met` of the next ping, as `dbs zid zoid tok`; comments are passed over.
+  func ping() async throws -> String? {
+    while let event = try await next() {
+      guard event.hasPrefix("data: ") else { continue }
+      return try summary(Array(event.dropFirst(6).utf8))
+    }
+    return nil
+  }
+}
+
+/// `met` of a ping, as `dbs zid zoid tok`.
+func summary(_ json: [UInt8]) throws -> String {
+  let ck = try #require(try JSONValue(parsing: json)["ck"])
+  let met = try #require(ck["met"])
+  #expect(ck["ce"]?.int64 == 2)
+  return "\(met["dbs"]?.int64 ?? -1) \(met["zid"]?.string ?? "") \(met["zoid"]?.string ?? "") \(met["tok"]?.string ?? "")"
+}
