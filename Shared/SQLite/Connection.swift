@@ -115,16 +115,7 @@ public final class Connection {
 
   /// Runs `body` in a transaction that takes the write lock at once; commits when it returns, rolls back when it throws.
   public func transaction<Value>(_ body: () throws -> Value) throws -> Value {
-    try enclosed(begin: Self.beginImmediate, body)
-  }
-
-  /// Runs `body` on one consistent state of the file.
-  public func readTransaction<Value>(_ body: () throws -> Value) throws -> Value {
-    try enclosed(begin: Self.begin, body)
-  }
-
-  private func enclosed<Value>(begin: SQL, _ body: () throws -> Value) throws -> Value {
-    try self.begin(begin)
+    try beginImmediateTransaction()
     do {
       let value = try body()
       try commit()

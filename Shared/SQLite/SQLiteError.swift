@@ -26,15 +26,13 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   public var primaryCode: Int32 { code & 0xff }
 
   public var isConstraintViolation: Bool { primaryCode == SQLITE_CONSTRAINT }
-  public var isUniqueViolation: Bool { code == SQLiteError.constraintUnique || isPrimaryKeyViolation }
-  public var isPrimaryKeyViolation: Bool { code == SQLiteError.constraintPrimaryKey || code == SQLiteError.constraintRowID }
+  public var isUniqueViolation: Bool {
+    code == SQLiteError.constraintUnique || code == SQLiteError.constraintPrimaryKey || code == SQLiteError.constraintRowID
+  }
   /// Another connection holds the lock.
   public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
   /// No space left on the device, or the file may not grow.
   public var isFull: Bool { primaryCode == SQLITE_FULL }
-  public var isInputOutputError: Bool { primaryCode == SQLITE_IOERR }
-  /// A write to the file failed. `RLIMIT_FSIZE` and quotas show up as this rather than as `isFull`.
-  public var isWriteError: Bool { code == SQLiteError.ioWrite }
   /// What was written may or may not be on the disk, and the kernel may have dropped it: never try again on this file.
   public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
   /// A page is not what SQLite wrote, or the file is none of SQLite's.
@@ -46,7 +44,6 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   private static let constraintUnique: Int32 = SQLITE_CONSTRAINT | 8 << 8
   private static let constraintPrimaryKey: Int32 = SQLITE_CONSTRAINT | 6 << 8
   private static let constraintRowID: Int32 = SQLITE_CONSTRAINT | 10 << 8
-  private static let ioWrite: Int32 = SQLITE_IOERR | 3 << 8
   private static let ioFsync: Int32 = SQLITE_IOERR | 4 << 8
   private static let ioDirFsync: Int32 = SQLITE_IOERR | 5 << 8
 }

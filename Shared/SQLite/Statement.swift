@@ -121,9 +121,6 @@ public final class Statement {
   /// Leaves the current row; the bindings stay.
   public func reset() { sqlite3_reset(handle) }
 
-  /// Forgets the bindings, and the memory that large ones hold.
-  public func clearBindings() { sqlite3_clear_bindings(handle) }
-
   /// Runs to the end, ignoring rows.
   public func run() throws(SQLiteError) { while try step() {} }
 

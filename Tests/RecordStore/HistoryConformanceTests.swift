@@ -167,6 +167,24 @@ struct HistoryConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `outcomes of one millisecond are all kept, also by successive owners`(_ kind: StoreKind) async throws {
+    let world = try World(kind)
+    for owner in 0..<3 {
+      let shard = try await world.store.open(shard: 0)
+      try await shard.write { transaction in
+        for number in 0..<5 { try transaction.putOutcome([UInt8(number)], of: "\(owner) \(number)", at: 7) }
+      }
+      await shard.close()
+    }
+    let shard = try await world.store.open(shard: 0)
+    for owner in 0..<3 {
+      for number in 0..<5 { #expect(try await shard.read { try $0.outcome(of: "\(owner) \(number)") } == [UInt8(number)]) }
+    }
+    #expect(try await shard.write { try $0.forgetOutcomes(before: 7, limit: 99) } == 0)
+    #expect(try await shard.write { try $0.forgetOutcomes(before: 8, limit: 99) } == 15)
+    await shard.close()
+  }
+
   @Test(arguments: StoreKind.allCases) func `old events go, but for the newest of each kind`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)

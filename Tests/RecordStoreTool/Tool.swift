@@ -11,14 +11,18 @@ enum Tool {
              WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
     """
 
-  static func main() async throws {
+  static func main() async {
     let arguments = Array(CommandLine.arguments.dropFirst())
     switch (arguments.first, arguments.count) {
     case ("bench", 6):
       guard let workload = Bench.Workload(rawValue: arguments[2]), let seconds = Double(arguments[3]), let shards = Int(arguments[4]),
         let writers = Int(arguments[5])
       else { return print(usage) }
-      try await Bench(directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers).run()
+      do {
+        try await Bench(directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers).run()
+      } catch {
+        print("the folder must be new: \(error)")
+      }
     case ("write-loop", 5):
       guard let seed = UInt64(arguments[3]), ["FULL", "NORMAL"].contains(arguments[4]) else { return print(usage) }
       await WriteLoop(directory: arguments[1], ledger: arguments[2], seed: seed, synchronous: arguments[4]).run()

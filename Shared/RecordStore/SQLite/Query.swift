@@ -12,7 +12,7 @@ enum Query: Int, CaseIterable {
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
   case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
-  case outcome, insertOutcome, oldOutcomes, forgetOutcomes
+  case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
 
   var text: String {
@@ -109,6 +109,7 @@ enum Query: Int, CaseIterable {
 
     case .outcome: "SELECT payload FROM outcome WHERE key = ?1"
     case .insertOutcome: "INSERT INTO outcome(id, key, payload) VALUES (?1, ?2, ?3)"
+    case .lastOutcome: "SELECT max(id) FROM outcome WHERE id >= ?1 AND id < ?2"
     case .oldOutcomes: "SELECT max(id) FROM (SELECT id FROM outcome WHERE id < ?1 ORDER BY id LIMIT ?2)"
     case .forgetOutcomes: "DELETE FROM outcome WHERE id <= ?1"
 

@@ -87,7 +87,7 @@ public final class SQLiteShardStore: ShardStore {
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     // A shard that failed to sync shows nothing either: what it would show may be gone after a power cut.
-    if case .io = core.failure, let failure = core.failure { throw failure }
+    if case .io(let reason) = failure { throw StoreError.io(reason) }
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
       core.readers.submit(SnapshotRead(shard: shard, body: body, continuation: continuation))
@@ -99,7 +99,10 @@ public final class SQLiteShardStore: ShardStore {
     await core.waitUntilFinished()
   }
 
-  public var statistics: [StoreStatistic] { core.statistics.current.list(queueLength: core.queue.count) }
+  public var statistics: [StoreStatistic] { core.statistics.current.list(queueLength: core.queue.count, isFailed: failure != nil) }
+
+  /// Why the shard takes no more writes, for good: fenced, a failed sync, damaged pages. nil while it does.
+  public var failure: StoreError? { core.failure }
 }
 
 /// A body that reads, and the task that waits for it.

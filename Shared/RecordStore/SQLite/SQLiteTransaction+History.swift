@@ -162,11 +162,16 @@ extension SQLiteTransaction: ShardTransaction {
       let insert = try writing(.insertOutcome)
       try insert.bind(2, recordName: idempotencyKey)
       try insert.bind(3, payload)
-      // The counter starts anew with each owner, so that an earlier one may have used a number of this millisecond.
-      repeat {
-        outcomeCounter += 1
-        try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
-      } while try !insert.runUnlessTaken()
+      outcomeCounter += 1
+      try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
+      if try insert.runUnlessTaken() { return }
+      // The counter starts anew with each owner: an earlier one has used this number in this millisecond.
+      let last = try statement(.lastOutcome)
+      try last.bind(1, OutcomeRowID.of(at, 0))
+      try last.bind(2, OutcomeRowID.of(at + 1, 0))
+      outcomeCounter = try (last.first { $0.int64(0) } ?? 0) + 1
+      try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
+      guard try insert.runUnlessTaken() else { throw StoreError.corrupt("shard \(shard): the table of outcomes contradicts its index") }
     }
   }
 

@@ -20,13 +20,13 @@ struct ShardFile: Sendable {
   func takeOver() throws -> (connection: Connection, epoch: Int64) {
     do {
       let connection = try Connection(path: path, mode: .readWrite)
-      try configure(connection)
+      let isNew = try configure(connection)
       let epoch = try connection.transaction {
         try upgrade(connection)
         return try raiseEpoch(connection)
       }
       // The file's own entry in its folder.
-      try Folder.sync(directory)
+      if isNew { try Folder.sync(directory) }
       return (connection, epoch)
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
@@ -40,9 +40,10 @@ struct ShardFile: Sendable {
     return connection
   }
 
-  private func configure(_ connection: Connection) throws {
+  /// - Returns: whether the file was made just now.
+  private func configure(_ connection: Connection) throws -> Bool {
     // Before the write-ahead log exists: a refused file must not be touched.
-    try refuseForeign(connection)
+    let isNew = try refuseForeign(connection)
     try connection.execute("PRAGMA page_size=4096")
     let mode = try connection.statement(SQL("journal_mode", "PRAGMA journal_mode=WAL")).first { $0.text(0) }
     guard mode == "wal" else { throw StoreError.io("\(path) can't have a write-ahead log; is its file system local?") }
@@ -54,11 +55,13 @@ struct ShardFile: Sendable {
       PRAGMA synchronous=\(synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
       PRAGMA journal_size_limit=67108864
       """)
+    return isNew
   }
 
-  private func refuseForeign(_ connection: Connection) throws {
+  /// - Returns: whether the file is empty.
+  private func refuseForeign(_ connection: Connection) throws -> Bool {
     let tables = try connection.statement(SQL("tables", "SELECT name FROM sqlite_master WHERE type = 'table'")).all { $0.text(0) }
-    if tables.isEmpty { return }
+    if tables.isEmpty { return true }
     guard tables.contains("meta") else { throw StoreError.corrupt("\(path) is not a shard's file") }
     let format = try Self.meta(.format, connection) ?? 0
     if format > last { throw StoreError.newerFormat(found: Int(format), known: last) }
@@ -66,6 +69,7 @@ struct ShardFile: Sendable {
     guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
       throw StoreError.io("\(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of shards never changes")
     }
+    return false
   }
 
   private var last: Int { changes.map(\.format).max() ?? 0 }

@@ -29,7 +29,7 @@ struct ShardStatistics: Sendable {
   /// A page and its header in the write-ahead log.
   static let logPageByteCount = 4096 + 24
 
-  func list(queueLength: Int) -> [StoreStatistic] {
+  func list(queueLength: Int, isFailed: Bool) -> [StoreStatistic] {
     [
       ("commits_total", Double(commits)), ("bodies_total", Double(bodies)), ("bodies_refused_total", Double(refusedBodies)),
       ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)), ("record_bytes_written_total", Double(recordBytes)),
@@ -38,7 +38,7 @@ struct ShardStatistics: Sendable {
       ("checkpoint_pages_total", Double(checkpointPages)), ("checkpoint_seconds_total", checkpointSeconds),
       ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
       ("swept_records_total", Double(sweptRecords)), ("overloads_total", Double(overloads)), ("reads_total", Double(reads)),
-      ("queue_length", Double(queueLength)),
+      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
     ].map(StoreStatistic.init)
   }
 }
