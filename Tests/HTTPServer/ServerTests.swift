@@ -131,7 +131,7 @@ struct ServerTests {
 
 struct FileTests {
   private func withFile(_ bytes: [UInt8], _ body: (String) async throws -> Void) async throws {
-    var template = Array("/tmp/aquifer-http-XXXXXX".utf8CString)
+    var template = Array(("/tmp/aquifer-http-" + String(repeating: "X", count: 6)).utf8CString)
     let fd = mkstemp(&template)
     try #require(fd >= 0)
     let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)

@@ -85,7 +85,7 @@ struct OptionsTests {
   }
 
   @Test func `a secret may stand in a file, and is never shown`() throws {
-    var template = Array("/tmp/aquifer-secret-XXXXXX".utf8CString)
+    var template = Array(("/tmp/aquifer-secret-" + String(repeating: "X", count: 6)).utf8CString)
     let fd = mkstemp(&template)
     let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     defer { unlink(path) }
