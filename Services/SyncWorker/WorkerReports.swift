@@ -94,9 +94,7 @@ struct WorkerReports: Sendable {
 
   private static func zones(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
-    var keys: Set<Int64> = []
-    for mirror in try snapshot.mirrors(afterKey: 0, limit: rowLimit) where rows.count < rowLimit && keys.insert(mirror.databaseKey).inserted {
-      guard let database = try snapshot.database(key: mirror.databaseKey) else { continue }
+    for database in try snapshot.databases(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
       for zone in try snapshot.zones(in: database.key, after: 0, limit: rowLimit - rows.count) {
         rows.append(
           row(database) { output in

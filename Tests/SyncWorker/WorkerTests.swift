@@ -169,6 +169,10 @@ private final class WorkerNeighbourhood: Sendable {
     #expect(
       String(decoding: answer.body, as: UTF8.self)
         .hasPrefix(#"{"shards":[0,1,2,3],"opening":0,"databases":1,"zones":1,"records":1,"stores":0,"pendingPings":"#))
+    let zones = try await world.share.call(WorkerReport(subject: "zones"), body: [], to: .peer("worker-1"), within: .seconds(5))
+    #expect(
+      String(decoding: zones.body, as: UTF8.self)
+        == #"{"zones":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice","zone":"_defaultZone","sequence":2,"deleted":false}]}"#)
     for subject in ["stores", "events", "quarantine"] {
       let list = try await world.share.call(WorkerReport(subject: subject), body: [], to: .peer("worker-1"), within: .seconds(5))
       #expect(String(decoding: list.body, as: UTF8.self) == #"{"\#(subject)":[]}"#)
