@@ -26,7 +26,8 @@ enum CORS {
       status: 204,
       headers: headers(origin: nil, allowed: []) + [
         ("Access-Control-Allow-Methods", isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS"),
-        ("Access-Control-Allow-Headers", isMirror ? "content-type, authorization, X-Request-ID" : "content-type, \(signatureHeaders)"),
+        // Both planes take a bearer token and an idempotency key.
+        ("Access-Control-Allow-Headers", "content-type, authorization, X-Request-ID" + (isMirror ? "" : ", \(signatureHeaders)")),
       ])
   }
 }

@@ -89,13 +89,19 @@ struct Gateway: HTTPHandler {
     exchange.route = match.route.pattern
     let address = try Address(match)
     let need = match.route.target.need(in: address.scope)
-    var caller = Caller(userRecordName: nil)
-    if let question = try Access.question(need: need, address: address, credentials: Credentials(of: request)) {
-      let reply = try await state.authenticator.answer(to: question, from: share.bus, within: options.requestLimit)
-      exchange.allowedOrigins = reply.allowedOrigins
-      caller = try Access.caller(reply, need: need, origin: request.header("origin"), signInURL: options.publicAddress.url + "/signin")
-    }
-    return try await respond(exchange, match, address, caller)
+    let question = try Access.question(need: need, address: address, credentials: Credentials(of: request))
+    let caller = try await authenticate(question, need, &exchange)
+    let response = try await respond(exchange, match, address, caller)
+    // Whoever lost his credentials while his answer was held must not get it; nothing is asked while nothing changed.
+    if request.method == .get, request.query("wait") != nil { _ = try await authenticate(question, need, &exchange) }
+    return response
+  }
+
+  private func authenticate(_ question: Authenticator.Question?, _ need: Need, _ exchange: inout Exchange) async throws(RecordError) -> Caller {
+    guard let question else { return Caller(userRecordName: nil) }
+    let reply = try await state.authenticator.answer(to: question, from: share.bus, within: options.requestLimit)
+    exchange.allowedOrigins = reply.allowedOrigins
+    return try Access.caller(reply, need: need, origin: exchange.request.header("origin"), signInURL: options.publicAddress.url + "/signin")
   }
 
   private func respond(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {

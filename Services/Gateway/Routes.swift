@@ -122,6 +122,8 @@ extension RouteTable {
     + ["changes/database", "changes/zone", "zones/lookup", "zones/modify", "zones/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + ["subscriptions/lookup", "subscriptions/modify", "assets/upload", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + ["zones/list", "subscriptions/list"].map { Route([.get, .post], "\(record)/\($0)", .recordPlane) }
+    // Known to CloudKit JS only, which expects BAD_REQUEST where they are not offered.
+    + ["records/zip/prepare", "records/copy/start", "records/copy/status"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
 
   private static let userRoutes: [Route] = [
     Route([.get], "\(record)/users/caller", .userCaller),

@@ -156,7 +156,7 @@ struct CORSTests {
     #expect(value("Access-Control-Allow-Methods", response.headers) == "GET, POST, OPTIONS")
     #expect(
       value("Access-Control-Allow-Headers", response.headers)
-        == "content-type, X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1")
+        == "content-type, authorization, X-Request-ID, X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1")
   }
 
   @Test func `a preflight of the mirror API allows its methods and a bearer token`() {

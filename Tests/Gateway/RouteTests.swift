@@ -43,7 +43,7 @@ func `a path leads to its row and keeps what follows the database`(method: HTTPM
 
 @Test(arguments: [
   "/", "/database", "/database/1/iCloud.a/development/private", "/database/2/iCloud.a/development/private/records/query",
-  "/database/1/iCloud.a/development/private/records/query/", "/database/1/iCloud.a/development/private/records/zip/prepare", "/admin/1", "/admin/1/",
+  "/database/1/iCloud.a/development/private/records/query/", "/database/1/iCloud.a/development/private/records/zip/other", "/admin/1", "/admin/1/",
   "/mirror/1/c/e/d/stores/",
   "/mirror/1/c/e/d/stores//changes", "/records/query", "/assets/1",
 ])

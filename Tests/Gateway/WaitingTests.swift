@@ -53,6 +53,18 @@ struct LongPollTests {
     #expect(await world.state.waiters.count == 0)
   }
 
+  @Test func `a poll whose credentials are revoked while it waits is not told what changed`() async throws {
+    let world = try await world(quiet: 2)
+    async let response = world.alice(.get, path, query: [("wait", "60")])
+    await waiting(world, count: 1)
+    while world.requests.count < 2 { await Task.yield() }
+    world.record.withLock { _ = $0.revoked.insert("alice") }
+    await world.state.authenticator.forgetAll()
+    await world.state.waiters.notice(try change("_alice"))
+    #expect(await response.status == 401)
+    #expect(try await response.code == "AUTHENTICATION_FAILED")
+  }
+
   @Test func `a change that is no news to the store goes on waiting`() async throws {
     let world = try await world(quiet: 3)
     async let response = world.alice(.get, path, query: [("wait", "60")])
