@@ -21,11 +21,15 @@ actor Authenticator {
   private let timing: Timing
   private let bus: any Bus
   private var entries: [Question: Entry] = [:]
+  /// Users that were found, and until when that is remembered.
+  private var users: [String: ContinuousClock.Instant] = [:]
   private var signingKey: [UInt8]?
   /// Rises when the directory changes: what was asked before is not remembered then.
   private var generation = 0
 
   private static let callLimit = Duration.seconds(5)
+  /// How long a user who was found is taken to exist when no change of the directory is heard of.
+  private static let userLifetime = Duration.seconds(60)
   /// All are forgotten when more credentials than this are known.
   private static let entryLimit = 20_000
 
@@ -64,6 +68,23 @@ actor Authenticator {
     return (user, reply.allowedOrigins)
   }
 
+  /// Whether a user exists and is not disabled; who asks while the directory is away is believed.
+  func isKnown(_ userRecordName: String) async -> Bool {
+    if let expiry = users[userRecordName], timing.now() < expiry { return true }
+    let asked = generation
+    do throws(BusError) {
+      _ = try await bus.call(LookUpUser(userRecordName: userRecordName), to: .role(.share), within: Self.callLimit)
+    } catch {
+      // Other failures are dropped because a ping tells nothing but that something changed.
+      return error.code != .notFound
+    }
+    if asked == generation {
+      if users.count >= Self.entryLimit { users.removeAll() }
+      users[userRecordName] = timing.now() + Self.userLifetime
+    }
+    return true
+  }
+
   /// The installation's signing key.
   func key() async throws(RecordError) -> [UInt8] {
     if let signingKey { return signingKey }
@@ -74,6 +95,7 @@ actor Authenticator {
 
   func forgetAll() {
     entries.removeAll()
+    users.removeAll()
     generation += 1
   }
 

@@ -17,6 +17,10 @@ public final class Notifier: Sendable {
     public var courierIdle = Duration.seconds(600)
     /// Between two signs of life on a stream that has nothing to tell.
     public var heartbeat = Duration.seconds(25)
+    /// After which streams are asked about again even when no change of the directory was heard of: the message may have been lost.
+    public var recheck = Duration.seconds(60)
+    /// Of one user; client names are the clients' choice, and each is kept for the idle time.
+    public var couriersPerUser = 256
     /// Between two looks at what is due; > 0.
     public var tick = Duration.milliseconds(500)
 
@@ -25,7 +29,8 @@ public final class Notifier: Sendable {
 
   private struct State {
     var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID)] = [:]
-    var couriers: [String: (courier: Courier, id: PingBoard.ListenerID)] = [:]
+    var couriers: [String: (courier: Courier, id: PingBoard.ListenerID, user: String)] = [:]
+    var courierCounts: [String: Int] = [:]
     var isDraining = false
     var isRecheckDue = false
   }
@@ -106,22 +111,31 @@ public final class Notifier: Sendable {
 
   /// `GET /courier/1/{token}`
   func poll(_ text: String) async throws(RecordError) -> HTTPResponse {
-    let key = try await authenticator().key()
-    guard let token = CourierToken(text: text, verifiedWith: key) else { throw RecordError(.notFound, "There is no such courier.") }
+    let authenticator = try authenticator()
+    let key = try await authenticator.key()
+    guard let token = CourierToken(text: text, verifiedWith: key), await authenticator.isKnown(token.userRecordName) else {
+      throw RecordError(.notFound, "There is no such courier.")
+    }
     let now = timing.now()
-    let ping = await courier(text, token, now).poll(now: now, until: now + limits.courierHold)
+    let ping = try await courier(text, token, now).poll(now: now, until: now + limits.courierHold)
     return HTTPResponse(
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
   }
 
-  private func courier(_ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant) -> Courier {
-    state.withLock { state in
+  /// - Throws: `throttled` when the user has as many as he may.
+  private func courier(_ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant) throws(RecordError) -> Courier {
+    try state.withLock { state throws(RecordError) in
       if let known = state.couriers[text] { return known.courier }
+      let count = state.courierCounts[token.userRecordName, default: 0]
+      guard count < limits.couriersPerUser else {
+        throw RecordError(.throttled, "The user has \(count) couriers; one that is not polled any more is forgotten.", retryAfter: 60)
+      }
+      state.courierCounts[token.userRecordName] = count + 1
       let courier = Courier(metrics: metrics, now: now)
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
       let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
       if state.isDraining { courier.release() }
-      state.couriers[text] = (courier, id)
+      state.couriers[text] = (courier, id, token.userRecordName)
       return courier
     }
   }
@@ -133,6 +147,7 @@ public final class Notifier: Sendable {
   func run() async {
     var tick = 0
     let beats = max(1, Int(limits.heartbeat / limits.tick))
+    let rechecks = max(1, Int(limits.recheck / limits.tick))
     while true {
       do { try await timing.sleep(limits.tick) } catch { return }
       tick += 1
@@ -147,12 +162,15 @@ public final class Notifier: Sendable {
         entry.courier.expire(at: now)
         if entry.courier.isIdle(since: now - limits.courierIdle) { forget(entry.text, entry.id) }
       }
-      if isRecheckDue { await recheck(streams.map(\.stream)) }
+      if isRecheckDue || tick % rechecks == 0 { await recheck(streams.map(\.stream)) }
     }
   }
 
   private func forget(_ text: String, _ id: PingBoard.ListenerID) {
-    state.withLock { $0.couriers[text] = nil }
+    state.withLock { state in
+      guard let user = state.couriers.removeValue(forKey: text)?.user, let count = state.courierCounts[user] else { return }
+      state.courierCounts[user] = count > 1 ? count - 1 : nil
+    }
     switchboard.disconnect(id)
   }
 
@@ -162,7 +180,13 @@ public final class Notifier: Sendable {
       do {
         _ = try await authenticator().user(of: stream.question)
       } catch {
-        if error.code == .tryAgainLater { state.withLock { $0.isRecheckDue = true } } else { stream.end() }
+        guard error.code == .tryAgainLater else {
+          stream.end()
+          continue
+        }
+        // The others would wait for it in vain, too, and everything else with them.
+        state.withLock { $0.isRecheckDue = true }
+        return
       }
     }
   }

@@ -15,11 +15,13 @@ extension Notifier {
   ]
 
   /// A notifier that a process's options describe.
-  public convenience init(_ context: ServiceContext) {
+  /// - Parameter adjust: changes the limits that are no options.
+  public convenience init(_ context: ServiceContext, adjust: (inout Limits) -> Void = { _ in }) {
     var limits = Limits()
     if let hold = context.options.duration("courier-hold") { limits.courierHold = hold }
     if let heartbeat = context.options.duration("heartbeat") { limits.heartbeat = heartbeat }
-    limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4)
+    adjust(&limits)
+    limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
     self.init(limits: limits, metrics: context.metrics, timing: context.timing, random: context.random)
   }
 

@@ -107,6 +107,18 @@ struct EventStreamTests {
     await world.stop()
   }
 
+  @Test func `a stream whose credentials are revoked ends also when the message about it was lost`() async throws {
+    let world = try await NotifierWorld { $0.recheck = .milliseconds(40) }
+    world.directory.forgetAtOnce()
+    let revoked = try await world.listen("ann")
+    let valid = try await world.listen("bob")
+    world.directory.revoke("token-ann")
+    while try await revoked.next() != nil {}
+    try await world.push(owner: "bob")
+    #expect(try await valid.ping() == "1 Z bob t1")
+    await world.stop()
+  }
+
   @Test func `a silent stream shows that it lives`() async throws {
     let world = try await NotifierWorld(["--heartbeat=0.1"])
     let events = try await world.listen("ann")
@@ -272,6 +284,28 @@ struct CourierTests {
     let forged = token.text(signedWith: [UInt8](repeating: 1, count: 32))
     #expect(try await world.client.send("GET", "\(world.url)/courier/1/\(forged)").status == 404)
     #expect(try await world.metric("aquifer_held_connections{kind=\"courier\"}") == 0)
+    await world.stop()
+  }
+
+  @Test func `a disabled user's courier is gone`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.1"])
+    let url = try world.courierURL("ann")
+    #expect(try await world.client.send("GET", url).status == 200)
+    world.directory.revoke("token-ann")
+    try await world.announceCredentials()
+    let answer = try await world.client.send("GET", url)
+    #expect(answer.status == 404)
+    #expect(answer["access-control-allow-origin"] == "*")
+    await world.stop()
+  }
+
+  @Test func `a user has so many couriers and no more, whatever names his clients give themselves`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.1"]) { $0.couriersPerUser = 2 }
+    for name in ["a", "b", "a"] { #expect(try await world.client.send("GET", world.courierURL("ann", clientID: name)).status == 200) }
+    let answer = try await world.client.send("GET", world.courierURL("ann", clientID: "c"))
+    #expect(answer.status == 429)
+    #expect(answer["retry-after"] == "60")
+    #expect(try await world.client.send("GET", world.courierURL("bob", clientID: "c")).status == 200)
     await world.stop()
   }
 

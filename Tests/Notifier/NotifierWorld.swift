@@ -14,10 +14,12 @@ import WebServices
 
 /// What the tests' share service knows: user tokens are `token-<user>`.
 final class Directory: Sendable {
-  private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String])>(([], 0, []))
+  private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String], lifetimeSeconds: Int)>(([], 0, [], 60))
 
   func revoke(_ token: String) { state.withLock { _ = $0.revoked.insert(token) } }
+  func forgetAtOnce() { state.withLock { $0.lifetimeSeconds = 0 } }
   func allowOnly(_ origin: String) { state.withLock { $0.origins = [origin] } }
+  func knows(_ user: String) -> Bool { state.withLock { !$0.revoked.contains("token-\(user)") } }
   var askedCount: Int { state.withLock { $0.asked } }
 
   func answer(_ question: Authenticate) -> Authenticate.Reply {
@@ -27,7 +29,7 @@ final class Directory: Sendable {
       if let token = question.apiToken, token != "api" { return .init(refusal: .apiToken) }
       guard let token = question.userToken else { return .init() }
       guard token.hasPrefix("token-"), !state.revoked.contains(token) else { return .init(refusal: .userToken) }
-      return .init(userRecordName: String(token.dropFirst(6)), allowedOrigins: state.origins)
+      return .init(userRecordName: String(token.dropFirst(6)), allowedOrigins: state.origins, lifetimeSeconds: state.lifetimeSeconds)
     }
   }
 }
@@ -42,15 +44,19 @@ final class NotifierWorld: Sendable {
   let share: InMemoryBus
   private let worker: InMemoryBus
 
-  init(_ arguments: [String] = [], hasShare: Bool = true) async throws {
+  init(_ arguments: [String] = [], hasShare: Bool = true, adjust: @escaping @Sendable (inout Notifier.Limits) -> Void = { _ in }) async throws {
     let network = InMemoryNetwork()
     var handlers = BusHandlers()
     let directory = directory
     handlers.on(Authenticate.self) { message, _, _ in Answer(directory.answer(message)) }
+    handlers.on(LookUpUser.self) { message, _, _ in
+      guard directory.knows(message.userRecordName) else { throw BusError(.notFound, "There is no such user") }
+      return Answer(LookUpUser.Reply(userRecordName: message.userRecordName, givenName: nil, familyName: nil, emailAddress: nil))
+    }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.key)) }
     share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "tcp://127.0.0.1:5550", isReady: true)
     running = try await ServiceProcess(role: .notifier, summary: "A test.", options: Notifier.options) { context, handlers in
-      let notifier = Notifier(context)
+      let notifier = Notifier(context, adjust: adjust)
       notifier.register(in: &handlers)
       return { bus in try await notifier.start(on: bus, options: context.options) }
     }.start(

@@ -54,6 +54,9 @@ import Testing
     let reply = try await world.service.directory.lookUp(LookUpUser(userRecordName: name))
     #expect(reply.givenName == "Alice" && reply.familyName == "Liddell" && reply.emailAddress == "alice@example.org" && reply.userRecordName == name)
     await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: "_nobody")) }
+    let bob = try #require(try await world.ok("POST", "/admin/1/users", #"{"name":"bob"}"#)["userRecordName"]?.string)
+    _ = try await world.ok("POST", "/admin/1/users/bob/disable")
+    await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: bob)) }
     let row = try #require(try await world.ok("GET", "/admin/1/users")["users"]?.elements.first)
     #expect(row["name"]?.string == "alice" && row["userRecordName"]?.string == name && row["disabled"]?.bool == false)
   }

@@ -30,9 +30,9 @@ extension Directory {
     return .init(userRecordName: recordName, allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds)
   }
 
-  /// - Throws: `notFound`.
+  /// - Throws: `notFound`, for a disabled user too: he is nobody to others, and nothing is told him.
   func lookUp(_ message: LookUpUser) throws -> LookUpUser.Reply {
-    guard let user = try user(recordName: message.userRecordName) else {
+    guard let user = try user(recordName: message.userRecordName), !user.isDisabled else {
       throw RecordError(.notFound, "There is no user '\(message.userRecordName)'")
     }
     return LookUpUser.Reply(userRecordName: user.recordName, givenName: user.givenName, familyName: user.familyName, emailAddress: user.emailAddress)
