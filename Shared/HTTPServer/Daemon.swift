@@ -13,7 +13,7 @@ final class ServerCore: Sendable {
   let connections: ConnectionTable
   let isDraining = Atomic(false)
   let isStopped = Atomic(false)
-  /// Declared or received bytes of all bodies in hand.
+  /// Received bytes of all bodies in hand.
   let bodyByteCount = Atomic(0)
 
   init(_ configuration: HTTPServer.Configuration, _ handler: any HTTPHandler, _ connections: ConnectionTable) {

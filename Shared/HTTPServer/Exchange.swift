@@ -37,6 +37,9 @@ final class Exchange: Sendable {
     let headers: [(name: String, value: String)]
   }
 
+  /// Room that is made for a body before its first byte.
+  private static let expectedByteCount = 256 * 1024
+
   private let link: Link
   private let connection: ConnectionHandle
   private let core: ServerCore
@@ -79,14 +82,12 @@ final class Exchange: Sendable {
     case .length(let declared):
       guard declared <= UInt64(core.configuration.bodyByteLimit) else { throw tooLarge }
       length = Int(declared)
-      guard core.reserveBody(length) else { throw Refusal(503, "The server has too many request bodies in hand.") }
     }
     let bodyByteCount: UInt64? = framing == .none ? nil : length > 0 ? UInt64(length) : UInt64(core.configuration.bodyByteLimit)
     let hasHungUp = link.begin(self, bodyByteCount: bodyByteCount)
     state.withLock { state in
       state.head = head
-      state.reservedByteCount = length
-      state.body.reserveCapacity(length)
+      state.body.reserveCapacity(min(length, Self.expectedByteCount))
       state.hasHungUp = state.hasHungUp || hasHungUp
     }
   }
@@ -103,7 +104,7 @@ final class Exchange: Sendable {
         if total > core.configuration.bodyByteLimit {
           refuseRest(tooLarge, &state)
         } else if total > state.reservedByteCount {
-          // Only a chunked body grows beyond what was reserved.
+          // What has arrived counts, not what was declared: else a few connections that only announce bodies would shut all others out.
           if core.reserveBody(total - state.reservedByteCount) {
             state.reservedByteCount = total
             state.body.append(contentsOf: piece)

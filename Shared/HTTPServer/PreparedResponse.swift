@@ -21,6 +21,7 @@ struct PreparedResponse: @unchecked Sendable {
   init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, isHead: Bool = false, closes: Bool = false) {
     var response = response
     if !(200...599).contains(response.status) || !response.headers.allSatisfy(Self.isValid) {
+      if case .source(let source) = response.body { source.detach() }
       response = core.handler.refusal(status: 500, reason: "The answer could not be sent.")
     }
     if case .file(let path, let offset, let byteCount) = response.body {

@@ -152,6 +152,15 @@ struct HeldRequestTests {
     #expect(throws: RawConnection.Failure.self) { try RawConnection(port: server.port) }
   }
 
+  @Test func `an answer that can't be sent gives its source back`() async throws {
+    let source = TestSource()
+    let server = try HTTPServer(handler: ClosureHandler { _ in HTTPResponse(status: 200, headers: [("X-A", "line\nfeed")], body: .source(source)) })
+    let client = try RawConnection(port: server.port)
+    try await client.send(Self.get)
+    #expect(try await client.readAnswer().status == 500)
+    await source.detached.reaches(1)
+  }
+
   @Test func `a server that goes out of scope stops`() async throws {
     var server: HTTPServer? = try HTTPServer(handler: echo)
     let port = try #require(server?.port)

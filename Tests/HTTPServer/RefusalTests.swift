@@ -154,6 +154,20 @@ struct RefusalTests {
     }
   }
 
+  @Test func `bodies that were only announced keep nobody out`() async throws {
+    var configuration = HTTPServer.Configuration()
+    configuration.totalBodyByteLimit = 2500
+    let server = try HTTPServer(configuration: configuration, handler: ClosureHandler { _ in HTTPResponse(status: 200) })
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n"
+    let idle = try (0..<5).map { _ in try RawConnection(port: server.port) }
+    for client in idle { try await client.send(head + "x") }
+    let client = try RawConnection(port: server.port)
+    try await client.send(head + String(repeating: "x", count: 1000))
+    #expect(try await client.readAnswer().status == 200)
+    try await idle[0].send(String(repeating: "x", count: 999))
+    #expect(try await idle[0].readAnswer().status == 200)
+  }
+
   @Test func `headers over the limit are a 431 and a target over it a 414`() async throws {
     let seen = Counter()
     let server = try server(seen) { $0.headerByteLimit = 4096 }
