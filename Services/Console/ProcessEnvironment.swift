@@ -14,10 +14,11 @@ enum ProcessEnvironment {
     return lines
   }
 
+  /// Without empty ones, which count as absent, as they do for the services.
   static var variables: [String: String] {
     var variables: [String: String] = [:]
     for line in lines {
-      guard let equals = line.firstIndex(of: "=") else { continue }
+      guard let equals = line.firstIndex(of: "="), line.index(after: equals) < line.endIndex else { continue }
       variables[String(line[..<equals])] = String(line[line.index(after: equals)...])
     }
     return variables
