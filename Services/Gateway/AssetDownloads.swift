@@ -1,6 +1,5 @@
 // Downloads of asset content by signed, expiring paths: no credentials, ranges allowed.
 
-import Crypto
 import HTTPServer
 import Records
 import WebServices
@@ -20,9 +19,8 @@ struct AssetDownloads: Sendable {
       throw RecordError(.accessDenied, "The asset's address was altered or has expired")
     }
     guard let directory else { throw RecordError(.notFound, "This gateway serves no assets") }
-    let name = Hex.encode(url.hash)
-    // The layout of RecordStore's AssetStore; a name made of hexadecimal digits can't leave the folder.
-    let path = "\(directory)/\(name.prefix(2))/\(name.dropFirst(2))"
+    // Made of hexadecimal digits, it can't leave the folder.
+    let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath)"
     guard let byteCount = fileByteCount(path) else { throw RecordError(.notFound, "The asset does not exist") }
     let headers = Self.headers
     let range = ByteRange(request.header("range"), of: byteCount)

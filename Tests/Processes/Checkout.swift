@@ -12,3 +12,16 @@ enum Checkout {
     return FileManager.default.fileExists(atPath: folder.path) ? folder : nil
   }()
 }
+
+extension Process {
+  /// Runs with no signal blocked: the threads tests run on block them all, a started process inherits that, and what it starts could not be
+  /// stopped by a signal.
+  func runUnblocked() throws {
+    var none = sigset_t()
+    var saved = sigset_t()
+    sigemptyset(&none)
+    pthread_sigmask(SIG_SETMASK, &none, &saved)
+    defer { pthread_sigmask(SIG_SETMASK, &saved, nil) }
+    try run()
+  }
+}

@@ -74,7 +74,7 @@ import Testing
       let log = folder.appending(path: "\(name).log")
       _ = FileManager.default.createFile(atPath: log.path, contents: nil)
       process.standardError = try FileHandle(forWritingTo: log)
-      try process.run()
+      try process.runUnblocked()
       processes.append((name, process))
       // The health check, until it passes, as `depends_on` waits for it.
       let check = service["healthcheck"]["test"].elements.dropFirst(2).compactMap { $0.string?.replacing(":9100", with: ":\(adminPort)") }

@@ -86,7 +86,7 @@ struct Installation: Sendable {
     dev.standardOutput = handle
     dev.standardError = handle
     dev.standardInput = FileHandle.nullDevice
-    try dev.run()
+    try dev.runUnblocked()
     return dev
   }
 
@@ -157,7 +157,7 @@ enum CommandLineTool {
     tool.standardOutput = output
     tool.standardError = problem
     tool.standardInput = FileHandle.nullDevice
-    try tool.run()
+    try tool.runUnblocked()
     let text = output.fileHandleForReading.readDataToEndOfFile()
     let reason = problem.fileHandleForReading.readDataToEndOfFile()
     tool.waitUntilExit()

@@ -33,7 +33,7 @@ private let exemptions = [
   run.arguments = ["-c", "exec deploy/run --http-port 0 --ping-port 0 > run.txt 2>&1"]
   run.currentDirectoryURL = folder
   run.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_BIN": Checkout.products.path]) { $1 }
-  try run.run()
+  try run.runUnblocked()
   defer {
     kill(run.processIdentifier, SIGINT)
     run.waitUntilExit()
@@ -52,7 +52,7 @@ private let exemptions = [
   terminal.executableURL = URL(filePath: "/bin/bash")
   terminal.arguments = ["-c", "exec bash tour.sh > tour.txt 2>&1"]
   terminal.currentDirectoryURL = folder
-  try terminal.run()
+  try terminal.runUnblocked()
   terminal.waitUntilExit()
   let transcript = output("tour.txt")
   #expect(terminal.terminationStatus == 0, "the tour stopped:\n\(transcript)")

@@ -23,6 +23,11 @@ struct SignalPipe {
     readEnd = ends.read
     for end in [ends.read, ends.write] { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
     writeEnd.store(ends.write, ordering: .relaxed)
+    // Whoever started this process may have blocked them; blocked they would wait for ever.
+    var unblocked = sigset_t()
+    sigemptyset(&unblocked)
+    for signal in signals { sigaddset(&unblocked, signal) }
+    pthread_sigmask(SIG_UNBLOCK, &unblocked, nil)
     for signal in signals {
       var action = sigaction()
       action.__sigaction_handler.sa_handler = noteSignal
