@@ -99,7 +99,9 @@ public struct Console: Sendable {
     guard (200..<300).contains(answer.status) else {
       if invocation.globals.isJSON { terminal.output(Self.line(answer.body)) }
       terminal.problem("aquifer: \(Refusal.text(status: answer.status, body: answer.body, server: server))")
-      if answer.status == 404, isYoung(invocation.command) { terminal.problem("The server does not offer this yet.") }
+      if answer.status == 404 && isYoung(invocation.command) || answer.status == 400 && invocation.flag("password-stdin") {
+        terminal.problem("The server does not offer this yet.")
+      }
       return ExitCode.refused
     }
     if let present { present(answer.body) } else { show(answer.body, textKey: call.textKey, invocation) }

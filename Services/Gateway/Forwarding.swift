@@ -17,9 +17,8 @@ struct Forwarding: Sendable {
 
   /// Forwards once and retries; the body's bytes pass through untouched, both ways.
   func forward(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let isLong = request.query["wait"] == "export"
     let start = timing.now()
-    var plan = RetryPlan(limit: isLong ? max(limit, Self.exportLimit) : limit, isLong: isLong)
+    var plan = RetryPlan(limit: request.query["wait"] == "export" ? max(limit, Self.exportLimit) : limit)
     while true {
       let step: RetryPlan.Step
       if let worker = cluster.holder(of: request.database) {

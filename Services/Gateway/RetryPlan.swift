@@ -15,27 +15,19 @@ struct RetryPlan: Sendable {
   /// A peer that is full is asked a few times only: more of it would be load on load.
   static let overloadRetryCount = 3
   static let overloadPause: Duration = .milliseconds(25)
-  /// An answer that takes longer is asked for again (the peer may be stopped): requests carry an idempotency key.
-  static let attemptLimit: Duration = .seconds(4)
   /// Less time than this is not worth another attempt.
   static let shortestAttempt: Duration = .milliseconds(20)
   static let retryAfterSeconds = 1
 
   private let limit: Duration
-  private let attemptLimit: Duration
   private var pause = RetryPlan.firstPause
   private var overloadCount = 0
 
-  /// - Parameter isLong: the answer may take as long as `limit` (`wait=export`), so one attempt may, too.
-  init(limit: Duration, isLong: Bool = false) {
-    self.limit = limit
-    attemptLimit = isLong ? limit : Self.attemptLimit
-  }
+  init(limit: Duration) { self.limit = limit }
 
-  /// How long the attempt that starts after `elapsed` may take.
-  func attemptBudget(after elapsed: Duration) -> Duration {
-    max(Self.shortestAttempt, min(attemptLimit, limit - elapsed))
-  }
+  /// How long the attempt that starts after `elapsed` may take: all that is left. A peer that stopped needs no shorter limit, the bus
+  /// finds it silent; and one that is slow would only be asked to begin anew.
+  func attemptBudget(after elapsed: Duration) -> Duration { max(Self.shortestAttempt, limit - elapsed) }
 
   mutating func step(after error: BusError, elapsed: Duration) -> Step {
     switch error.code {

@@ -13,7 +13,7 @@ struct ShareCalls: Sendable {
   /// - Parameter limit: nil: the client's time.
   func call<M: Message>(_ message: M, body: [UInt8] = [], within limit: Duration? = nil) async throws(RecordError) -> Answer<M.Reply> {
     let start = timing.now()
-    var plan = RetryPlan(limit: limit ?? self.limit, isLong: !M.isRepeatable)
+    var plan = RetryPlan(limit: limit ?? self.limit)
     while true {
       do {
         return try await bus.call(message, body: body, to: .role(.share), within: plan.attemptBudget(after: timing.now() - start))
