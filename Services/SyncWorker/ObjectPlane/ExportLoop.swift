@@ -191,7 +191,9 @@ struct ExportLoop: Sendable {
 
   /// A shard that was fenced or closed is somebody else's to export; anything else is tried again after the shard's next commit.
   private func fail(_ mirrorKey: Int64, _ error: any Error) async {
-    if !(error is CancellationError) {
+    switch error {
+    case is CancellationError, StoreError.fenced, StoreError.closed: break
+    default:
       context.log.error("an export failed", ["mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
     }
     await exports.signal(.failed(mirrorKey: mirrorKey), on: store.shard)

@@ -125,8 +125,7 @@ private struct ImportBatch {
       }
       guard let next else {
         // Everything up to this snapshot was looked at: there is no echo to tell apart any more but later ones.
-        position.sequence = database.sequence
-        position.seen = database.sequence
+        position.caughtUp(with: database.sequence)
         return
       }
       guard delivered < limit, try deliver(next.row, cursors[next.cursor], &delivered) else { break }
@@ -144,6 +143,7 @@ private struct ImportBatch {
       if !isFirst, let before = position.zones[hash], zone.isDeleted || before != zone.incarnation {
         output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), reason: .deleted)
         page.deletedCount += 1
+        position.lostZone()
       }
       if !zone.isDeleted { known[hash] = zone.incarnation }
     }
@@ -152,7 +152,7 @@ private struct ImportBatch {
 
   /// - Returns: false when the page has no room for the row.
   private mutating func deliver(_ row: StoredRecord, _ cursor: Cursor, _ delivered: inout Int) throws -> Bool {
-    if row.origin == mirror.key, row.sequenceOfOthers <= position.seen { return true }
+    if position.isEcho(row, of: mirror) { return true }
     switch try importer.outcome(of: SourceRecord(record: row.record, isDeleted: row.isDeleted), in: cursor.source) {
     case .nothing: return true
     case .problem(let problem): note(problem)
