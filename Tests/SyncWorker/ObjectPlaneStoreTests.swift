@@ -304,3 +304,34 @@ private let badBodies: [(body: String, reason: String)] = [
     #expect(try await world.store.read { try $0.counts() } == before)
   }
 }
+
+@Test(arguments: StoreKind.allCases) func `T-H05 a deletion's tombstone has the preserved values, and only those`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}}"#)
+    let two = #"""
+      {"transactions":[
+        {"transactionID":"2","changes":[{"changeType":"update","entity":"Rating","objectID":"R","attributes":{"value":4}}]},
+        {"transactionID":"3","changes":[{"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Photo","objectID":"P"},
+                                        {"changeType":"delete","entity":"Rating","objectID":"never"}]}]}
+      """#
+    #expect(try await world.send(world.request("POST", "stores/A/transactions"), two).status == 200)
+    let changes = try await world.get("A/history").json["transactions"]?.elements.last?["changes"]?.elements ?? []
+    #expect(changes.map { $0["tombstone"]?["value"]?.int64 } == [4, nil, nil])
+    #expect(changes.map { $0["tombstone"]?.count } == [1, 0, 0])
+  }
+}
+
+@Test func `events are read on from a number or an identifier`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("A")
+    for id in ["1", "2", "3"] { try await world.save("A", insertTag(id), query: ["wait": "export"]) }
+    let all = try await world.get("A/events").json
+    let events = all["events"]?.elements ?? []
+    #expect(events.map { $0["type"]?.string } == ["setup", "export", "export", "export"])
+    let after = try await world.get("A/events", ["after": try #require(events[1]["identifier"]?.string)]).json["events"]?.elements ?? []
+    #expect(after.map { $0["identifier"]?.string } == events.dropFirst(2).map { $0["identifier"]?.string })
+    #expect(try await world.get("A/events", ["after": try #require(all["lastEvent"]?.string)]).json["events"]?.count == 0)
+    #expect(try await world.get("A/events", ["limit": "2"]).json["moreComing"]?.bool == true)
+  }
+}

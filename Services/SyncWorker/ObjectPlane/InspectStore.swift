@@ -14,7 +14,7 @@ extension StoreCall {
   // MARK: Events and status
 
   func fetchEvents() async throws(RecordError) -> PlaneAnswer {
-    let after = try eventNumber()
+    let after = try await eventNumber()
     let limit = try integer("limit", default: Self.eventLimit, maximum: Self.eventLimit)
     var kind: StoredEvent.Kind?
     if let name = request.query["type"] {
@@ -32,11 +32,20 @@ extension StoreCall {
 
   private static let eventLimit = 200
 
-  /// `after`: what an answer called `lastEvent`.
-  private func eventNumber() throws(RecordError) -> Int64 {
+  /// `after`: what an answer called `lastEvent`, or an event's identifier.
+  private func eventNumber() async throws(RecordError) -> Int64 {
     guard let text = request.query["after"], !text.isEmpty else { return 0 }
-    guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "after is not the lastEvent of an earlier answer") }
-    return number
+    if let number = Int64(text), number >= 0 { return number }
+    return try await read { snapshot in
+      let mirror = try mirror(in: snapshot)
+      var last: Int64 = 0
+      while true {
+        let page = try snapshot.events(of: mirror.key, after: last, kind: nil, limit: Self.eventLimit)
+        if let found = page.first(where: { $0.identifier == text }) { return found.number }
+        guard let end = page.last else { throw RecordError(.badRequest, "after is neither an event of this store nor the lastEvent of an earlier answer") }
+        last = end.number
+      }
+    }
   }
 
   func status() async throws(RecordError) -> PlaneAnswer {

@@ -24,7 +24,13 @@ extension StoreCall {
     let (model, schema) = try await model(of: mirror)
     let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now)
     var large = LargeValues(assets: context.assets)
-    let transactions = try large.moved(out: try reader.transactions(try JSONValue.request(body)), log: context.log)
+    var transactions = try reader.transactions(try JSONValue.request(body))
+    if PreservedValues.areAsked(by: transactions, model) {
+      let saved = transactions
+      let run = try await exportRun(for: mirror)
+      transactions = try await read { snapshot in try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot) }
+    }
+    transactions = try large.moved(out: transactions, log: context.log)
 
     let rows = transactions.map { SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded()) }
     let at = now
@@ -35,8 +41,8 @@ extension StoreCall {
       recent: Dictionary(transactions.map { ($0.transactionID, $0) }, uniquingKeysWith: { first, _ in first }), contents: large.contents)
     let export = store.enqueue { transaction in try run.callAsFunction(transaction) }
     startNext()
-    let saved = try await value(of: append)
     await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard)
+    let saved = try await value(of: append)
     let event = waitsForExport ? try await exportEvent(of: saved.last, mirror, run) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(

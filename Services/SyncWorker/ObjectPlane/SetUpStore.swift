@@ -114,6 +114,7 @@ extension StoreCall {
   ) async throws(RecordError) {
     let mirror = try await locate()
     let run = try await exportRun(for: mirror)
+    var isFirst = true
     while true {
       let commit = store.enqueue { transaction -> (ExportOutcome, isDone: Bool) in
         guard try transaction.mirror(key: mirror.key) != nil else { throw missing }
@@ -122,7 +123,8 @@ extension StoreCall {
         try body(transaction, current)
         return (outcome, true)
       }
-      startNext()
+      if isFirst { startNext() }
+      isFirst = false
       let (outcome, isDone) = try await value(of: commit)
       for change in outcome.zoneChanges { context.changes.publish(change) }
       if isDone {

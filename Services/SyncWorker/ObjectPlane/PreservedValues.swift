@@ -1,0 +1,43 @@
+// Deletions in history: values of attributes that the model preserves are in the tombstone, whether or not the client sent them (H1, T-H05).
+
+import History
+import Mirroring
+import ObjectModel
+import RecordStore
+
+enum PreservedValues {
+  /// Whether a transaction deletes an object with preserved attributes and does not bring their values itself.
+  static func areAsked(by transactions: [HistoryTransaction], _ model: MirrorModel) -> Bool {
+    transactions.contains { $0.changes.contains { !names(of: $0, model).isEmpty } }
+  }
+
+  /// The transactions with tombstones filled in from the objects as they are, or as the transactions before left them.
+  static func added(
+    to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, in snapshot: any ShardSnapshot
+  ) throws -> [HistoryTransaction] {
+    guard let zoneName = mirror.defaultZoneName else { return transactions }
+    let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
+    var exporter = run.exporter(of: mirror, from: source)
+    for pending in try run.pending(of: mirror, in: snapshot) { try exporter.apply(pending) }
+    let deserializer = Deserializer(run.model.index)
+    var result = transactions
+    for index in transactions.indices {
+      for (position, change) in transactions[index].changes.enumerated() {
+        let names = names(of: change, run.model)
+        guard !names.isEmpty, let record = try exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record) else { continue }
+        // Dropped because the import reports a record that does not fit its model; its tombstone then has nothing to tell.
+        guard let object = try? deserializer.object(entity, from: record) else { continue }
+        result[index].changes[position] = HistoryChange(
+          changeType: .delete, entity: change.entity, objectID: change.objectID, tombstone: object.attributes.filter { names.contains($0.name) })
+      }
+      try exporter.apply(transactions[index])
+    }
+    return result
+  }
+
+  /// The preserved attributes of a deletion without a tombstone. External binaries are not kept.
+  private static func names(of change: HistoryChange, _ model: MirrorModel) -> Set<String> {
+    guard change.changeType == .delete, change.tombstone.isEmpty, let entity = model.index.entity(named: change.entity) else { return [] }
+    return Set(entity.mirroredAttributes.filter { $0.attribute.preservesValueOnDeletion && !$0.attribute.allowsExternalBinaryDataStorage }.map(\.name))
+  }
+}
