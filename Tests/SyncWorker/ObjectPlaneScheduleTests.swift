@@ -53,7 +53,9 @@ private typealias Drain = ExportSchedule.Drain
   #expect(try ImportPosition(try SyncToken(token.text, as: .importBatch), of: database) == position)
   #expect(throws: RecordError.self) { try ImportPosition(token, of: StoredDatabase(key: 1, id: id, incarnation: 78, sequence: 100)) }
   #expect(throws: RecordError.self) { try ImportPosition(token, of: StoredDatabase(key: 1, id: id, incarnation: 77, sequence: 59)) }
-  for positions in [[], [SyncToken.Position(incarnation: 77, sequence: 1)], [.init(incarnation: 77, sequence: 1), .init(incarnation: 77, sequence: 3)]] as [[SyncToken.Position]] {
+  for positions in [[], [SyncToken.Position(incarnation: 77, sequence: 1)], [.init(incarnation: 77, sequence: 1), .init(incarnation: 77, sequence: 3)]]
+    as [[SyncToken.Position]]
+  {
     #expect(throws: RecordError.self) { try ImportPosition(SyncToken(.importBatch, positions), of: database) }
   }
   position.zones = Dictionary(uniqueKeysWithValues: (0..<1000).map { (Int64($0), 1) })

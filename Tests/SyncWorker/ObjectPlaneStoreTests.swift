@@ -308,7 +308,8 @@ private let badBodies: [(body: String, reason: String)] = [
 @Test(arguments: StoreKind.allCases) func `T-H05 a deletion's tombstone has the preserved values, and only those`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
-    try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}}"#)
+    try await world.save(
+      "A", #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}}"#)
     let two = #"""
       {"transactions":[
         {"transactionID":"2","changes":[{"changeType":"update","entity":"Rating","objectID":"R","attributes":{"value":4}}]},

@@ -74,11 +74,14 @@ private func relationship(_ name: String, _ json: String, objectID: String = "P"
   ("small", "-32768", AttributeValue.integer(-32768)), ("medium", "2147483647", .integer(2_147_483_647)), ("large", "-9223372036854775808", .integer(.min)),
   ("ratio", "3", .double(3)), ("ratio", "-1.5e300", .double(-1.5e300)), ("aspect", "0.5", .double(0.5)), ("price", #""12.50""#, .decimal("12.50")),
   ("title", #""Dünen \n""#, .string("Dünen \n")), ("isFavorite", "false", .boolean(false)), ("taken", #""1970-01-01T00:00:00.001Z""#, .date(1)),
-  ("data", #""AAEC""#, .binary([0, 1, 2])), ("data", #""""#, .binary([])), ("id", #""0b1c2d3e-4f50-4678-9abc-def012345678""#, .uuid("0B1C2D3E-4F50-4678-9ABC-DEF012345678")),
+  ("data", #""AAEC""#, .binary([0, 1, 2])), ("data", #""""#, .binary([])),
+  ("id", #""0b1c2d3e-4f50-4678-9abc-def012345678""#, .uuid("0B1C2D3E-4F50-4678-9ABC-DEF012345678")),
   ("link", #""https://example.org""#, .uri("https://example.org")), ("color", #""/w==""#, .binary([255])), ("title", "null", .null), ("broken", "null", .null),
   (
     "place", #"{"number":5,"city":null,"inner":{"at":"1970-01-01T00:00:00Z"}}"#,
-    .composite([.init(name: "city", value: .null), .init(name: "inner", value: .composite([.init(name: "at", value: .date(0))])), .init(name: "number", value: .integer(5))])
+    .composite([
+      .init(name: "city", value: .null), .init(name: "inner", value: .composite([.init(name: "at", value: .date(0))])), .init(name: "number", value: .integer(5)),
+    ])
   ),
 ]) func `a value of every type is read`(_ name: String, _ json: String, _ value: AttributeValue) throws {
   #expect(try attribute(name, json) == value)
@@ -86,9 +89,12 @@ private func relationship(_ name: String, _ json: String, objectID: String = "P"
 
 @Test(arguments: [
   ("small", "32768"), ("small", "-32769"), ("medium", "2147483648"), ("small", "1.0"), ("small", #""1""#), ("small", "true"), ("ratio", #""1""#), ("ratio", "true"),
-  ("aspect", "1e39"), ("price", "12.5"), ("price", #""twelve""#), ("price", #""1e999""#), ("title", "5"), ("title", "{}"), ("isFavorite", "1"), ("isFavorite", #""true""#),
-  ("taken", "0"), ("taken", #""yesterday""#), ("data", #""not base64""#), ("data", "[0,1]"), ("data", #"{"asset":{"receipt":"forged"}}"#), ("data", "{}"), ("id", #""0B1C""#),
-  ("link", "5"), ("color", #""AA""#), ("place", #""Ulm""#), ("place", #"{"street":"x"}"#), ("place", #"{"number":40000}"#), ("place", #"{"inner":{"at":5}}"#), ("broken", "5"),
+  ("aspect", "1e39"), ("price", "12.5"), ("price", #""twelve""#), ("price", #""1e999""#), ("title", "5"), ("title", "{}"), ("isFavorite", "1"),
+  ("isFavorite", #""true""#),
+  ("taken", "0"), ("taken", #""yesterday""#), ("data", #""not base64""#), ("data", "[0,1]"), ("data", #"{"asset":{"receipt":"forged"}}"#), ("data", "{}"),
+  ("id", #""0B1C""#),
+  ("link", "5"), ("color", #""AA""#), ("place", #""Ulm""#), ("place", #"{"street":"x"}"#), ("place", #"{"number":40000}"#), ("place", #"{"inner":{"at":5}}"#),
+  ("broken", "5"),
   ("nothing", "5"),
 ]) func `a value of the wrong type or out of range is refused naming entity and attribute`(_ name: String, _ json: String) throws {
   let error = #expect(throws: RecordError.self) { try attribute(name, json) }
@@ -120,12 +126,15 @@ private func relationship(_ name: String, _ json: String, objectID: String = "P"
 @Test(arguments: [
   (#"{"entity":"Photo","objectID":"P"}"#, "changeType"), (#"{"changeType":"upsert","entity":"Photo","objectID":"P"}"#, "changeType"),
   (#"{"changeType":"insert","objectID":"P"}"#, "entity"), (#"{"changeType":"insert","entity":"Nobody","objectID":"P"}"#, "Nobody"),
-  (#"{"changeType":"insert","entity":"Base","objectID":"P"}"#, "Base: the entity is abstract"), (#"{"changeType":"insert","entity":"Tag","objectID":"P"}"#, "configuration"),
+  (#"{"changeType":"insert","entity":"Base","objectID":"P"}"#, "Base: the entity is abstract"),
+  (#"{"changeType":"insert","entity":"Tag","objectID":"P"}"#, "configuration"),
   (#"{"changeType":"insert","entity":"Photo"}"#, "objectID"), (#"{"changeType":"insert","entity":"Photo","objectID":""}"#, "objectID"),
   (#"{"changeType":"insert","entity":"Photo","objectID":"_x"}"#, "objectID"), (#"{"changeType":"insert","entity":"Photo","objectID":"ü"}"#, "objectID"),
-  (#"{"changeType":"insert","entity":"Photo","objectID":"CD_FAKE_1"}"#, "reserved"), (#"{"changeType":"insert","entity":"Photo","objectID":"cloudkit.zoneshare"}"#, "reserved"),
+  (#"{"changeType":"insert","entity":"Photo","objectID":"CD_FAKE_1"}"#, "reserved"),
+  (#"{"changeType":"insert","entity":"Photo","objectID":"cloudkit.zoneshare"}"#, "reserved"),
   (#"{"changeType":"insert","entity":"Photo","objectID":"\#(String(repeating: "x", count: 256))"}"#, "256"),
-  (#"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":[]}"#, "attributes"), (#"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":5}"#, "relationships"),
+  (#"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":[]}"#, "attributes"),
+  (#"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":5}"#, "relationships"),
   ("5", "object"),
 ]) func `a change that is not one is refused naming what is wrong`(_ json: String, _ word: String) throws {
   let error = #expect(throws: RecordError.self) { try read(json, entityNames: ["Photo"]) }
