@@ -1,5 +1,6 @@
 // The one place where the store's refusals become errors that clients see.
 
+import Mirroring
 import RecordStore
 import Records
 import ServiceKit
@@ -13,6 +14,8 @@ extension RecordError {
     switch error {
     case let error as RecordError: self = error
     case let error as StoreError: self.init(error, log: log)
+    case let problem as MirroringProblem:
+      self.init(problem.code, "\(problem.recordName): \(problem.reason)", cocoaErrorCode: problem.cocoaErrorCode)
     case is CancellationError: self.init(.tryAgainLater, "The request was cancelled", retryAfter: 1)
     default:
       log.error("a store body failed", ["error": .text(String(describing: error))])

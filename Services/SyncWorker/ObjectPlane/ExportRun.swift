@@ -21,6 +21,12 @@ struct ExportOutcome: Sendable {
   var running: RunningExport?
 }
 
+/// A transaction as it was sent, and as it is stored.
+struct RecentTransaction: Sendable {
+  let transaction: HistoryTransaction
+  let payload: [UInt8]
+}
+
 /// A run of more than one batch, between two of them.
 struct RunningExport: Hashable, Sendable {
   var event: StoredEvent
@@ -41,8 +47,8 @@ struct ExportRun: Sendable {
   let model: MirrorModel
   let schema: EnvironmentSchema
   let context: PlaneContext
-  /// Transactions that were just saved, by transaction ID: they need not be decoded again.
-  var recent: [String: HistoryTransaction] = [:]
+  /// Transactions that were just sent, by transaction ID: what was stored of them need not be decoded again.
+  var recent: [String: RecentTransaction] = [:]
   /// Contents of their large values, by hash.
   var contents: [[UInt8]: [UInt8]] = [:]
   /// The run this batch continues.
@@ -96,7 +102,8 @@ struct ExportRun: Sendable {
   }
 
   private func decoded(_ row: StoredTransaction) -> HistoryTransaction? {
-    if let known = recent[row.transactionID] { return known }
+    // An identifier that was used before stands for what was stored then, whatever is sent with it now.
+    if let known = recent[row.transactionID], known.payload == row.payload { return known.transaction }
     do {
       return try HistoryTransaction(decoding: row.payload)
     } catch {

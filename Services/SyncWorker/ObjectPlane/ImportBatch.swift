@@ -39,11 +39,14 @@ extension StoreCall {
   /// Until a store's own saves are in the zone, a batch would show it records without them, and the client, told that they are saved, would
   /// take its own edits back. So they are exported first.
   private func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
-    let run = try await exportRun(for: mirror)
+    var run = try await exportRun(for: mirror)
     while true {
-      let outcome = try await value(of: store.enqueue { transaction in try run.callAsFunction(transaction) })
+      let batch = run
+      let outcome = try await value(of: store.enqueue { transaction in try batch.callAsFunction(transaction) })
       for change in outcome.zoneChanges { context.changes.publish(change) }
-      if outcome.exportedNumber >= mirror.lastTransactionNumber { return }
+      run.running = outcome.running
+      // Not before the event that was begun has its end.
+      if outcome.exportedNumber >= mirror.lastTransactionNumber, outcome.running == nil { return }
     }
   }
 
@@ -138,7 +141,7 @@ private struct ImportBatch {
   /// All zones of a private database but the default one, which keeps no feed; of the public database its only one.
   private func mirroredZones(_ snapshot: any ShardSnapshot) throws -> [StoredZone] {
     if mirror.scope == .shared { return [] }
-    return try snapshot.zones(in: database.key, after: 0, limit: Limit.zonesPerDatabase).filter {
+    return try snapshot.allZones(in: database.key, after: 0).filter {
       ($0.zoneName == ReservedName.defaultZone) == (mirror.scope == .public)
     }
   }

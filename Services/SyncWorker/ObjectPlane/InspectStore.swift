@@ -66,7 +66,7 @@ extension StoreCall {
   /// Whether somebody else changed a record after a position; records beyond the first few hundred are taken for news unseen.
   private func hasNews(for mirror: StoredMirror, after position: Int64) async throws(RecordError) -> Bool {
     try await read { snapshot in
-      for zone in try snapshot.zones(in: mirror.databaseKey, after: position, limit: Limit.zonesPerDatabase) where !zone.isDeleted {
+      for zone in try snapshot.allZones(in: mirror.databaseKey, after: position) where !zone.isDeleted {
         let rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
         if rows.count == Self.newsLimit || rows.contains(where: { $0.origin != mirror.key || $0.sequenceOfOthers > position }) { return true }
       }
@@ -112,14 +112,17 @@ extension StoreCall {
 
   func records() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
-    let (zone, rows) = try await rows(names)
+    let (zone, rows) = try await rows(names, byteLimit: Self.pageByteCount)
     let writer = RecordDictionaryWriter(zone: zone, assets: assetLinks)
     var output = JSONWriter(reservingByteCount: 1024 * names.count + 64)
     output.beginObject()
     output.key("records")
     output.beginArray()
-    for (name, row) in zip(names, rows) {
-      if let row, !row.isDeleted {
+    for (index, name) in names.enumerated() {
+      if index >= rows.count || output.bytes.count > Self.pageByteCount {
+        RecordDictionaryWriter.writeError(
+          RecordError(.badRequest, "The records are too large for one answer: ask for fewer of them at a time"), of: name, to: &output)
+      } else if let row = rows[index], !row.isDeleted {
         writer.write(row.record, tag: row.tag, as: .complete, to: &output)
       } else {
         RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &output)
@@ -133,7 +136,7 @@ extension StoreCall {
   /// 13.4: in the private database everything; in the public one what is new, or made by the caller.
   func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
-    let (_, rows) = try await rows(names)
+    let (_, rows) = try await rows(names, byteLimit: .max)
     let objects = zip(names, rows).map { name, row in
       let isOwn = row.map { $0.isDeleted || $0.record.created.userRecordName == user } ?? true
       return (name, request.scope == .private || (request.scope == .public && isOwn))
@@ -141,13 +144,21 @@ extension StoreCall {
     return PlaneAnswer(body: StoreAnswer.permissions(canModify: true, objects: objects))
   }
 
-  private func rows(_ names: [String]) async throws(RecordError) -> (Zone.ID, [StoredRecord?]) {
+  /// - Returns: the rows in the order of `names`; fewer than those when they are too large for one answer.
+  private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> (Zone.ID, [StoredRecord?]) {
     try await read { snapshot in
       let mirror = try mirror(in: snapshot)
       let zoneName = mirror.defaultZoneName
       let zone = try zoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
       let source = ZoneSource(zone, in: snapshot)
-      return (Zone.ID(zoneName: zoneName ?? ReservedName.defaultZone, ownerName: request.database.owner), try names.map { try source.row(named: $0) })
+      var rows: [StoredRecord?] = []
+      var byteCount = 0
+      for name in names where byteCount <= byteLimit {
+        let row = try source.row(named: name)
+        byteCount += row?.record.fields.byteCount ?? 0
+        rows.append(row)
+      }
+      return (Zone.ID(zoneName: zoneName ?? ReservedName.defaultZone, ownerName: request.database.owner), rows)
     }
   }
 }

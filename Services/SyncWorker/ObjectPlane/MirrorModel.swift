@@ -68,3 +68,18 @@ extension StoredMirror {
   /// The position after a transaction of this store.
   func historyToken(_ number: Int64) -> String { SyncToken(.history, incarnation: incarnation, sequence: number).text }
 }
+
+extension ShardSnapshot {
+  /// All zones of a database changed after `sequence`, ascending by sequence. Deleted ones are among them, and their number has no limit:
+  /// a single page of them could leave no place for the living.
+  func allZones(in database: Int64, after sequence: Int64) throws -> [StoredZone] {
+    var zones: [StoredZone] = []
+    var last = sequence
+    while true {
+      let rows = try self.zones(in: database, after: last, limit: Limit.zonesPerDatabase)
+      zones += rows
+      guard rows.count == Limit.zonesPerDatabase, let end = rows.last?.sequence else { return zones }
+      last = end
+    }
+  }
+}

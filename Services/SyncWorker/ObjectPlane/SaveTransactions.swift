@@ -38,7 +38,9 @@ extension StoreCall {
     // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
     let run = ExportRun(
       mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context,
-      recent: Dictionary(transactions.map { ($0.transactionID, $0) }, uniquingKeysWith: { first, _ in first }), contents: large.contents)
+      recent: Dictionary(
+        zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
+      contents: large.contents)
     let export = store.enqueue { transaction in try run.callAsFunction(transaction) }
     startNext()
     await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard)
@@ -80,11 +82,14 @@ extension StoreCall {
   /// - Returns: the event of the run that did it; nil when it exported nothing, or could not within 30 s.
   private func exportEvent(of number: Int64, _ mirror: StoredMirror, _ run: ExportRun) async throws(RecordError) -> StoredEvent? {
     let deadline = now + Self.exportWait
+    var run = run
     while now <= deadline {
       // Runs behind the one that was queued with the save, and mostly finds that done.
-      let outcome = try await value(of: store.enqueue { transaction in try run.callAsFunction(transaction) })
+      let batch = run
+      let outcome = try await value(of: store.enqueue { transaction in try batch.callAsFunction(transaction) })
       for change in outcome.zoneChanges { context.changes.publish(change) }
-      if outcome.exportedNumber >= number {
+      run.running = outcome.running
+      if outcome.exportedNumber >= number, outcome.running == nil {
         return try await read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }
       }
     }

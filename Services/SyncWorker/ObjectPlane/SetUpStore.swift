@@ -113,9 +113,10 @@ extension StoreCall {
     startNext: @Sendable () -> Void, with body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Void
   ) async throws(RecordError) {
     let mirror = try await locate()
-    let run = try await exportRun(for: mirror)
+    var next = try await exportRun(for: mirror)
     var isFirst = true
     while true {
+      let run = next
       let commit = store.enqueue { transaction -> (ExportOutcome, isDone: Bool) in
         guard try transaction.mirror(key: mirror.key) != nil else { throw missing }
         let outcome = try run.callAsFunction(transaction)
@@ -127,6 +128,7 @@ extension StoreCall {
       isFirst = false
       let (outcome, isDone) = try await value(of: commit)
       for change in outcome.zoneChanges { context.changes.publish(change) }
+      next.running = outcome.running
       if isDone {
         await imports.forget(mirror.key)
         return

@@ -36,7 +36,10 @@ public enum MirrorDate {
       (1...12).contains(month), (1...daysInMonth(year, month)).contains(day), hour < 24, minute < 60, second < 60
     else { return nil }
     let seconds = (hour * 60 + minute - offset) * 60 + second
-    return days(year, month, day) * millisecondsPerDay + seconds * 1000 + fraction
+    // Years of nine digits reach beyond what 64 bits of milliseconds can say.
+    let (dayStart, overflows) = days(year, month, day).multipliedReportingOverflow(by: millisecondsPerDay)
+    let (milliseconds, overflowsToo) = dayStart.addingReportingOverflow(seconds * 1000 + fraction)
+    return overflows || overflowsToo ? nil : milliseconds
   }
 
   // MARK: The calendar
