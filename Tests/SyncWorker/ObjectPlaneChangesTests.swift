@@ -49,7 +49,8 @@ private func texts(_ changes: [JSONValue]) -> [String] {
       ])
     #expect(b.graph.links == ["Photo.tags P→T"])
     try await world.save(
-      "A", #"{"changeType":"update","entity":"Photo","objectID":"P","relationships":{"tags":{"remove":["T"]}}},{"changeType":"delete","entity":"Tag","objectID":"T"}"#)
+      "A", #"{"changeType":"update","entity":"Photo","objectID":"P","relationships":{"tags":{"remove":["T"]}}},{"changeType":"delete","entity":"Tag","objectID":"T"}"#,
+      query: ["wait": "export"])
     let next = try await b.pull()
     #expect(texts(next) == ["delete T", "unlink P"])
     #expect(next.first?["entity"]?.string == "Tag")

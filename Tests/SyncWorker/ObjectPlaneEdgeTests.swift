@@ -30,7 +30,7 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
       guard let database = try store.database(id) else { throw CancellationError() }
       for index in 0..<Limit.zonesPerDatabase { try store.deleteZone(try store.makeZone(named: "Old\(index)", in: database.key).key) }
     }.value
-    try await world.save(a.store, #"{"changeType":"insert","entity":"Tag","objectID":"T"}"#)
+    try await world.save(a.store, #"{"changeType":"insert","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
     #expect(try await world.get("B/status").json["caughtUp"]?.bool == false)
     #expect(try await b.pull().map { $0["objectID"]?.string } == ["T"])
   }
