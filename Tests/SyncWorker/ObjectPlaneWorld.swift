@@ -255,6 +255,8 @@ final class Device {
   }
 
   func page(limit: Int? = nil, query: [String: String] = [:]) async throws -> JSONValue {
+    // Exports that finished saves queued come first: a batch reads beside the writer.
+    try await world.store.enqueue { _ in }.value
     var query = query
     if let token { query["after"] = token }
     if let limit { query["limit"] = String(limit) }
