@@ -18,15 +18,16 @@ final class ConnectionTable: Sendable {
   private let epoll: Int32
   private let wake: Int32
   private let tickMilliseconds: Int32
+  private let lingerMilliseconds: Int64
 
   private static let wakeID: UInt64 = 0
   private static let lingeringFlag: UInt64 = 1 << 63
-  private static let lingerMilliseconds: Int64 = 3000
   private static let lingeringLimit = 256
 
   init(_ configuration: HTTPServer.Configuration) throws(HTTPServer.StartError) {
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     wake = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    lingerMilliseconds = configuration.lingerLimit.milliseconds
     tickMilliseconds = Int32(clamping: min(max(configuration.headerDeadline.milliseconds / 4, 10), 500))
     guard epoll >= 0, wake >= 0 else {
       let code = errno
@@ -68,7 +69,7 @@ final class ConnectionTable: Sendable {
       let copy = fcntl(link.fd, F_DUPFD_CLOEXEC, 0)
       guard copy >= 0 else { return }
       shutdown(copy, Int32(SHUT_WR))
-      state.lingering[copy] = monotonicMilliseconds() + Self.lingerMilliseconds
+      state.lingering[copy] = monotonicMilliseconds() + lingerMilliseconds
       watch(copy, events: EPOLLIN.rawValue | EPOLLRDHUP.rawValue, id: Self.lingeringFlag | UInt64(copy))
     }
     if lingers { wakeUp() }

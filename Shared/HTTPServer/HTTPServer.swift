@@ -23,6 +23,8 @@ public final class HTTPServer: Sendable {
     public var idleLimit = Duration.seconds(60)
     /// A body must arrive within 20 s plus its length at this rate.
     public var slowestBodyBytesPerSecond = 16 * 1024
+    /// How long a refused body is read out after its answer, so that a client that still sends gets to read it.
+    public var lingerLimit = Duration.seconds(3)
     /// Further connections wait in the backlog.
     public var connectionLimit = 10_000
     public var threadCount = 2

@@ -87,7 +87,10 @@ struct RefusalTests {
   @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"])
   func `a body that is declared too large is refused before it is read, and the answer arrives while the client still sends`(method: String) async throws {
     let seen = Counter()
-    let server = try server(seen) { $0.bodyByteLimit = 1000 }
+    let server = try server(seen) {
+      $0.bodyByteLimit = 1000
+      $0.lingerLimit = .seconds(60)
+    }
     let client = try RawConnection(port: server.port)
     try await client.send("\(method) / HTTP/1.1\r\nHost: h\r\nContent-Length: 6000000\r\n\r\n")
     try await client.send([UInt8](repeating: 65, count: 6_000_000))

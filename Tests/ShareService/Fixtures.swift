@@ -37,7 +37,7 @@ final class TemporaryFolder: Sendable {
   let path: String
 
   init() {
-    var template = Array((NSTemporaryDirectory() + "aquifer-share-XXXXXX").utf8CString)
+    var template = Array((NSTemporaryDirectory() + "aquifer-share-" + String(repeating: "X", count: 6)).utf8CString)
     path = mkdtemp(&template) == nil ? "" : String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     precondition(!path.isEmpty, "no temporary folder")
   }

@@ -1,0 +1,140 @@
+// The web courier over real HTTP: polls, merging between them, clients that leave.
+
+import Glibc
+import HTTPClient
+import JSON
+import Records
+import ServiceBus
+import Testing
+import WebServices
+@testable import Notifier
+
+struct CourierTests {
+  private func poll(_ world: NotifierWorld, _ url: String) -> Task<[UInt8], any Error> {
+    Task {
+      let answer = try await world.client.send("GET", url, timeout: .seconds(90))
+      #expect(answer.status == 200)
+      #expect(answer["access-control-allow-origin"] == "*")
+      return answer.body
+    }
+  }
+
+  private func couriers(_ world: NotifierWorld, _ count: Int) async throws {
+    #expect(try await world.eventually { try await world.metric("aquifer_held_connections{kind=\"courier\"}") == count })
+  }
+
+  @Test func `a poll is answered by one notification`() async throws {
+    let world = try await NotifierWorld()
+    let ann = poll(world, try world.courierURL("ann"))
+    let bob = poll(world, try world.courierURL("bob"))
+    try await couriers(world, 2)
+    try await world.push(owner: "ann", zone: "Trips", sequence: 4, audience: ["ann", "bob"])
+    #expect(try summary(try await ann.value) == "1 Trips ann t4")
+    #expect(try summary(try await bob.value) == "2 Trips ann t4")
+    #expect(try await world.metric("aquifer_pings_sent_total{kind=\"courier\"}") == 2)
+    await world.stop()
+  }
+
+  @Test func `what happens between two polls is kept, merged, and delivered one by one`() async throws {
+    let world = try await NotifierWorld()
+    let url = try world.courierURL("ann")
+    let first = poll(world, url)
+    try await couriers(world, 1)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    #expect(try summary(try await first.value) == "1 A ann t1")
+    for sequence in 2...4 { try await world.push(owner: "ann", zone: "A", sequence: Int64(sequence)) }
+    try await world.push(owner: "ann", zone: "B", sequence: 1)
+    try await world.push(owner: "bob", zone: "C", sequence: 1)
+    #expect(try summary(try await poll(world, url).value) == "1 A ann t4")
+    #expect(try summary(try await poll(world, url).value) == "1 B ann t1")
+    let last = poll(world, url)
+    try await world.push(owner: "ann", zone: "D", sequence: 1)
+    #expect(try summary(try await last.value) == "1 D ann t1")
+    await world.stop()
+  }
+
+  @Test func `a client is not told of its own changes`() async throws {
+    let world = try await NotifierWorld()
+    let own = poll(world, try world.courierURL("ann", clientID: "C1"))
+    let other = poll(world, try world.courierURL("ann", clientID: "C2"))
+    try await couriers(world, 2)
+    try await world.push(owner: "ann", zone: "A", origin: "C1")
+    #expect(try summary(try await other.value) == "1 A ann t1")
+    try await world.push(owner: "ann", zone: "B")
+    #expect(try summary(try await own.value) == "1 B ann t1")
+    await world.stop()
+  }
+
+  @Test func `a poll nobody has news for is answered empty`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.2"])
+    #expect(try await poll(world, try world.courierURL("ann")).value == [])
+    await world.stop()
+  }
+
+  @Test func `a second poll takes over from the first`() async throws {
+    let world = try await NotifierWorld()
+    let url = try world.courierURL("ann")
+    let first = poll(world, url)
+    try await couriers(world, 1)
+    let second = poll(world, url)
+    // The one that came first on the server is answered when the other comes; which of the two that is, is the network's business.
+    let emptied = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+      for task in [first, second] { group.addTask { try await task.value } }
+      let emptied = try await group.next()
+      try await world.push(owner: "ann")
+      let told = try await group.next()
+      #expect(try summary(told ?? []) == "1 Z ann t1")
+      return emptied
+    }
+    #expect(emptied == [])
+    await world.stop()
+  }
+
+  @Test func `another installation's token is no courier`() async throws {
+    let world = try await NotifierWorld()
+    let container = try #require(ContainerID(rawValue: "iCloud.a"))
+    let token = CourierToken(container: container, environment: .development, userRecordName: "ann", clientID: "c")
+    let forged = token.text(signedWith: [UInt8](repeating: 1, count: 32))
+    #expect(try await world.client.send("GET", "\(world.url)/courier/1/\(forged)").status == 404)
+    #expect(try await world.metric("aquifer_held_connections{kind=\"courier\"}") == 0)
+    await world.stop()
+  }
+
+  @Test func `a disabled user's courier is gone`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.1"])
+    let url = try world.courierURL("ann")
+    #expect(try await world.client.send("GET", url).status == 200)
+    world.directory.revoke("token-ann")
+    try await world.announceCredentials()
+    let answer = try await world.client.send("GET", url)
+    #expect(answer.status == 404)
+    #expect(answer["access-control-allow-origin"] == "*")
+    await world.stop()
+  }
+
+  @Test func `a user has so many couriers and no more, whatever names his clients give themselves`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.1"]) { $0.couriersPerUser = 2 }
+    for name in ["a", "b", "a"] { #expect(try await world.client.send("GET", world.courierURL("ann", clientID: name)).status == 200) }
+    let answer = try await world.client.send("GET", world.courierURL("ann", clientID: "c"))
+    #expect(answer.status == 429)
+    #expect(answer["retry-after"] == "60")
+    #expect(try await world.client.send("GET", world.courierURL("bob", clientID: "c")).status == 200)
+    await world.stop()
+  }
+
+  @Test func `a hang-up takes the poll back, and the next one hears what came meanwhile`() async throws {
+    let world = try await NotifierWorld()
+    let url = try world.courierURL("ann")
+    let lost = poll(world, url)
+    try await couriers(world, 1)
+    lost.cancel()
+    _ = await lost.result
+    let next = poll(world, url)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    try await world.push(owner: "ann", zone: "B", sequence: 1)
+    let first = try summary(try await next.value)
+    // A's ping may have gone to the connection that was breaking; a later one never does.
+    #expect(first == "1 A ann t1" || first == "1 B ann t1")
+    await world.stop()
+  }
+}
