@@ -111,5 +111,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   private func sleep() {
     var token: UInt64 = 0
     while read(wakeup, &token, MemoryLayout<UInt64>.size) < 0 && errno == EINTR {}
+    // On busy cores, whoever is about to queue something gets to do so first: larger groups, fewer syncs. On idle ones it returns at once.
+    sched_yield()
   }
 }
