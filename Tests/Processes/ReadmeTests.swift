@@ -36,7 +36,7 @@ private let exemptions = [
   run.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_BIN": Checkout.products.path]) { $1 }
   try run.runUnblocked()
   defer {
-    kill(run.processIdentifier, SIGINT)
+    kill(run.processIdentifier, SIGTERM)
     run.waitUntilExit()
   }
   func output(_ name: String) -> String { (try? String(contentsOf: folder.appending(path: name), encoding: .utf8)) ?? "" }
