@@ -1,5 +1,4 @@
-// Tells everybody that cached answers went stale. A peer that misses it is right again after the answers' lifetime, or when it
-// connects anew.
+// Tells everybody that cached answers went stale. A peer that misses it is right again after the answers' lifetime.
 
 import ServiceBus
 
@@ -26,7 +25,7 @@ actor Announcer {
     await withTaskGroup(of: Void.self) { group in
       for peer in bus.peers where peer.role != .share {
         group.addTask {
-          // Dropped because such a peer's answers end by themselves, and one that comes back asks anew.
+          // Dropped because such a peer's answers end by themselves, at the latest after their lifetime.
           _ = try? await bus.call(change, to: .peer(peer.name), within: Self.deadline)
         }
       }

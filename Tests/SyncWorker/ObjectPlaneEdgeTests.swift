@@ -36,6 +36,25 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
   }
 }
 
+@Test(arguments: StoreKind.allCases) func `records of the default zone, which no store mirrors, are no news`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    let a = try await Device("A", world)
+    let b = try await Device("B", world)
+    try await world.save(a.store, #"{"changeType":"insert","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
+    try await b.pull()
+    let id = world.request("GET", "stores/x").database
+    try await world.store.enqueue { store in
+      guard let database = try store.database(id) else { throw CancellationError() }
+      let stamp = Stamp(timestamp: 1, userRecordName: id.owner)
+      let record = Record(recordName: "N", recordType: "Note", fields: [:], created: stamp, modified: stamp)
+      let zone = try store.makeZone(named: ReservedName.defaultZone, in: database.key)
+      _ = try ZoneWriter(transaction: store, zone: zone, origin: 0, references: { _ in [] }).save(record, replacing: nil)
+    }.value
+    #expect(try await world.get("B/status").json["caughtUp"]?.bool == true)
+    #expect(try await b.pull().isEmpty)
+  }
+}
+
 @Test(arguments: StoreKind.allCases) func `a transaction sent again before its export is exported as it was first sent`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")

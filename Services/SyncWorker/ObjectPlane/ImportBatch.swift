@@ -112,7 +112,7 @@ private struct ImportBatch {
   }
 
   mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
-    let zones = try mirroredZones(snapshot)
+    let zones = try snapshot.mirroredZones(of: mirror, after: 0)
     noteZones(zones)
     var cursors = zones.filter { !$0.isDeleted && $0.sequence > position.sequence }.map { zone in
       Cursor(
@@ -136,14 +136,6 @@ private struct ImportBatch {
       cursors[next.cursor].rows.removeFirst()
     }
     page.moreComing = true
-  }
-
-  /// All zones of a private database but the default one, which keeps no feed; of the public database its only one.
-  private func mirroredZones(_ snapshot: any ShardSnapshot) throws -> [StoredZone] {
-    if mirror.scope == .shared { return [] }
-    return try snapshot.allZones(in: database.key, after: 0).filter {
-      ($0.zoneName == ReservedName.defaultZone) == (mirror.scope == .public)
-    }
   }
 
   /// Zones that are gone, or were made anew, since the token: their objects went with them.

@@ -66,7 +66,7 @@ extension StoreCall {
   /// Whether somebody else changed a record after a position; records beyond the first few hundred are taken for news unseen.
   private func hasNews(for mirror: StoredMirror, after position: Int64) async throws(RecordError) -> Bool {
     try await read { snapshot in
-      for zone in try snapshot.allZones(in: mirror.databaseKey, after: position) where !zone.isDeleted {
+      for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted {
         let rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
         if rows.count == Self.newsLimit || rows.contains(where: { $0.origin != mirror.key || $0.sequenceOfOthers > position }) { return true }
       }

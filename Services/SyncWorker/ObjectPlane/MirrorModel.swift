@@ -82,4 +82,12 @@ extension ShardSnapshot {
       last = end
     }
   }
+
+  /// Zones a store mirrors: of a private database all but the default one, which keeps no feed; of the public database its only one.
+  func mirroredZones(of mirror: StoredMirror, after sequence: Int64) throws -> [StoredZone] {
+    if mirror.scope == .shared { return [] }
+    return try allZones(in: mirror.databaseKey, after: sequence).filter {
+      ($0.zoneName == ReservedName.defaultZone) == (mirror.scope == .public)
+    }
+  }
 }
