@@ -78,7 +78,7 @@ let testTargets: [Target] = [
   tests("RecordStore", ["RecordStore", "RecordStoreTool", "SQLite", "Records", "History", "Crypto", "CSQLite", "CLinux"]),
   tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
-  tests("HTTPServer", ["HTTPServer", "CLinux"]),
+  tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
   tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "JSON"]),
   tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "JSON", "Records"]),

@@ -15,6 +15,7 @@ extension Command {
         .optional("http-port", "PORT", "of the gateway, 8080 without it; 0: any free port"),
         .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
         .optional("workers", "N", "how many workers, 1 without it"),
+        .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
       ],
       summary: "Run all four services on this machine",

@@ -16,7 +16,7 @@ extension Gateway {
     let request = DatabaseRequest(
       plane: plane, method: exchange.request.method.rawValue, path: match.path, query: Self.query(of: exchange.request),
       database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller,
-      requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url)
+      requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
     let answer: Answer<DatabaseRequest.Reply>
     if plane == .object, request.method == "GET", match.path.last == "changes", let wait = try Self.wait(request.query["wait"]) {
       answer = try await forwarding.forward(request, body: exchange.request.body, waiting: wait)

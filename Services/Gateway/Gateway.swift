@@ -101,7 +101,7 @@ struct Gateway: HTTPHandler {
     guard let question else { return Caller(userRecordName: nil) }
     let reply = try await state.authenticator.answer(to: question, from: share.bus, within: options.requestLimit)
     exchange.allowedOrigins = reply.allowedOrigins
-    return try Access.caller(reply, need: need, origin: exchange.request.header("origin"), signInURL: options.publicAddress.url + "/signin")
+    return try Access.caller(reply, need: need, origin: exchange.request.header("origin"), signInURL: options.publicAddress.url(for: exchange.request) + "/signin")
   }
 
   private func respond(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {

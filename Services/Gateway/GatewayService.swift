@@ -9,13 +9,14 @@ public struct GatewayService: Service {
   /// Of the process's stop.
   private static let drainLimit: Duration = .seconds(8)
 
-  public static let options = [
-    Option("http", .address, default: "127.0.0.1:8080", help: "Where clients are served."),
-    Option("public-url", .url, help: "How clients reach this gateway, when it is not at the address it listens on: behind a proxy, in a container."),
-    Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "How clients reach the notifier, for the addresses of web couriers."),
-    Option("assets", .path, help: "The folder of asset files (<data>/assets of the workers); without it no assets are served."),
-    Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
-  ]
+  public static let options: [Option] =
+    [
+      Option("http", .address, default: "127.0.0.1:8080", help: "Where clients are served."),
+      Option("public-url", .url, help: "How clients reach this gateway, when it is not at the address it listens on: behind a proxy, in a container."),
+      Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "How clients reach the notifier, for the addresses of web couriers."),
+      Option("assets", .path, help: "The folder of asset files (<data>/assets of the workers); without it no assets are served."),
+      Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
+    ] + ClientListening.options
 
   public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
 
@@ -33,31 +34,25 @@ public struct GatewayService: Service {
 
   private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ bus: any Bus) throws {
     let options = context.options
-    guard let address = options.address("http") else { preconditionFailure("--http has a default") }
-    // Everybody's address is nobody's: in URLs it is this machine's own.
-    let host = ["0.0.0.0", "::"].contains(address.host) ? "127.0.0.1" : address.host
-    let publicAddress = options.url("public-url").map(PublicAddress.init(_:)) ?? PublicAddress(host: host)
+    let configuration = try ClientListening.configuration(options, log: context.log)
+    let publicAddress = PublicAddress(configured: options.url("public-url"))
     gateway = Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, fileByteCount: Self.fileByteCount)
-    var configuration = HTTPServer.Configuration()
-    configuration.address = address.host
-    configuration.port = address.port
     do throws(HTTPServer.StartError) {
       server = try HTTPServer(configuration: configuration, handler: gateway)
     } catch {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
-    if options.url("public-url") == nil { publicAddress.listens(at: server.port) }
-    listeningURL = PublicAddress(host: host)
-    listeningURL.listens(at: server.port)
+    listeningURL = ClientListening.url(configuration, port: server.port)
+    publicAddress.listens(at: listeningURL)
   }
 
-  private let listeningURL: PublicAddress
+  private let listeningURL: String
 
-  public var addresses: [String: String] { ["http": listeningURL.url] }
+  public var addresses: [String: String] { ["http": listeningURL] }
 
   public var checks: [HealthCheck] {
     [

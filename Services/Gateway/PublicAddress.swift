@@ -1,30 +1,19 @@
-// How clients reach this gateway: as configured, or where it turned out to listen.
+// How clients reach this gateway: as configured, as a trusted proxy says, or where it turned out to listen.
 
+import HTTPServer
 import Synchronization
 
 /// The address that URLs in answers begin with.
 final class PublicAddress: Sendable {
-  private let prefix: String
-  /// 0: the prefix is all of it.
-  private let port: Atomic<UInt16>
+  /// Whole, without a final slash; nil: not configured.
+  private let configured: String?
+  /// Known when the server listens; nobody can ask before.
+  private let listening = Mutex("")
 
-  /// - Parameter url: whole, without a final slash.
-  init(_ url: String) {
-    prefix = url
-    port = Atomic(0)
-  }
+  init(configured: String?) { self.configured = configured }
 
-  /// An address without its port, which is known when the server listens; nobody can ask before.
-  init(host: String) {
-    prefix = "http://" + (host.contains(":") ? "[\(host)]" : host)
-    port = Atomic(0)
-  }
+  func listens(at url: String) { listening.withLock { $0 = url } }
 
-  func listens(at port: UInt16) { self.port.store(port, ordering: .relaxed) }
-
-  /// Without a final slash.
-  var url: String {
-    let port = port.load(ordering: .relaxed)
-    return port == 0 ? prefix : "\(prefix):\(port)"
-  }
+  /// Without a final slash. What is configured counts more than what a proxy says, which may be one of several names.
+  func url(for request: HTTPRequest) -> String { configured ?? request.forwardedOrigin ?? listening.withLock { $0 } }
 }

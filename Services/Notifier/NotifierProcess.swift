@@ -6,13 +6,14 @@ public import ServiceKit
 
 extension Notifier {
   /// What `aquifer-notifier` can be told, besides what every process can.
-  public static let options = [
-    Option("http", .address, default: "127.0.0.1:8081", help: "Where devices connect: event streams and the web courier. Port 0: any free one."),
-    Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
-    Option("connections", .integer(1...1_000_000), default: "20000", help: "How many devices may be connected at a time; further ones wait."),
-    Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
-    Option("heartbeat", .seconds(0.1...3600), default: "25", help: "How often an event stream that has nothing to tell shows that it lives."),
-  ]
+  public static let options: [Option] =
+    [
+      Option("http", .address, default: "127.0.0.1:8081", help: "Where devices connect: event streams and the web courier. Port 0: any free one."),
+      Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
+      Option("connections", .integer(1...1_000_000), default: "20000", help: "How many devices may be connected at a time; further ones wait."),
+      Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
+      Option("heartbeat", .seconds(0.1...3600), default: "25", help: "How often an event stream that has nothing to tell shows that it lives."),
+    ] + ClientListening.options
 
   /// A notifier that a process's options describe.
   /// - Parameter adjust: changes the limits that are no options.
@@ -39,12 +40,10 @@ extension Notifier {
 
   /// Begins to serve devices.
   /// - Throws: `ExitError` when the address can't be listened on.
-  public func start(on bus: any Bus, options: Options) async throws(ExitError) -> any Service {
+  public func start(on bus: any Bus, _ context: ServiceContext) async throws(ExitError) -> any Service {
     attach(bus)
-    var configuration = HTTPServer.Configuration()
-    guard let address = options.address("http") else { preconditionFailure("--http has a default") }
-    configuration.address = address.host
-    configuration.port = address.port
+    let options = context.options
+    var configuration = try ClientListening.configuration(options, log: context.log)
     configuration.connectionLimit = options.integer("connections") ?? configuration.connectionLimit
     // Nothing here has a body; small buffers make ten thousand held connections cheap.
     configuration.bodyByteLimit = 64 * 1024
@@ -56,7 +55,8 @@ extension Notifier {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
     return RunningNotifier(
-      notifier: self, server: server, url: SocketAddress.url(address.host, server.port), publicURL: options.url("public-url"), housekeeping: Task { await self.run() })
+      notifier: self, server: server, url: ClientListening.url(configuration, port: server.port), publicURL: options.url("public-url"),
+      housekeeping: Task { await self.run() })
   }
 }
 

@@ -2,6 +2,10 @@
 #define CMICROHTTPD_SHIM_H
 
 #include <microhttpd.h>
+/* The library's TLS: certificates are handed to it as this one's objects. */
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <gnutls/abstract.h>
 
 /* Swift imports neither variadic functions nor unions well: starting a daemon and asking a connection go through these. */
 
@@ -11,6 +15,8 @@ struct aquifer_mhd_options {
   unsigned int idle_seconds;
   unsigned int thread_count;
   size_t connection_memory;
+  /* NULL: plain HTTP. */
+  gnutls_certificate_retrieve_function2 *certificate;
 };
 
 typedef void *(*aquifer_mhd_uri_callback) (void *cls, const char *uri, struct MHD_Connection *connection);
@@ -21,7 +27,17 @@ aquifer_mhd_start (const struct aquifer_mhd_options *options, void *cls, MHD_Acc
                    MHD_NotifyConnectionCallback connection, aquifer_mhd_uri_callback uri, aquifer_mhd_unescape_callback unescape)
 {
   unsigned int pool = options->thread_count > 1 ? options->thread_count : 0;
-  return MHD_start_daemon (MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, access, cls,
+  unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+  struct MHD_OptionItem tls[] = {
+    { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *) "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE" },
+    { MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *) options->certificate },
+    { MHD_OPTION_END, 0, NULL }
+  };
+  if (options->certificate)
+    flags |= MHD_USE_TLS;
+  else
+    tls[0].option = MHD_OPTION_END;
+  return MHD_start_daemon (flags, 0, NULL, NULL, access, cls,
                            MHD_OPTION_LISTEN_SOCKET, options->listen_fd,
                            MHD_OPTION_CONNECTION_LIMIT, options->connection_limit,
                            MHD_OPTION_CONNECTION_TIMEOUT, options->idle_seconds,
@@ -32,6 +48,7 @@ aquifer_mhd_start (const struct aquifer_mhd_options *options, void *cls, MHD_Acc
                            MHD_OPTION_NOTIFY_CONNECTION, connection, cls,
                            MHD_OPTION_URI_LOG_CALLBACK, uri, cls,
                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, cls,
+                           MHD_OPTION_ARRAY, tls,
                            MHD_OPTION_END);
 }
 
@@ -54,6 +71,13 @@ aquifer_mhd_socket_context (struct MHD_Connection *connection)
 {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info (connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   return info ? info->socket_context : NULL;
+}
+
+/* The library keeps its connection there. */
+static inline struct MHD_Connection *
+aquifer_mhd_connection_of_session (gnutls_session_t session)
+{
+  return (struct MHD_Connection *) gnutls_session_get_ptr (session);
 }
 
 #endif

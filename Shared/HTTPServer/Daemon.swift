@@ -52,6 +52,7 @@ final class Daemon: Sendable {
     options.idle_seconds = UInt32(clamping: max(configuration.idleLimit.components.seconds, 1))
     options.thread_count = UInt32(clamping: max(configuration.threadCount, 1))
     options.connection_memory = max(configuration.headerByteLimit, 1024)
+    options.certificate = configuration.certificate == nil ? nil : certificateCallback
     let retained = Unmanaged.passRetained(core)
     let daemon = aquifer_mhd_start(&options, retained.toOpaque(), accessCallback, completedCallback, connectionCallback, targetCallback, unescapeCallback)
     guard let daemon else {
@@ -109,6 +110,20 @@ private func connectionCallback(
     context.pointee = nil
     core.connections.remove(link)
   }
+}
+
+/// A TLS handshake asks for the certificate.
+/// - Returns: 0, or -1 to end the handshake.
+private func certificateCallback(
+  _ session: gnutls_session_t?, _ authorities: UnsafePointer<gnutls_datum_t>?, _ authorityCount: Int32, _ algorithms: UnsafePointer<gnutls_pk_algorithm_t>?,
+  _ algorithmCount: Int32, _ chain: UnsafeMutablePointer<UnsafeMutablePointer<gnutls_pcert_st>?>?, _ count: UnsafeMutablePointer<UInt32>?,
+  _ key: UnsafeMutablePointer<gnutls_privkey_t?>?
+) -> Int32 {
+  guard let session, let connection = aquifer_mhd_connection_of_session(session), let chain, let count, let key,
+    let link = object(aquifer_mhd_socket_context(connection), as: Link.self), let credentials = link.credentials()
+  else { return -1 }
+  credentials.give(chain, count, key)
+  return 0
 }
 
 /// The request line has been read; the library's own copy of the target will be taken apart, so it is kept here.

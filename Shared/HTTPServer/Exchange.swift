@@ -160,9 +160,10 @@ final class Exchange: Sendable {
     link.bodyIsComplete()
     let started: (task: Task<Void, Never>, hasHungUp: Bool)? = state.withLock { state in
       guard !core.isStopped.load(ordering: .sequentiallyConsistent), let head = state.head else { return nil }
+      let forwarding = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)
       let request = HTTPRequest(
         method: head.method, target: head.target, pathSegments: head.parts.pathSegments, query: head.parts.query, headers: head.headers,
-        body: state.body, remoteAddress: link.remoteAddress)
+        body: state.body, remoteAddress: forwarding?.clientAddress ?? link.remoteAddress, forwardedOrigin: forwarding?.origin)
       state.head = nil
       state.body = []
       MHD_suspend_connection(connection.pointer)

@@ -24,12 +24,14 @@ public struct HTTPRequest: Sendable {
   /// Names in lower case.
   public let headers: [(name: String, value: String)]
   public let body: [UInt8]
-  /// The peer's address without port.
+  /// The client's address without port: the peer's, or what a trusted proxy says.
   public let remoteAddress: String
+  /// `scheme://host[:port]` as the client addressed a trusted proxy, when that says so; never a client's own claim.
+  public let forwardedOrigin: String?
 
   public init(
     method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)], headers: [(name: String, value: String)],
-    body: [UInt8], remoteAddress: String
+    body: [UInt8], remoteAddress: String, forwardedOrigin: String? = nil
   ) {
     self.method = method
     self.target = target
@@ -38,6 +40,7 @@ public struct HTTPRequest: Sendable {
     self.headers = headers
     self.body = body
     self.remoteAddress = remoteAddress
+    self.forwardedOrigin = forwardedOrigin
   }
 
   /// The first value of a query parameter.

@@ -29,6 +29,10 @@ public final class HTTPServer: Sendable {
     public var connectionLimit = 10_000
     public var threadCount = 2
     public var listenBacklog = 1024
+    /// Speak TLS (1.2 or later) with this certificate; nil: plain HTTP.
+    public var certificate: TLSCertificate?
+    /// Whose `X-Forwarded-…` headers are believed.
+    public var trustedProxies = NetworkList()
 
     public init() {}
   }

@@ -30,6 +30,8 @@ final class Link: Sendable {
     var target: String?
     var hasHungUp = false
     var lingers = false
+    /// Shown to the peer; kept here as long as the library may use them.
+    var credentials: TLSCredentials?
   }
 
   init(fd: Int32, remoteAddress: String, _ core: ServerCore) {
@@ -50,6 +52,14 @@ final class Link: Sendable {
       defer { state.target = nil }
       return state.target
     }
+  }
+
+  /// What this connection shows in its handshake; nil without TLS.
+  func credentials() -> TLSCredentials? {
+    if let known = state.withLock({ $0.credentials }) { return known }
+    let credentials = core.configuration.certificate?.current()
+    state.withLock { $0.credentials = credentials }
+    return credentials
   }
 
   /// A request's headers are complete.

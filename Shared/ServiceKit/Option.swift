@@ -1,5 +1,7 @@
 // What can be configured, declared once: parsing, checking, help and the environment's names all follow from it.
 
+internal import HTTPServer
+
 /// One setting of a process: `--name VALUE`, `--name=VALUE`, or its environment variable.
 public struct Option: Sendable {
   public enum Kind: Sendable {
@@ -14,6 +16,8 @@ public struct Option: Sendable {
     case address
     /// `http://…` or `https://…`, without a final slash.
     case url
+    /// IP addresses and networks, separated by commas.
+    case networks
     /// A ZeroMQ endpoint: `tcp://host:port` or `ipc:///path`.
     case endpoint
     /// Like text, and may be read from the file that `<variable>_FILE` names, so that it stands in no process list.
@@ -55,6 +59,7 @@ public struct Option: Sendable {
     case .path: "PATH"
     case .address: "HOST:PORT"
     case .url: "URL"
+    case .networks: "NETWORKS"
     case .endpoint: "ENDPOINT"
     case .secret: "SECRET"
     }
@@ -74,6 +79,7 @@ public struct Option: Sendable {
     case .choice(let words): return words.contains(value) ? nil : "one of \(words.joined(separator: ", "))"
     case .address: return SocketAddress(value) == nil ? "host:port, such as 127.0.0.1:8080 (port 0: any free one)" : nil
     case .url: return Self.isURL(value) ? nil : "a URL such as http://192.0.2.1:8080"
+    case .networks: return NetworkList(value) == nil ? "addresses and networks such as 127.0.0.1,10.0.0.0/8" : nil
     case .endpoint: return Self.isEndpoint(value) ? nil : "a ZeroMQ endpoint such as tcp://127.0.0.1:5550 or ipc:///run/aquifer/share.sock"
     }
   }
@@ -120,9 +126,9 @@ public struct SocketAddress: Hashable, Sendable {
   }
 
   /// Where clients on this machine find an HTTP server that listens on a host and port.
-  public static func url(_ host: String, _ port: UInt16) -> String {
+  public static func url(_ host: String, _ port: UInt16, scheme: String = "http") -> String {
     // An address for everybody is reached at this machine's own.
     let host = ["0.0.0.0", "::", "localhost"].contains(host) ? "127.0.0.1" : host
-    return "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+    return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)"
   }
 }

@@ -104,3 +104,22 @@ struct SuggestionTests {
     #expect(Suggestion.nearest(to: "stats", among: ["stores", "status"]) == "status")
   }
 }
+
+struct DevOptionsTests {
+  private func options(_ words: [String]) throws -> DevOptions {
+    guard case .run(let invocation) = try CommandLineParser.parse(["dev", "--data", "d"] + words) else { throw UsageError("not run", path: []) }
+    return try DevOptions(invocation)
+  }
+
+  @Test func `a certificate and its key go together, to the two services that clients reach`() throws {
+    #expect(throws: UsageError.self) { try options(["--tls-key", "k"]) }
+    #expect(throws: UsageError.self) { try options(["--tls-certificate", "c"]) }
+    let fleet = Fleet(options: try options(["--tls-certificate", "c", "--tls-key", "k"]), binDirectory: "/bin", data: "/d", run: "/r")
+    let notifier = try #require(fleet.members.first { $0.role == .notifier })
+    for member in fleet.members {
+      let arguments = fleet.specification(of: member, [notifier: MemberAddresses(client: "https://127.0.0.1:8081")], log: "")?.arguments ?? []
+      let tls = ["--tls-certificate", "c", "--tls-key", "k"]
+      #expect(arguments.filter(tls.contains) == ([.gateway, .notifier].contains(member.role) ? tls : []), "\(member.name)")
+    }
+  }
+}

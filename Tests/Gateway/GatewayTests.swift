@@ -281,13 +281,18 @@ struct AssetDownloadTests {
 }
 
 struct PublicAddressTests {
-  @Test func `an address is as configured, or where the server listens`() {
-    #expect(PublicAddress("https://sync.example").url == "https://sync.example")
-    for (host, url) in [("127.0.0.1", "http://127.0.0.1:8080"), ("::1", "http://[::1]:8080")] {
-      let address = PublicAddress(host: host)
-      address.listens(at: 8080)
-      #expect(address.url == url)
+  @Test func `an address is as configured, as a trusted proxy says, or where the server listens`() {
+    func url(configured: String?, forwarded: String?) -> String {
+      let address = PublicAddress(configured: configured)
+      address.listens(at: "https://127.0.0.1:8080")
+      return address.url(
+        for: HTTPRequest(
+          method: .get, target: "/", pathSegments: [], query: [], headers: [("x-forwarded-host", "evil.example")], body: [], remoteAddress: "127.0.0.1",
+          forwardedOrigin: forwarded))
     }
+    #expect(url(configured: "https://sync.example", forwarded: "https://proxy.example") == "https://sync.example")
+    #expect(url(configured: nil, forwarded: "https://proxy.example") == "https://proxy.example")
+    #expect(url(configured: nil, forwarded: nil) == "https://127.0.0.1:8080")
   }
 }
 

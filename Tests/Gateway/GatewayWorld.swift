@@ -66,7 +66,7 @@ final class GatewayWorld: Sendable {
     }
     self.buses = buses + [bus]
     let options = Gateway.Options(
-      publicAddress: PublicAddress("http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit)
+      publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit)
     gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),

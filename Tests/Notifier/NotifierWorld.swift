@@ -58,7 +58,7 @@ final class NotifierWorld: Sendable {
     running = try await ServiceProcess(role: .notifier, summary: "A test.", options: Notifier.options) { context, handlers in
       let notifier = Notifier(context, adjust: adjust)
       notifier.register(in: &handlers)
-      return { bus in try await notifier.start(on: bus, options: context.options) }
+      return { bus in try await notifier.start(on: bus, context) }
     }.start(
       arguments: ["--http=127.0.0.1:0", "--share=\(hasShare ? share.endpoint : "tcp://127.0.0.1:1")"] + arguments, environment: { _ in nil },
       makeBus: { name, role, _, adminURL, handlers, configuration in

@@ -22,7 +22,7 @@ enum Main {
     ) { context, handlers in
       let notifier = Notifier(context)
       notifier.register(in: &handlers)
-      return { bus in try await notifier.start(on: bus, options: context.options) }
+      return { bus in try await notifier.start(on: bus, context) }
     }.run()
   }
 }

@@ -9,6 +9,13 @@ struct DevOptions: Hashable, Sendable {
   let pingPort: Int
   let workerCount: Int
   let readyFile: String?
+  let tls: TLSFiles?
+
+  /// Paths as they were given: the services start in the same folder.
+  struct TLSFiles: Hashable, Sendable {
+    let certificate: String
+    let key: String
+  }
 
   init(_ invocation: Invocation) throws(UsageError) {
     guard let data = invocation.value("data"), !data.isEmpty else { throw UsageError("--data is missing", path: ["dev"]) }
@@ -17,6 +24,11 @@ struct DevOptions: Hashable, Sendable {
     pingPort = try Self.number(invocation, "ping-port", 8081, in: 0...65535)
     workerCount = try Self.number(invocation, "workers", 1, in: 1...Self.workerLimit)
     readyFile = invocation.value("ready-file")
+    switch (invocation.value("tls-certificate"), invocation.value("tls-key")) {
+    case (nil, nil): tls = nil
+    case (.some(let certificate), .some(let key)): tls = TLSFiles(certificate: certificate, key: key)
+    default: throw UsageError("--tls-certificate and --tls-key go together", path: ["dev"])
+    }
   }
 
   private static func number(_ invocation: Invocation, _ name: String, _ standard: Int, in range: ClosedRange<Int>) throws(UsageError) -> Int {

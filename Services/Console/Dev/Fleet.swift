@@ -22,6 +22,7 @@ struct Fleet: Hashable, Sendable {
       "--name", member.name, "--bus", endpoint(of: member.name), "--admin", Self.listening(at: own?.admin, port: 0), "--ready-file", readyFile(of: member),
     ]
     if member.role != .share { arguments += ["--share", endpoint(of: "share")] }
+    if [.notifier, .gateway].contains(member.role) { arguments += tls }
     switch member.role {
     case .share, .worker: arguments += ["--data", data]
     case .notifier: arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
@@ -30,6 +31,11 @@ struct Fleet: Hashable, Sendable {
       arguments += ["--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets"]
     }
     return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
+  }
+
+  private var tls: [String] {
+    guard let tls = options.tls else { return [] }
+    return ["--tls-certificate", tls.certificate, "--tls-key", tls.key]
   }
 
   func readyFile(of member: FleetMember) -> String { "\(run)/\(member.name).ready" }

@@ -1,0 +1,68 @@
+// What trusted proxies say about the client behind them; what anybody else says about that is ignored.
+
+/// A request's way through proxies.
+struct Forwarding: Hashable {
+  /// nil: the proxy doesn't say.
+  let clientAddress: String?
+  /// `scheme://host[:port]`, nil: the proxy doesn't say.
+  let origin: String?
+}
+
+extension HTTPServer.Configuration {
+  /// - Parameter peer: the address the connection came from.
+  /// - Returns: nil unless the peer is a trusted proxy.
+  func forwarding(of headers: [(name: String, value: String)], from peer: String) -> Forwarding? {
+    guard !trustedProxies.isEmpty, trustedProxies.contains(peer) else { return nil }
+    return Forwarding(clientAddress: clientAddress(headers), origin: origin(headers))
+  }
+
+  /// The last address of the chain that is not a trusted proxy's: what stands before it is the client's own claim.
+  private func clientAddress(_ headers: [(name: String, value: String)]) -> String? {
+    var furthest: String?
+    for text in Self.elements(of: "x-forwarded-for", headers).reversed() {
+      guard let address = Self.address(text) else { break }
+      furthest = address
+      if !trustedProxies.contains(address) { break }
+    }
+    return furthest
+  }
+
+  private func origin(_ headers: [(name: String, value: String)]) -> String? {
+    let scheme = Self.elements(of: "x-forwarded-proto", headers).last.map { $0.lowercased() }.flatMap { ["http", "https"].contains($0) ? $0 : nil }
+    let host = Self.elements(of: "x-forwarded-host", headers).last.flatMap { Self.isHost($0) ? String($0) : nil }
+    guard scheme != nil || host != nil else { return nil }
+    // A proxy that passes the client's `Host` on need not repeat it.
+    guard let host = host ?? headers.first(where: { $0.name == "host" }).flatMap({ Self.isHost($0.value[...]) ? $0.value : nil }) else { return nil }
+    return "\(scheme ?? (certificate == nil ? "http" : "https"))://\(host)"
+  }
+
+  private static func elements(of name: String, _ headers: [(name: String, value: String)]) -> [Substring] {
+    headers.filter { $0.name == name }.flatMap { $0.value.split(separator: ",") }.map { element in
+      var element = element.drop { $0 == " " || $0 == "\t" }
+      while element.last == " " || element.last == "\t" { element = element.dropLast() }
+      return element
+    }
+  }
+
+  /// An address, with brackets and a port or without: proxies do it both ways.
+  private static func address(_ text: Substring) -> String? {
+    var text = text
+    if text.first == "[", let end = text.firstIndex(of: "]") {
+      text = text[text.index(after: text.startIndex)..<end]
+    } else if text.count(where: { $0 == ":" }) == 1, let colon = text.firstIndex(of: ":") {
+      text = text[..<colon]
+    }
+    return NetworkList.bytes(String(text)) == nil ? nil : String(text)
+  }
+
+  /// Letters, digits and what else stands in names, addresses and ports: it ends up in URLs.
+  private static func isHost(_ text: Substring) -> Bool {
+    !text.isEmpty && text.utf8.count <= 255
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        default: ".-_:[]".utf8.contains(byte)
+        }
+      }
+  }
+}

@@ -1,0 +1,53 @@
+// The options of a server that clients reach from outside: TLS, and the proxies in front of it.
+
+public import HTTPServer
+
+public enum ClientListening {
+  public static let options = [
+    Option("tls-certificate", .path, help: "A PEM file: speak TLS with this certificate (and its chain). A renewed file is picked up without a restart."),
+    Option("tls-key", .path, help: "A PEM file: the certificate's private key, without a password."),
+    Option(
+      "trusted-proxies", .networks,
+      help: "Addresses and networks (10.0.0.0/8, ::1, …) of proxies, separated by commas. Only theirs are the X-Forwarded-Proto, -Host and -For that are believed."),
+  ]
+
+  /// A configuration with the address of `--http` and what the options above say.
+  /// - Throws: `ExitError` in one sentence.
+  public static func configuration(_ options: Options, log: Log) throws(ExitError) -> HTTPServer.Configuration {
+    guard let address = options.address("http") else { preconditionFailure("--http has a default") }
+    var configuration = HTTPServer.Configuration()
+    configuration.address = address.host
+    configuration.port = address.port
+    configuration.trustedProxies = options.text("trusted-proxies").flatMap { NetworkList($0) } ?? NetworkList()
+    configuration.certificate = try certificate(options, log)
+    return configuration
+  }
+
+  /// How clients on this machine reach a server with that configuration.
+  public static func url(_ configuration: HTTPServer.Configuration, port: UInt16) -> String {
+    SocketAddress.url(configuration.address, port, scheme: configuration.certificate == nil ? "http" : "https")
+  }
+
+  private static func certificate(_ options: Options, _ log: Log) throws(ExitError) -> TLSCertificate? {
+    switch (options.text("tls-certificate"), options.text("tls-key")) {
+    case (nil, nil): return nil
+    case (.some, nil): throw ExitError(.configuration, "--tls-certificate needs --tls-key.")
+    case (nil, .some): throw ExitError(.configuration, "--tls-key needs --tls-certificate.")
+    case (.some(let path), .some(let key)):
+      do throws(TLSCertificate.Problem) {
+        let certificate = try TLSCertificate(
+          certificate: path, key: key,
+          observe: { renewal in
+            switch renewal {
+            case .renewed: log.info("certificate renewed", ["file": .text(path)])
+            case .refused(let problem): log.error("certificate not renewed", ["reason": .text(problem.description)])
+            }
+          })
+        if certificate.isKeyExposed { log.warning("everybody on this machine may read the TLS key", ["file": .text(key)]) }
+        return certificate
+      } catch {
+        throw ExitError(.configuration, error.description)
+      }
+    }
+  }
+}
