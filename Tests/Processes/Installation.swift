@@ -19,7 +19,9 @@ struct Installation: Sendable {
   /// Of `aquifer dev`.
   let pid: Int32
   let ready: Ready
-  let client = HTTPClient()
+  var client = HTTPClient()
+  /// Whose certificates its clients must trust; nil: it speaks plain HTTP.
+  var authority: String? = nil
 
   var readyFile: URL { folder.appending(path: "ready.json") }
 
@@ -45,19 +47,26 @@ struct Installation: Sendable {
   }
 
   /// Starts an installation, runs `body`, and stops it, whatever happens.
-  /// - Parameter data: kept by the caller; nil: a folder that is removed at the end.
+  /// - Parameters:
+  ///   - data: kept by the caller; nil: a folder that is removed at the end.
+  ///   - tls: speak TLS with a certificate made for this installation, whose authority is `authority`.
   static func run(
-    workers: Int = 1, folder given: URL? = nil, environment: [String: String] = [:], _ body: (Installation) async throws -> Void
+    workers: Int = 1, folder given: URL? = nil, environment: [String: String] = [:], tls: Bool = false, _ body: (Installation) async throws -> Void
   ) async throws {
     let folder = try given ?? makeFolder()
     defer { if given == nil { try? FileManager.default.removeItem(at: folder) } }
     try? FileManager.default.removeItem(at: folder.appending(path: "ready.json"))
-    let dev = try start(workers: workers, folder: folder, environment: environment)
+    let certificates = tls ? try CommandLineTool.certificates(in: folder) : nil
+    let options = certificates.map { ["--tls-certificate", $0.appending(path: "chain.pem").path, "--tls-key", $0.appending(path: "key.pem").path] } ?? []
+    let authority = certificates?.appending(path: "ca.pem").path
+    let dev = try start(workers: workers, folder: folder, options: options, environment: environment)
     defer {
       if dev.isRunning { dev.terminate() }
       dev.waitUntilExit()
     }
-    let installation = Installation(folder: folder, pid: dev.processIdentifier, ready: try await waitUntilReady(dev, folder))
+    let installation = Installation(
+      folder: folder, pid: dev.processIdentifier, ready: try await waitUntilReady(dev, folder), client: HTTPClient(certificateAuthorityFile: authority),
+      authority: authority)
     do {
       try await body(installation)
     } catch {
@@ -72,13 +81,14 @@ struct Installation: Sendable {
   }
 
   /// `aquifer dev` on free ports.
-  static func start(workers: Int, folder: URL, environment: [String: String] = [:]) throws -> Process {
+  static func start(workers: Int, folder: URL, options: [String] = [], environment: [String: String] = [:]) throws -> Process {
     let dev = Process()
     dev.executableURL = Checkout.products.appending(path: "aquifer")
-    dev.arguments = [
-      "dev", "--data", folder.appending(path: "data").path, "--http-port", "0", "--ping-port", "0", "--workers", "\(workers)", "--ready-file",
-      folder.appending(path: "ready.json").path,
-    ]
+    dev.arguments =
+      [
+        "dev", "--data", folder.appending(path: "data").path, "--http-port", "0", "--ping-port", "0", "--workers", "\(workers)", "--ready-file",
+        folder.appending(path: "ready.json").path,
+      ] + options
     dev.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     let log = folder.appending(path: "dev.log")
     _ = FileManager.default.createFile(atPath: log.path, contents: nil)
@@ -141,15 +151,28 @@ struct Installation: Sendable {
 
   /// The CLI, with this installation in its environment.
   func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) {
-    try CommandLineTool.run(words, environment: ["AQUIFER_SERVER": ready.gateway, "AQUIFER_OPERATOR_TOKEN": ready.operatorToken])
+    var environment = ["AQUIFER_SERVER": ready.gateway, "AQUIFER_OPERATOR_TOKEN": ready.operatorToken]
+    // OpenSSL's own variable: the CLI trusts what the system trusts.
+    if let authority { environment["SSL_CERT_FILE"] = authority }
+    return try CommandLineTool.run(words, environment: environment)
   }
 }
 
-/// Runs `aquifer` to its end.
+/// Runs `aquifer`, or another command, to its end.
 enum CommandLineTool {
-  static func run(_ words: [String], environment: [String: String] = [:]) throws -> (code: Int32, output: String, problem: String) {
+  /// - Returns: a new folder in `folder` with what Tests/Clients/certificates makes.
+  static func certificates(in folder: URL) throws -> URL {
+    let certificates = folder.appending(path: "certificates")
+    let made = try run([certificates.path], executable: Checkout.root.appending(path: "Tests/Clients/certificates"))
+    guard made.code == 0 else { throw Unexpected("certificates: \(made.problem)") }
+    return certificates
+  }
+
+  static func run(
+    _ words: [String], executable: URL = Checkout.products.appending(path: "aquifer"), environment: [String: String] = [:]
+  ) throws -> (code: Int32, output: String, problem: String) {
     let tool = Process()
-    tool.executableURL = Checkout.products.appending(path: "aquifer")
+    tool.executableURL = executable
     tool.arguments = words
     tool.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     let output = Pipe()

@@ -58,6 +58,10 @@ import Testing
     let list = try await world.send(world.request("zones/list", method: "GET"))
     #expect(list.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "A", "B"])
     #expect(list.zones[0].text == #"{"zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice","zoneType":"DEFAULT_ZONE"},"atomic":false,"deleted":false}"#)
+    // As icloud.com's own clients ask, and are answered.
+    let posted = try await world.post("zones/list", "{}")
+    #expect(posted.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "A", "B"])
+    #expect(posted.zones.allSatisfy { $0["atomic"] == nil && $0["deleted"]?.bool == false })
     #expect(list.zones[1]["syncToken"]?.string == (try await world.changes(since: nil, zone: "A")["syncToken"]?.string))
     #expect(try await world.post("zones/list", "{}", user: "_bob").zones.count == 1)
     let publicList = try await world.post("zones/list", "{}", scope: .public)

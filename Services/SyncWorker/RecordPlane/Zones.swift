@@ -15,14 +15,19 @@ extension RecordPlaneCall {
       guard !isShared, let row = try snapshot.database(database) else { return [] }
       return try Self.zones(of: row, in: snapshot).filter { $0.zoneName != ReservedName.defaultZone }.sorted { $0.zoneName < $1.zoneName }
     }
+    // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never seen to answer it, and
+    // pyicloud's strict model refuses a key it has not seen.
+    let isDocumented = request.method == "GET"
     var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
     output.beginObject()
     output.key("zones")
     output.beginArray()
     if !isShared {
-      ZoneDictionary.write(Zone.ID(zoneName: ReservedName.defaultZone, ownerName: database.owner), syncToken: nil, to: &output)
+      let standard = Zone.ID(zoneName: ReservedName.defaultZone, ownerName: database.owner)
+      ZoneDictionary.write(standard, syncToken: nil, statesAtomicity: isDocumented, to: &output)
       for stored in zones {
-        ZoneDictionary.write(Zone.ID(zoneName: stored.zoneName, ownerName: database.owner), syncToken: stored.syncToken.text, to: &output)
+        let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
+        ZoneDictionary.write(zone, syncToken: stored.syncToken.text, statesAtomicity: isDocumented, to: &output)
       }
     }
     output.endArray()

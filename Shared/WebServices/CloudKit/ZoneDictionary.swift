@@ -62,13 +62,16 @@ extension ZoneReference {
 
 /// A zone in an answer.
 public enum ZoneDictionary {
-  /// A zone that exists. `syncToken` is nil for the default zone, which keeps no feed.
-  public static func write(_ zone: Zone.ID, syncToken: String?, to writer: inout JSONWriter) {
+  /// A zone that exists.
+  /// - Parameters:
+  ///   - syncToken: nil for the default zone, which keeps no feed.
+  ///   - statesAtomicity: whether to say if the zone takes atomic batches.
+  public static func write(_ zone: Zone.ID, syncToken: String?, statesAtomicity: Bool = true, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.key("zoneID")
     zone.write(to: &writer)
     if let syncToken { writer.member("syncToken", syncToken) }
-    writer.member("atomic", !zone.isDefault)
+    if statesAtomicity { writer.member("atomic", !zone.isDefault) }
     writer.member("deleted", false)
     writer.endObject()
   }

@@ -1,0 +1,43 @@
+// Clients that were written for Apple's service, unmodified, against a whole installation. Their scripts are in Tests/Clients.
+
+import Foundation
+import Testing
+
+struct ClientTests {
+  private static let container = "iCloud.org.example.client"
+
+  @Test func `pyicloud with its strict models does all that it can`() async throws {
+    try await Installation.run { installation in try await run("pyicloud_client.py", against: installation) }
+  }
+
+  @Test func `pyicloud does the same over TLS`() async throws {
+    try await Installation.run(tls: true) { installation in try await run("pyicloud_client.py", against: installation) }
+  }
+
+  /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints the steps it took.
+  private func run(_ script: String, against installation: Installation, environment more: [String: String] = [:]) async throws {
+    try await installation.admin("POST", "/admin/1/containers", ["container": .string(Self.container)])
+    let token = try await installation.admin("POST", "/admin/1/tokens", ["container": .string(Self.container), "environment": "development"])
+    var environment = try [
+      "CLIENT_GATEWAY": installation.ready.gateway, "CLIENT_NOTIFIER": installation.ready.notifier, "CLIENT_CONTAINER": Self.container,
+      "CLIENT_API_TOKEN": #require(token["apiToken"].string),
+    ]
+    for user in ["alice", "bob"] {
+      let made = try await installation.admin("POST", "/admin/1/users", ["name": .string(user)])
+      environment["CLIENT_\(user.uppercased())"] = made["webAuthToken"].string
+    }
+    environment["CLIENT_AUTHORITY"] = installation.authority
+    // A machine's own setting would count more than what the script says; and nothing here goes through a proxy.
+    if let authority = installation.authority { environment["REQUESTS_CA_BUNDLE"] = authority }
+    environment["NO_PROXY"] = "127.0.0.1"
+    environment["no_proxy"] = "127.0.0.1"
+    let scripts = Checkout.root.appending(path: "Tests/Clients")
+    let python = try CommandLineTool.run([], executable: scripts.appending(path: "environment"))
+    guard python.code == 0 else { throw Unexpected("Tests/Clients/environment: \(python.problem)") }
+    let interpreter = URL(filePath: python.output.trimmingCharacters(in: .whitespacesAndNewlines))
+    let ended = try CommandLineTool.run(
+      ["-B", scripts.appending(path: script).path], executable: interpreter, environment: environment.merging(more) { $1 })
+    print(ended.output, terminator: "")
+    #expect(ended.code == 0, "\(script) failed:\n\(ended.output)\(ended.problem)")
+  }
+}
