@@ -14,10 +14,13 @@ final class ConflatedChangePublisher: ChangePublisher {
   private let pushes: ConflatedPush<ZoneKey, ZoneChange>
 
   private static let deadline = Duration.seconds(2)
+  /// A push costs its receivers as much as a save costs the worker: under load one for every few saves is enough.
+  private static let spacing = Duration.milliseconds(5)
 
   init(bus: any Bus) {
     self.bus = bus
     pushes = ConflatedPush(
+      spacing: Self.spacing,
       send: { [weak bus] peer, changes in
         _ = try await bus?.call(PushZoneChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
       }, key: { ZoneKey(database: $0.database, zoneName: $0.zoneName) }, merge: { $0.merged(with: $1) })

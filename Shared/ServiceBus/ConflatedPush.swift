@@ -31,18 +31,25 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   private let key: @Sendable (Value) -> Key
   private let merge: @Sendable (Value, Value) -> Value
   private let batchCount: Int
+  private let spacing: Duration
   private let firstPause: Duration
   private let longestPause: Duration
+  private let sleep: @Sendable (Duration) async throws -> Void
 
   /// - Parameters:
   ///   - batchCount: values in one batch at most.
+  ///   - spacing: between an acknowledgement and the next batch: the first change after a quiet moment leaves at once, those that follow
+  ///     close behind it travel together.
   ///   - firstPause: after a failure; doubles up to `longestPause`.
   ///   - merge: what a subscriber needs to know of an earlier and a later value of one key.
   public init(
-    batchCount: Int = 1000, firstPause: Duration = .milliseconds(20), longestPause: Duration = .seconds(1), send: @escaping Send,
+    batchCount: Int = 1000, spacing: Duration = .zero, firstPause: Duration = .milliseconds(20), longestPause: Duration = .seconds(1),
+    sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }, send: @escaping Send,
     key: @escaping @Sendable (Value) -> Key, merge: @escaping @Sendable (_ earlier: Value, _ later: Value) -> Value
   ) {
     self.batchCount = batchCount
+    self.spacing = spacing
+    self.sleep = sleep
     self.firstPause = firstPause
     self.longestPause = longestPause
     self.send = send
@@ -125,18 +132,21 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   private func run(_ subscriber: Peer) async {
     var pause = firstPause
     while let (peer, batch) = nextBatch(for: subscriber) {
+      var rest = spacing
       do {
         try await send(peer, batch)
         pause = firstPause
       } catch {
         // Not logged here: the bus counts failed calls, and what failed is sent again.
         putBack(batch, for: subscriber)
-        do {
-          try await Task.sleep(for: pause)
-        } catch {
-          return
-        }
+        rest = max(pause, spacing)
         pause = min(pause * 2, longestPause)
+      }
+      guard rest > .zero else { continue }
+      do {
+        try await sleep(rest)
+      } catch {
+        return
       }
     }
   }

@@ -108,6 +108,27 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     await subscriber.reaches([1: 5, 2: 1])
   }
 
+  @Test func `the first change leaves at once, and those that come before the spacing is over leave together after it`() async {
+    let (subscriber, rest) = (Subscriber(), Subscriber())
+    rest.stall()
+    let pushes = ConflatedPush<Int, Change>(
+      spacing: .seconds(7),
+      sleep: { duration in
+        #expect(duration == .seconds(7))
+        try await rest.take([])
+      }, send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+    pushes.subscribers([peer("a")])
+    pushes.push(Change(zone: 1, sequence: 1))
+    await eventually { rest.state.withLock { !$0.waiters.isEmpty } }
+    #expect(subscriber.state.withLock(\.latest) == [1: 1])
+    for sequence in 2...50 { pushes.push(Change(zone: sequence % 3, sequence: sequence)) }
+    #expect(subscriber.state.withLock(\.batchCount) == 1)
+    rest.go()
+    await subscriber.reaches([0: 48, 1: 49, 2: 50])
+    #expect(subscriber.state.withLock(\.batchCount) == 2)
+    pushes.close()
+  }
+
   @Test func `a subscriber that left is forgotten with its entries, and one that came back starts empty`() async {
     let subscriber = Subscriber()
     let pushes = push(to: ["a": subscriber])

@@ -31,7 +31,8 @@ final class ZeroMQLoop {
   /// When routes are probed, after some connection was lost: which one is not told, and its pipe dies a little later than the event.
   var probes: Set<Int64> = []
   private var lastLink: UInt64 = 0
-  private var items: [zmq_pollitem_t] = []
+  /// The queue's descriptor, then each socket's and its monitor's: the router's first, the dealers' in their order.
+  private var items: [pollfd] = []
   private var commands: [Command] = []
   var spareActions: [Exchange.Action] = []
 
@@ -79,22 +80,21 @@ final class ZeroMQLoop {
   // MARK: Waiting
 
   private func updateItems() {
-    func item(_ socket: UnsafeMutableRawPointer?, _ descriptor: Int32 = 0) -> zmq_pollitem_t {
-      zmq_pollitem_t(socket: socket, fd: descriptor, events: Int16(ZMQ_POLLIN), revents: 0)
-    }
-    items = [item(nil, queue.descriptor), item(router.handle), item(router.monitor)]
-    for dealer in dealers { items += [item(dealer.socket.handle), item(dealer.socket.monitor)] }
+    let sockets = [router] + dealers.map(\.socket)
+    items = ([queue.descriptor] + sockets.flatMap { [$0.descriptor, $0.monitorDescriptor] }).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
   }
 
+  /// One system call, where `zmq_poll` asks every socket before and after it sleeps: two calls each.
   private func sleep() {
-    var timeout = 0
-    if dying.isEmpty, queue.prepareSleep() {
+    readUsedSockets()
+    var timeout: Int64 = 0
+    if dying.isEmpty, !router.mayHaveFrames, !dealers.contains(where: { $0.socket.mayHaveFrames }), queue.prepareSleep() {
       var wake = exchange.nextTick
       if let probe = probes.min() { wake = min(wake, probe) }
       if !leftovers.isEmpty { wake = min(wake, front.now + Self.retrySpan) }
-      timeout = Int(max(0, min(wake - front.now, 60_000)))
+      timeout = max(0, min(wake - front.now, 60_000))
     }
-    let ready = items.withUnsafeMutableBufferPointer { zmq_poll($0.baseAddress, Int32($0.count), timeout) }
+    let ready = items.withUnsafeMutableBufferPointer { poll($0.baseAddress, nfds_t($0.count), Int32(timeout)) }
     if ready > 0, items[0].revents != 0 { queue.acknowledgeWake() }
     if ready <= 0 { for index in items.indices { items[index].revents = 0 } }
   }
@@ -125,17 +125,25 @@ final class ZeroMQLoop {
 
   private func readFrames() {
     let dead = dying.keys.sorted()
-    if items[1].revents != 0 || !dead.isEmpty {
-      let isEmpty = read(router) { LinkID(number: Self.routeFlag | UInt64($0)) }
-      if isEmpty {
-        for link in dead { exchange.undeliverable(dying.removeValue(forKey: link) ?? [], on: link) }
-        perform()
-      }
+    if items[1].revents != 0 || router.mayHaveFrames || !dead.isEmpty, readRouter() {
+      for link in dead { exchange.undeliverable(dying.removeValue(forKey: link) ?? [], on: link) }
+      perform()
     }
-    for index in dealers.indices where items[3 + 2 * index].revents != 0 {
-      let dealer = dealers[index]
-      read(dealer.socket) { _ in dealer.isUp ? dealer.link : nil }
-    }
+    for index in dealers.indices where items[3 + 2 * index].revents != 0 || dealers[index].socket.mayHaveFrames { readDealer(index) }
+  }
+
+  /// What was sent may have swallowed the notice of what came.
+  private func readUsedSockets() {
+    if router.mayHaveFrames { readRouter() }
+    for index in dealers.indices where dealers[index].socket.mayHaveFrames { readDealer(index) }
+  }
+
+  @discardableResult
+  private func readRouter() -> Bool { read(router) { LinkID(number: Self.routeFlag | UInt64($0)) } }
+
+  private func readDealer(_ index: Int) {
+    let dealer = dealers[index]
+    read(dealer.socket) { _ in dealer.isUp ? dealer.link : nil }
   }
 
   /// Reads at most a batch, so that no peer keeps the thread from the others.

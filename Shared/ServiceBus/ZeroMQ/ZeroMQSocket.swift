@@ -4,7 +4,10 @@ import CZeroMQ
 import Glibc
 
 /// A socket and the monitor that tells of its connections.
-struct ZeroMQSocket {
+///
+/// Its descriptor tells of news only once: any call on the socket may swallow that notice. So whoever waits for the descriptor must have
+/// found the socket empty since it was used last (`mayHaveFrames`); polled otherwise, messages would lie there unseen.
+final class ZeroMQSocket {
   enum Kind { case router, dealer }
 
   enum Sent {
@@ -27,9 +30,14 @@ struct ZeroMQSocket {
     case established, lost
   }
 
-  let handle: UnsafeMutableRawPointer
-  let monitor: UnsafeMutableRawPointer
+  private let handle: UnsafeMutableRawPointer
+  private let monitor: UnsafeMutableRawPointer
   private let kind: Kind
+  /// Readable when there may be something new.
+  let descriptor: Int32
+  let monitorDescriptor: Int32
+  /// The socket was used since it was last found empty.
+  private(set) var mayHaveFrames = true
 
   /// - Parameter monitorName: unique in the context.
   init(_ kind: Kind, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration, monitorName: String) throws(BusError) {
@@ -41,6 +49,8 @@ struct ZeroMQSocket {
     self.handle = handle
     self.monitor = monitor
     self.kind = kind
+    descriptor = Self.descriptor(of: handle)
+    monitorDescriptor = Self.descriptor(of: monitor)
     let queueCount = Int32(clamping: configuration.socketQueueCount)
     let heartbeat = Int32(clamping: configuration.heartbeat.milliseconds)
     // libzmq gives a connection up a little before the exchange does; it takes the span in 16 bits of tenths of a second.
@@ -59,11 +69,20 @@ struct ZeroMQSocket {
       close()
       throw BusError(.refused, "no socket monitor: \(Self.lastError)")
     }
+    // Only a socket that was found empty is told of what comes; there can be no event yet.
+    _ = nextEvent()
   }
 
   private func set(_ option: Int32, _ value: Int32) {
     var value = value
     zmq_setsockopt(handle, option, &value, 4)
+  }
+
+  private static func descriptor(of socket: UnsafeMutableRawPointer) -> Int32 {
+    var descriptor: Int32 = -1
+    var byteCount = MemoryLayout<Int32>.size
+    zmq_getsockopt(socket, ZMQ_FD, &descriptor, &byteCount)
+    return descriptor
   }
 
   static var lastError: String { String(cString: zmq_strerror(zmq_errno())) }
@@ -108,6 +127,7 @@ extension ZeroMQSocket {
 
   /// Sends `[route] [header] [arguments] [body]`; trailing empty parts are left out.
   func send(_ frame: Frame, route: UInt32) -> Sent {
+    mayHaveFrames = true
     let parts = frame.body.isEmpty ? (frame.arguments.isEmpty ? 1 : 2) : 3
     if kind == .router {
       let result = sendPart(byteCount: Self.routeByteCount, more: true) { bytes in
@@ -139,7 +159,11 @@ extension ZeroMQSocket {
     var message = zmq_msg_t()
     zmq_msg_init(&message)
     defer { zmq_msg_close(&message) }
-    guard zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0 else { return .nothing }
+    guard zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0 else {
+      mayHaveFrames = false
+      return .nothing
+    }
+    mayHaveFrames = true
     var route: UInt32? = 0
     if kind == .router {
       route = Self.route(of: &message)
