@@ -6,7 +6,8 @@ import JSON
 struct AdminCall: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
     case createContainer, listContainers, deleteContainer
-    case createUser, listUsers, disableUser, createUserToken
+    case createUser, listUsers, disableUser, createUserToken, setUserQuota
+    case grantRole, revokeRole, listRoles
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
@@ -45,6 +46,11 @@ struct AdminCall: Hashable, Sendable {
     case .listUsers: self.init("GET", admin + ["users"])
     case .disableUser: self.init("POST", admin + ["users", argument, "disable"])
     case .createUserToken: self.init("POST", admin + ["users", argument, "tokens"])
+    case .setUserQuota: self.init("PUT", admin + ["users", argument, "quota"], body: Self.quota(invocation))
+    case .grantRole: self.init("POST", admin + ["roles"], body: Self.newRole(invocation))
+    case .revokeRole:
+      self.init("DELETE", admin + ["roles", container, environment, invocation.value("role") ?? "", invocation.value("user") ?? ""])
+    case .listRoles: self.init("GET", admin + ["roles"], query: container.isEmpty ? [] : [("container", container)])
     case .createToken: self.init("POST", admin + ["tokens"], body: Self.newToken(invocation))
     case .listTokens: self.init("GET", admin + ["tokens"])
     case .revokeToken: self.init("DELETE", admin + ["tokens", argument])
@@ -96,6 +102,21 @@ struct AdminCall: Hashable, Sendable {
       writer.beginArray()
       for origin in invocation.values("allowed-origin") { writer.string(origin) }
       writer.endArray()
+    }
+  }
+
+  private static func newRole(_ invocation: Invocation) -> [UInt8] {
+    object { writer in
+      for key in ["container", "environment", "user", "role"] { writer.member(key, invocation.value(key) ?? "") }
+    }
+  }
+
+  /// What is no number is sent as it is, and refused by the server.
+  private static func quota(_ invocation: Invocation) -> [UInt8] {
+    object { writer in
+      writer.key("bytes")
+      let text = invocation.arguments.last ?? ""
+      if text == "default" { writer.null() } else if let count = Int64(text) { writer.integer(count) } else { writer.string(text) }
     }
   }
 

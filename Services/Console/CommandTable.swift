@@ -48,7 +48,29 @@ extension Command {
       "user token", [Argument(name: "NAME", explanation: "the user's name")], summary: "Make a further web-auth token, for one more device",
       discussion: "Such tokens live until they are revoked and may be used any number of times, in parallel.", examples: ["aquifer user token alice"],
       action: .call(.createUserToken)),
+    Command(
+      "user quota",
+      [
+        Argument(name: "NAME", explanation: "the user's name"),
+        Argument(name: "BYTES", explanation: "what each of the user's databases may hold; 0: any number; default: what the workers are configured with"),
+      ], summary: "Limit the bytes of a user's records and assets",
+      discussion: "Over it, saves that grow are refused with QUOTA_EXCEEDED; deletions and saves that shrink go on.",
+      examples: ["aquifer user quota alice 1000000000", "aquifer user quota alice default"], action: .call(.setUserQuota)),
+    Command(
+      "role grant", [], [container, environment] + member, summary: "Give a user a custom role of the schema",
+      discussion: "The role is declared by CREATE ROLE, and what it may by GRANTs; see `aquifer schema import`.",
+      examples: ["aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators"],
+      action: .call(.grantRole)),
+    Command(
+      "role revoke", [], [container, environment] + member, summary: "Take a custom role from a user",
+      examples: ["aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators"],
+      action: .call(.revokeRole)),
+    Command(
+      "role list", [], [.optional("container", "ID", "only of this container")], summary: "List who has which custom role",
+      examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"], action: .call(.listRoles)),
   ]
+
+  private static let member = [Option.required("user", "NAME", "the user's name"), Option.required("role", "R", "the custom role")]
 
   private static let apps: [Command] = [
     Command(

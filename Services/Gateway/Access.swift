@@ -86,6 +86,6 @@ enum Access {
       }
     case .app, .nothing: break
     }
-    return Caller(userRecordName: reply.userRecordName, isOperator: reply.isOperator)
+    return Caller(userRecordName: reply.userRecordName, isOperator: reply.isOperator, standing: reply.standing)
   }
 }

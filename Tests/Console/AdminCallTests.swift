@@ -16,6 +16,14 @@ struct AdminCallTests {
     ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
     ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
     ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user token alice", "POST /admin/1/users/alice/tokens", ""),
+    ("user quota alice 1000", "PUT /admin/1/users/alice/quota", #"{"bytes":1000}"#),
+    ("user quota alice default", "PUT /admin/1/users/alice/quota", #"{"bytes":null}"#),
+    ("user quota alice 1GB", "PUT /admin/1/users/alice/quota", #"{"bytes":"1GB"}"#),
+    (
+      "role grant --container C --environment production --user a/b --role r", "POST /admin/1/roles",
+      #"{"container":"C","environment":"production","user":"a/b","role":"r"}"#
+    ), ("role revoke --container C --environment production --user a/b --role r", "DELETE /admin/1/roles/C/production/r/a%2Fb", ""),
+    ("role list", "GET /admin/1/roles", ""), ("role list --container C", "GET /admin/1/roles?container=C", ""),
     (
       "token create --container C --environment production --allowed-origin https://a", "POST /admin/1/tokens",
       #"{"container":"C","environment":"production","allowedOrigins":["https://a"]}"#

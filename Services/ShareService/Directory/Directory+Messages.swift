@@ -27,7 +27,9 @@ extension Directory {
     if isOperator { return .init(isOperator: true, allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds) }
     guard let userToken = message.userToken else { return .init(allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds) }
     guard let recordName = try userRecordName(forWebAuthToken: userToken) else { return refuse(.userToken) }
-    return .init(userRecordName: recordName, allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds)
+    return .init(
+      userRecordName: recordName, allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds,
+      standing: try standing(ofUser: recordName, container, message.environment))
   }
 
   /// - Throws: `notFound`, for a disabled user too: he is nobody to others, and nothing is told him.

@@ -102,7 +102,7 @@ extension Directory {
     return token
   }
 
-  private func existingUser(_ name: String) throws -> (key: Int64, recordName: String) {
+  func existingUser(_ name: String) throws -> (key: Int64, recordName: String) {
     guard let user = try key(ofUser: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
     return user
   }

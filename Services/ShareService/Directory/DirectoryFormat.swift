@@ -13,6 +13,8 @@ struct InstallationProblem: Error, Hashable, CustomStringConvertible {
 enum DirectoryFormat: Int64, CaseIterable {
   /// The first.
   case containersUsersTokensKeysSchemasModels = 1
+  /// Custom roles of users, and their quotas. Cost: none, the new table is empty and the new column NULL.
+  case rolesAndQuotas = 3
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -49,9 +51,16 @@ enum DirectoryFormat: Int64, CaseIterable {
       guard format <= current else {
         throw InstallationProblem("\(path) has format \(format), this release knows up to \(current): use the release that wrote it, or a newer one.")
       }
-      if format < 1 { try connection.execute(tables) }
+      for change in allCases where change.rawValue > format { try connection.execute(change.statements) }
       try connection.execute("PRAGMA application_id=\(Self.applicationID)")
       try connection.execute("PRAGMA user_version=\(current)")
+    }
+  }
+
+  private var statements: String {
+    switch self {
+    case .containersUsersTokensKeysSchemasModels: Self.tables
+    case .rolesAndQuotas: Self.roles
     }
   }
 
@@ -81,6 +90,13 @@ enum DirectoryFormat: Int64, CaseIterable {
     CREATE TABLE model (
       container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE, environment TEXT NOT NULL, hash TEXT NOT NULL, contents BLOB NOT NULL,
       pushed INTEGER NOT NULL, PRIMARY KEY (container, environment, hash));
+    """
+
+  private static let roles = """
+    CREATE TABLE userRole (
+      user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE,
+      environment TEXT NOT NULL, role TEXT NOT NULL, granted INTEGER NOT NULL, PRIMARY KEY (user, container, environment, role)) WITHOUT ROWID;
+    ALTER TABLE user ADD COLUMN quotaByteCount INTEGER;
     """
 
   // MARK: single values

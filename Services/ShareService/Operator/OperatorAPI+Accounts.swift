@@ -36,7 +36,8 @@ extension OperatorAPI {
     Environment.allCases.map { EnvironmentKey(container: container, environment: $0).description }
   }
 
-  /// `GET`, `POST {"name","email","givenName","familyName"}`, `POST /{name}/disable`, `POST /{name}/tokens`.
+  /// `GET`, `POST {"name","email","givenName","familyName"}`, `POST /{name}/disable`, `POST /{name}/tokens`,
+  /// `PUT /{name}/quota`.
   func users(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count, request.rest.last) {
     case ("GET", 0, _):
@@ -63,6 +64,7 @@ extension OperatorAPI {
         writer.member("userRecordName", recordName)
         writer.member("webAuthToken", token)
       }
+    case ("PUT", 2, "quota"): return try await setQuota(request)
     default: throw Self.noSuchCall(request)
     }
   }

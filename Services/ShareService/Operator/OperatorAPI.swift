@@ -102,6 +102,7 @@ struct OperatorAPI: Sendable {
     case "users": return try await users(request(after: 3))
     case "tokens": return try await tokens(request(after: 3))
     case "keys": return try await keys(request(after: 3))
+    case "roles": return try await roles(request(after: 3))
     case "schema":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await schema(request(after: 5), Self.environment(path[3], path[4]))

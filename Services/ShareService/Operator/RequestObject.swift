@@ -43,6 +43,15 @@ struct RequestObject {
     return texts
   }
 
+  /// nil when it is null.
+  /// - Throws: `badRequest` when it is absent, or no whole number from 0 on.
+  func byteCount(_ key: String) throws(RecordError) -> Int64? {
+    guard let member = value[key] else { throw RecordError(.badRequest, "'\(key)' is missing") }
+    if member.isNull { return nil }
+    guard let count = member.int64, count >= 0 else { throw RecordError(.badRequest, "'\(key)' must be a whole number of bytes, or null") }
+    return count
+  }
+
   private static func check(_ text: String, _ key: String, _ limit: Int, _ allowsLines: Bool) throws(RecordError) {
     guard (1...limit).contains(text.utf8.count) else { throw RecordError(.badRequest, "'\(key)' must have 1 to \(limit) bytes") }
     let isClean = text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || allowsLines && ($0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r")) }

@@ -25,13 +25,19 @@ public struct Authenticate: Message {
     /// Of the API token; empty: any origin.
     public let allowedOrigins: [String]
     public let lifetimeSeconds: Int
+    /// What the user may beyond any other, in the container and environment that were asked about; nil: nothing.
+    public let standing: UserStanding?
 
-    public init(refusal: Refusal? = nil, userRecordName: String? = nil, isOperator: Bool = false, allowedOrigins: [String] = [], lifetimeSeconds: Int = 60) {
+    public init(
+      refusal: Refusal? = nil, userRecordName: String? = nil, isOperator: Bool = false, allowedOrigins: [String] = [], lifetimeSeconds: Int = 60,
+      standing: UserStanding? = nil
+    ) {
       self.refusal = refusal
       self.userRecordName = userRecordName
       self.isOperator = isOperator
       self.allowedOrigins = allowedOrigins
       self.lifetimeSeconds = lifetimeSeconds
+      self.standing = standing
     }
   }
 

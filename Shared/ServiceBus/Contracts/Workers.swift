@@ -8,10 +8,29 @@ public struct Caller: Hashable, Sendable, Codable {
   public let userRecordName: String?
   /// Presented an operator token.
   public let isOperator: Bool
+  /// nil: nothing was granted to the user, and no quota was set for him.
+  public let standing: UserStanding?
 
-  public init(userRecordName: String?, isOperator: Bool = false) {
+  public init(userRecordName: String?, isOperator: Bool = false, standing: UserStanding? = nil) {
     self.userRecordName = userRecordName
     self.isOperator = isOperator
+    self.standing = standing
+  }
+
+  /// The custom roles that the caller has.
+  public var roles: [String] { standing?.roles ?? [] }
+}
+
+/// What an operator gave a user in a container's environment.
+public struct UserStanding: Hashable, Sendable, Codable {
+  /// Custom roles (`CREATE ROLE` of the schema), ascending.
+  public let roles: [String]
+  /// Bytes that each of the user's databases may hold; 0: any number; nil: the workers' `--user-quota`.
+  public let quotaByteCount: Int64?
+
+  public init(roles: [String] = [], quotaByteCount: Int64? = nil) {
+    self.roles = roles
+    self.quotaByteCount = quotaByteCount
   }
 }
 

@@ -1,0 +1,94 @@
+// What operators give single users: custom roles in a container's environment, and quotas.
+
+import ObjectModel
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+extension Directory {
+  struct RoleRow: Sendable, Hashable {
+    /// The operator's name for the user.
+    let user: String
+    let userRecordName: String
+    let container: ContainerID
+    let environment: Environment
+    let role: String
+    /// Milliseconds since 1970.
+    let granted: Int64
+  }
+
+  /// What `Authenticate` tells of a user; nil when there is nothing to tell, as for nearly everybody.
+  func standing(ofUser recordName: String, _ container: ContainerID, _ environment: Environment?) throws -> UserStanding? {
+    let quota =
+      try connection.statement(SQL("user.quota", "SELECT quotaByteCount FROM user WHERE recordName = ?1")).binding(recordName)
+      .first { $0.optionalInt64(0) } ?? nil
+    var roles: [String] = []
+    if let environment {
+      roles = try connection.statement(
+        SQL(
+          "userRole.ofUser",
+          """
+          SELECT userRole.role FROM userRole JOIN user ON user.id = userRole.user JOIN container ON container.id = userRole.container
+          WHERE user.recordName = ?1 AND container.name = ?2 AND userRole.environment = ?3 ORDER BY userRole.role
+          """)
+      ).binding(recordName, container.rawValue, environment.rawValue).all { $0.text(0) }
+    }
+    return quota == nil && roles.isEmpty ? nil : UserStanding(roles: roles, quotaByteCount: quota)
+  }
+
+  /// Gives a user a role that the environment's schema declares; giving it again changes nothing.
+  /// - Throws: `notFound` for the user, the container or the role.
+  func grantRole(_ role: String, toUser name: String, _ key: EnvironmentKey) throws {
+    guard try environment(key).schema.roles.contains(role) else {
+      throw RecordError(.notFound, "The schema of \(key) has no role '\(role)': it is declared with CREATE ROLE")
+    }
+    try change {
+      let user = try existingUser(name).key
+      try connection.statement(
+        SQL("userRole.insert", "INSERT INTO userRole (user, container, environment, role, granted) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING")
+      ).binding(user, try self.key(of: key.container), key.environment.rawValue, role, clock.now).run()
+    }
+  }
+
+  /// - Throws: `notFound` for the user, the container, or a role that the user does not have.
+  func revokeRole(_ role: String, ofUser name: String, _ key: EnvironmentKey) throws {
+    try change {
+      let user = try existingUser(name).key
+      try connection.statement(
+        SQL("userRole.delete", "DELETE FROM userRole WHERE user = ?1 AND container = ?2 AND environment = ?3 AND role = ?4")
+      ).binding(user, try self.key(of: key.container), key.environment.rawValue, role).run()
+      guard connection.changes > 0 else { throw RecordError(.notFound, "The user '\(name)' does not have the role '\(role)' in \(key)") }
+    }
+  }
+
+  /// Ascending by container, environment, role and user.
+  func roles(in container: ContainerID? = nil) throws -> [RoleRow] {
+    try connection.statement(
+      SQL(
+        "userRole.list",
+        """
+        SELECT user.name, user.recordName, container.name, userRole.environment, userRole.role, userRole.granted
+        FROM userRole JOIN user ON user.id = userRole.user JOIN container ON container.id = userRole.container
+        WHERE ?1 IS NULL OR container.name = ?1 ORDER BY container.name, userRole.environment, userRole.role, user.name
+        """)
+    ).binding(container?.rawValue).all { row in
+      guard let environment = Environment(rawValue: row.text(3)) else { throw RecordError(.internalError, "A stored role has no valid environment") }
+      return RoleRow(
+        user: row.text(0), userRecordName: row.text(1), container: try Self.containerID(row.text(2)), environment: environment, role: row.text(4),
+        granted: row.int64(5))
+    }
+  }
+
+  /// Sets how many bytes each of a user's databases may hold.
+  /// - Parameter byteCount: 0: any number; nil: what the workers are configured with.
+  /// - Returns: the user's record name.
+  /// - Throws: `notFound`.
+  func setQuota(_ byteCount: Int64?, ofUser name: String) throws -> String {
+    try change {
+      let (key, recordName) = try existingUser(name)
+      try connection.statement(SQL("user.setQuota", "UPDATE user SET quotaByteCount = ?2 WHERE id = ?1")).binding(key, byteCount).run()
+      return recordName
+    }
+  }
+}
