@@ -20,8 +20,15 @@ public protocol ShardSnapshot: AnyObject {
   func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord]
   /// Live records of a type with names after `recordName`, ascending by record name.
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
-  /// Pointers to `target` from live records, ascending by (field, source).
+  /// Pointers to `target` from live records, ascending by (field, source, action's wire name).
   func references(to target: String, in zone: Int64) throws -> [IncomingReference]
+  /// The names of live records that an action other than `none` binds to `target`, each once, ascending; of more than `limit` any so many.
+  /// Costs nothing while no record of the shard ever had such a reference.
+  func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String]
+  /// How many there are.
+  func sourceCount(boundTo target: String, by action: Reference.Action, in zone: Int64) throws -> Int
+  /// The live record with that `shortGUID`, whatever database it is in, and its zone's key.
+  func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)?
 
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror?
   func mirror(key: Int64) throws -> StoredMirror?

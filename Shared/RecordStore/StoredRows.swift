@@ -69,10 +69,13 @@ public struct OutgoingReference: Hashable, Sendable {
   public let field: String
   /// The record name pointed to, in the same zone.
   public let target: String
+  /// What binds the two: `none` for relationships and link records, too.
+  public let action: Reference.Action
 
-  public init(field: String, target: String) {
+  public init(field: String, target: String, action: Reference.Action = .none) {
     self.field = field
     self.target = target
+    self.action = action
   }
 }
 
@@ -80,10 +83,19 @@ public struct OutgoingReference: Hashable, Sendable {
 public struct IncomingReference: Hashable, Sendable {
   public let field: String
   public let source: String
+  public let action: Reference.Action
 
-  public init(field: String, source: String) {
+  public init(field: String, source: String, action: Reference.Action = .none) {
     self.field = field
     self.source = source
+    self.action = action
+  }
+
+  /// The order of `references(to:in:)`.
+  func precedes(_ other: IncomingReference) -> Bool {
+    if field != other.field { return field.precedes(other.field) }
+    if source != other.source { return source.precedes(other.source) }
+    return action.rawValue < other.action.rawValue
   }
 }
 

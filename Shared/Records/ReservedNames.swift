@@ -55,6 +55,10 @@ public enum Limit {
   public static let nameByteCount = 255
   public static let fieldsPerRecordType = 256
   public static let zonesPerDatabase = 1000
+  /// Records with a DELETE_SELF reference to one record.
+  public static let sourcesPerTarget = 750
+  /// Records that one request deletes by DELETE_SELF references, beyond those it names: about 0.1 s of the shard's writer.
+  public static let cascadeCount = 5000
   public static let assetByteCount = 50_000_000
   public static let requestByteCount = 8 * 1024 * 1024
   public static let jsonDepth = 64

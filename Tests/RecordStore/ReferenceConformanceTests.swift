@@ -72,4 +72,79 @@ struct ReferenceConformanceTests {
       #expect(try await targets() == ["s.x->c"])
     }
   }
+
+  @Test(arguments: StoreKind.allCases) func `sources that an action binds are found apart from plain pointers`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      try await shard.write { transaction in
+        #expect(try transaction.sources(boundTo: "t", by: .deleteSelf, in: place.zone, limit: 9) == [])
+        for name in [Sample.uuid(2), "b", Sample.uuid(1)] {
+          try transaction.save(
+            Sample.note(name), in: place,
+            references: [
+              OutgoingReference(field: "x", target: "t", action: .deleteSelf), OutgoingReference(field: "y", target: "t", action: .deleteSelf),
+              OutgoingReference(field: "x", target: "t"),
+            ])
+        }
+        try transaction.save(Sample.note("v"), in: place, references: [OutgoingReference(field: "x", target: "t", action: .validate)])
+        for number in 10..<40 { try transaction.save(Sample.note(Sample.uuid(number)), in: place, references: [OutgoingReference(field: "x", target: "t")]) }
+        #expect(try transaction.sources(boundTo: "t", by: .deleteSelf, in: place.zone, limit: 9) == [Sample.uuid(1), Sample.uuid(2), "b"])
+      }
+      #expect(try await shard.read { try $0.sources(boundTo: "t", by: .deleteSelf, in: place.zone, limit: 2) }.count == 2)
+      #expect(try await shard.read { try $0.sourceCount(boundTo: "t", by: .deleteSelf, in: place.zone) } == 3)
+      #expect(try await shard.read { try $0.sources(boundTo: "t", by: .validate, in: place.zone, limit: 9) } == ["v"])
+      #expect(try await shard.read { try $0.sources(boundTo: "t", by: .none, in: place.zone, limit: 9) } == [])
+      #expect(
+        try await shard.read { try $0.references(to: "t", in: place.zone) }.filter { $0.source == "b" || $0.source == "v" } == [
+          IncomingReference(field: "x", source: "b", action: .deleteSelf), IncomingReference(field: "x", source: "b"),
+          IncomingReference(field: "x", source: "v", action: .validate), IncomingReference(field: "y", source: "b", action: .deleteSelf),
+        ])
+      // The action is part of what a record says: another one replaces it.
+      _ = try await shard.write { try $0.save(Sample.note("b"), in: place, references: [OutgoingReference(field: "x", target: "t", action: .validate)]) }
+      #expect(try await shard.read { try $0.sources(boundTo: "t", by: .validate, in: place.zone, limit: 9) } == ["b", "v"])
+      _ = try await shard.write { try $0.delete("v", in: place) }
+      #expect(try await shard.read { try $0.sources(boundTo: "t", by: .validate, in: place.zone, limit: 9) } == ["b"])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a body that is undone binds nothing, and the next that binds is seen`(_ kind: StoreKind) async throws {
+    struct Stop: Error {}
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let binding = [OutgoingReference(field: "x", target: "t", action: .deleteSelf)]
+      await #expect(throws: Stop.self) {
+        try await shard.write { transaction in
+          try transaction.save(Sample.note("a"), in: place, references: binding)
+          throw Stop()
+        }
+      }
+      #expect(try await shard.write { try $0.sources(boundTo: "t", by: .deleteSelf, in: place.zone, limit: 9) } == [])
+      _ = try await shard.write { try $0.save(Sample.note("a"), in: place, references: binding) }
+      #expect(try await shard.write { try $0.sources(boundTo: "t", by: .deleteSelf, in: place.zone, limit: 9) } == ["a"])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a record is found by its short GUID for as long as it lives`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let other = try await Place(in: shard, zone: "other")
+      var root = Sample.note("root")
+      root.shortGUID = "0abc"
+      let shared = root
+      func zone(of shortGUID: String) async throws -> Int64? { try await shard.read { try $0.record(withShortGUID: shortGUID)?.zone } }
+      _ = try await shard.write { try $0.save(shared, in: place) }
+      let again = try await shard.write { try $0.save(shared, in: place) }
+      #expect(try await shard.read { try $0.record(withShortGUID: "0abc")?.record } == again)
+      #expect(try await zone(of: "0abc") == place.zone)
+      #expect(try await zone(of: "0ABC") == nil)
+      _ = try await shard.write { try $0.delete("root", in: place) }
+      #expect(try await zone(of: "0abc") == nil)
+      _ = try await shard.write { try $0.save(Sample.note("root"), in: place) }
+      #expect(try await zone(of: "0abc") == nil)
+      _ = try await shard.write { try $0.save(shared, in: other) }
+      #expect(try await zone(of: "0abc") == other.zone)
+      _ = try await shard.write { try $0.deleteZone(other.zone) }
+      #expect(try await zone(of: "0abc") == nil)
+    }
+  }
 }

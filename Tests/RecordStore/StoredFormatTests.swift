@@ -62,6 +62,27 @@ struct StoredFormatTests {
     await #expect(throws: StoreError.newerFormat(found: next, known: next - 1)) { _ = try await store.open(older) }
   }
 
+  @Test func `a shard of the first format learns short GUIDs when it is opened`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var first = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    first.changes = first.changes.filter { $0.format == FormatChange.initial.rawValue }
+    let connection = try first.takeOver().connection
+    connection.close()
+    let shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    var root = Sample.note("root")
+    root.shortGUID = "0abc"
+    let shared = root
+    let stored = try await shard.write { try $0.save(shared, in: place, references: [OutgoingReference(field: "x", target: "y", action: .deleteSelf)]) }
+    #expect(try await shard.read { try $0.record(withShortGUID: "0abc")?.record } == stored)
+    await shard.close()
+    // What a shard knows of its references outlives its process.
+    let again = try await store.open(shard: 0)
+    #expect(try await again.write { try $0.sources(boundTo: "y", by: .deleteSelf, in: place.zone, limit: 9) } == ["root"])
+    await again.close()
+  }
+
   @Test func `an upgrade that fails leaves the file as it was`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
@@ -69,7 +90,7 @@ struct StoredFormatTests {
     var newer = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
     newer.changes += [FormatChangeStep(format: 50, statements: ["CREATE TABLE extra(id INTEGER PRIMARY KEY)", "CREATE TABLE record(id)"])]
     await #expect(throws: StoreError.self) { _ = try await store.open(newer) }
-    #expect(try Self.meta("format", in: folder) == 1)
+    #expect(try Self.meta("format", in: folder) == FormatChange.allCases.last.map { Int64($0.rawValue) })
     #expect(try Self.meta("epoch", in: folder) == 1)
     let shard = try await store.open(shard: 0)
     #expect(shard.epoch == 2)

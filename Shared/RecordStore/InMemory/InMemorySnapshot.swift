@@ -85,9 +85,28 @@ extension InMemoryTransaction: ShardSnapshot {
   func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
     (rows.records[zone] ?? [:]).values
       .flatMap { row in
-        row.references.filter { $0.target == target }.map { IncomingReference(field: $0.field, source: row.stored.record.recordName) }
+        row.references.filter { $0.target == target }
+          .map { IncomingReference(field: $0.field, source: row.stored.record.recordName, action: $0.action) }
       }
-      .sorted { $0.field == $1.field ? $0.source.precedes($1.source) : $0.field.precedes($1.field) }
+      .sorted { $0.precedes($1) }
+  }
+
+  func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String] {
+    if action == .none { return [] }
+    return (rows.records[zone] ?? [:])
+      .filter { $0.value.references.contains { $0.target == target && $0.action == action } }
+      .keys.sorted { $0.precedes($1) }.first(limit)
+  }
+
+  func sourceCount(boundTo target: String, by action: Reference.Action, in zone: Int64) throws -> Int {
+    try sources(boundTo: target, by: action, in: zone, limit: .max).count
+  }
+
+  func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)? {
+    for (zone, records) in rows.records {
+      for row in records.values where !row.stored.isDeleted && row.stored.record.shortGUID == shortGUID { return (zone, row.stored) }
+    }
+    return nil
   }
 
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror? {

@@ -6,9 +6,10 @@ enum Query: Int, CaseIterable {
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
-  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences
+  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs
   case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord, updateRecordAndType
-  case references, insertReference, deleteReference
+  case references, sources, sourceCount, insertReference, deleteReference
+  case recordByShortGUID, insertShortGUID, deleteShortGUID
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
   case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
@@ -43,6 +44,7 @@ enum Query: Int, CaseIterable {
     case .sweepRecords: "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2)"
     case .sweepReferences:
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
+    case .sweepShortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
 
     case .recordByName: Self.recordColumns + " FROM record WHERE zone = ?1 AND name = ?2"
     case .recordRow: "SELECT id, seq, type, deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
@@ -58,10 +60,18 @@ enum Query: Int, CaseIterable {
     case .updateRecordAndType:
       "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
 
-    case .references:
-      "SELECT s.text, r.name FROM reference f JOIN symbol s ON s.id = f.field JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"
+    case .references: "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"
+    case .sources:
+      """
+      SELECT r.name FROM record r WHERE r.id IN (SELECT source FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4) LIMIT ?5
+      """
+    case .sourceCount: "SELECT count(DISTINCT source) FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4"
     case .insertReference: "INSERT INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"
     case .deleteReference: "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"
+
+    case .recordByShortGUID: Self.recordColumns + ", name, zone FROM record WHERE id = (SELECT source FROM shortGUID WHERE guid = ?1)"
+    case .insertShortGUID: "INSERT OR IGNORE INTO shortGUID(guid, zone, source) VALUES (?1, ?2, ?3)"
+    case .deleteShortGUID: "DELETE FROM shortGUID WHERE guid = ?1 AND source = ?2"
 
     default: historyText
     }

@@ -45,11 +45,56 @@ enum Checksum {
   }
 }
 
+/// A reference's field and action in one number, the column `reference.field`.
+///
+/// The actions lie in ranges of their own, so that the sources an action binds to a target are one range of the index, however many
+/// plain pointers there are to it.
+struct ReferenceKey: Hashable {
+  /// The symbol of the field's name.
+  let symbol: Int64
+  let action: Reference.Action
+
+  private static let step: Int64 = 1 << 40
+
+  init(symbol: Int64, action: Reference.Action) {
+    self.symbol = symbol
+    self.action = action
+  }
+
+  /// Stored: never renumber.
+  var rawValue: Int64 {
+    switch action {
+    case .none: symbol
+    case .deleteSelf: symbol - Self.step
+    case .validate: symbol - 2 * Self.step
+    }
+  }
+
+  init(rawValue: Int64) {
+    if rawValue >= 0 {
+      self.init(symbol: rawValue, action: .none)
+    } else if rawValue >= -Self.step {
+      self.init(symbol: rawValue + Self.step, action: .deleteSelf)
+    } else {
+      self.init(symbol: rawValue &+ 2 * Self.step, action: .validate)
+    }
+  }
+
+  /// All keys of an action that binds.
+  static func range(of action: Reference.Action) -> ClosedRange<Int64>? {
+    switch action {
+    case .none: nil
+    case .deleteSelf: -step...(-1)
+    case .validate: -2 * step...(-step - 1)
+    }
+  }
+}
+
 /// A record's outgoing references as they are kept in its row: sorted, each once, so that equal sets have equal bytes and an update
 /// that changes none of them leaves the index alone.
 enum StoredReferences {
   struct Entry: Hashable {
-    /// The symbol of the field's name.
+    /// `ReferenceKey.rawValue`.
     let field: Int64
     let target: String
   }

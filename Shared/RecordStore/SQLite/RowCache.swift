@@ -45,6 +45,8 @@ struct ShardCounters: Hashable {
   /// The last key given to a database, zone or mirror.
   var lastKey: Int64 = 0
   var lastEvent: Int64 = 0
+  /// 1 from the first reference on whose action is not `none`: before it nothing need be asked about them.
+  var bindsReferences: Int64 = 0
 }
 
 /// Everything the writer caches.

@@ -56,8 +56,43 @@ extension SQLiteSnapshot {
     try statement.bind(1, zone)
     try statement.bind(2, recordName: target)
     // Sorted here: names are kept in two forms, fields by number.
-    return try statement.all { IncomingReference(field: $0.text(0), source: try recordName($0, 1)) }
-      .sorted { $0.field == $1.field ? $0.source.precedes($1.source) : $0.field.precedes($1.field) }
+    return try statement.all { row in
+      let key = ReferenceKey(rawValue: row.int64(0))
+      return IncomingReference(field: try session.symbol(key.symbol), source: try recordName(row, 1), action: key.action)
+    }
+    .sorted { $0.precedes($1) }
+  }
+
+  func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String] {
+    guard limit > 0, let statement = try bound(.sources, to: target, by: action, in: zone) else { return [] }
+    try statement.bind(5, limit)
+    return try statement.all { try recordName($0, 0) }.sorted { $0.precedes($1) }
+  }
+
+  func sourceCount(boundTo target: String, by action: Reference.Action, in zone: Int64) throws -> Int {
+    try bound(.sourceCount, to: target, by: action, in: zone)?.first { $0.int(0) } ?? 0
+  }
+
+  /// - Returns: nil where there can be none.
+  private func bound(_ query: Query, to target: String, by action: Reference.Action, in zone: Int64) throws -> Statement? {
+    guard mayHoldBindingReferences, let keys = ReferenceKey.range(of: action), try !isDoomed(zone) else { return nil }
+    let statement = try statement(query)
+    try statement.bind(1, zone)
+    try statement.bind(2, recordName: target)
+    try statement.bind(3, keys.lowerBound)
+    try statement.bind(4, keys.upperBound)
+    return statement
+  }
+
+  func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)? {
+    let statement = try statement(.recordByShortGUID)
+    try statement.bind(1, shortGUID)
+    let found = try statement.first { row in
+      let zone = row.int64(10)
+      return (zone: zone, record: try record(row, named: recordName(row, 9), zone: zone))
+    }
+    guard let found, !found.record.isDeleted, found.record.record.shortGUID == shortGUID, try !isDoomed(found.zone) else { return nil }
+    return found
   }
 
   // MARK: Rows

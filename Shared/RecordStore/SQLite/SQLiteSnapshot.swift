@@ -174,6 +174,9 @@ class SQLiteSnapshot: ShardSnapshot {
 
   // MARK: Pieces
 
+  /// False when it is known that no reference of the shard has an action.
+  var mayHoldBindingReferences: Bool { true }
+
   /// The number of a symbol that exists, nil for one that no row uses.
   func symbolNumber(_ text: String) throws -> Int64? {
     let statement = try statement(.symbolID)

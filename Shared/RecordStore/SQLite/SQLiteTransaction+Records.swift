@@ -27,12 +27,13 @@ extension SQLiteTransaction {
       let name = WriterCache.Name(parent: zone, name: stored.record.recordName)
       let earlier = try seenRecord(name)
       if isNew && earlier != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
-      let entries = stored.isDeleted ? [] : try references.map { StoredReferences.Entry(field: try symbol($0.field), target: $0.target) }
+      let entries = stored.isDeleted ? [] : try references.map(entry)
       let references = try StoredReferences.encode(entries)
       let written = try storeRow(stored, zone: zone, references: references, replacing: earlier)
       if references != earlier?.references ?? [] {
         try replaceReferences(earlier?.references ?? [], by: references, of: written.rowID, in: zone)
       }
+      if let shortGUID = stored.record.shortGUID { try index(shortGUID, stored, at: written.rowID, in: zone) }
       seen[name] = written
       if let earlier, !earlier.isDeleted { row.liveCount -= 1 }
       if !stored.isDeleted { row.liveCount += 1 }
@@ -41,6 +42,20 @@ extension SQLiteTransaction {
         sequence: max(row.zone.sequence, stored.sequence), isDeleted: false)
       setZone(row)
     }
+  }
+
+  private func entry(_ reference: OutgoingReference) throws -> StoredReferences.Entry {
+    if reference.action != .none { counters.bindsReferences = 1 }
+    return StoredReferences.Entry(field: ReferenceKey(symbol: try symbol(reference.field), action: reference.action).rawValue, target: reference.target)
+  }
+
+  /// A record keeps its short GUID for as long as it lives.
+  private func index(_ shortGUID: String, _ stored: StoredRecord, at rowID: Int64, in zone: Int64) throws {
+    let statement = try writing(stored.isDeleted ? .deleteShortGUID : .insertShortGUID)
+    try statement.bind(1, shortGUID)
+    if !stored.isDeleted { try statement.bind(2, zone) }
+    try statement.bind(stored.isDeleted ? 2 : 3, rowID)
+    try statement.run()
   }
 
   private func seenRecord(_ name: WriterCache.Name) throws -> SeenRecord? {

@@ -60,7 +60,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     cache = WriterCache()
     session.forgetSymbols()
     seen.removeAll()
-    counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent))
+    counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
     writtenCounters = counters
     doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
   }
@@ -80,6 +80,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     try flushCachedRows()
     if counters.lastKey != writtenCounters.lastKey { try setMeta(.lastKey, counters.lastKey) }
     if counters.lastEvent != writtenCounters.lastEvent { try setMeta(.lastEvent, counters.lastEvent) }
+    if counters.bindsReferences != writtenCounters.bindsReferences { try setMeta(.bindsReferences, counters.bindsReferences) }
     cache.keepChanges()
   }
 
@@ -207,6 +208,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
     cache.mirrorKeys.load(mirror.key, for: WriterCache.Name(parent: mirror.databaseKey, name: mirror.identifier))
     return mirror
   }
+
+  override var mayHoldBindingReferences: Bool { counters.bindsReferences != 0 }
 
   override func symbolNumber(_ text: String) throws -> Int64? {
     if let number = cache.symbols[text] { return number }

@@ -4,10 +4,18 @@
 enum FormatChange: Int, CaseIterable, Sendable {
   /// The first format. Cost: none, the file is new.
   case initial = 1
+  /// Records with a `shortGUID` are found by it. Cost: none, no record had one.
+  case shortGUIDs = 5
 
   var statements: [String] {
     switch self {
     case .initial: Self.initialTables
+    case .shortGUIDs:
+      [
+        "CREATE TABLE shortGUID(guid TEXT PRIMARY KEY, zone INTEGER NOT NULL, source INTEGER NOT NULL) WITHOUT ROWID",
+        // For the sweep of deleted zones.
+        "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
+      ]
     }
   }
 
@@ -68,5 +76,5 @@ struct FormatChangeStep: Sendable {
 
 /// Rows of `meta`.
 enum MetaKey: String, Sendable {
-  case format, epoch, shard, shardCount, lastKey, lastEvent
+  case format, epoch, shard, shardCount, lastKey, lastEvent, bindsReferences
 }

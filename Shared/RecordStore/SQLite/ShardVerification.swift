@@ -119,6 +119,7 @@ struct ShardVerification {
       "a zone's count of live records is wrong"
     ),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
+    ("verifyShortGUIDs", "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0)", "a short GUID's record is missing"),
     ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
     (
       "verifyMirrors",

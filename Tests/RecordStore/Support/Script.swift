@@ -127,13 +127,18 @@ struct Script: Sendable {
   ) throws -> StoredRecord {
     let existing = looksFirst ? try transaction.record(named: names[name], in: place.zone) : nil
     let sequence = try transaction.nextSequence(in: place.database)
+    var record = Sample.note(names[name], type: types[type], title: "at \(sequence)", at: sequence)
+    if name % 4 == 0 { record.shortGUID = shortGUID(name, in: place.zone) }
     let stored = StoredRecord(
-      record: Sample.note(names[name], type: types[type], title: "at \(sequence)", at: sequence), isDeleted: false, sequence: sequence, origin: origin,
+      record: record, isDeleted: false, sequence: sequence, origin: origin,
       sequenceOfOthers: existing?.sequence ?? 0)
     try transaction.put(
-      stored, in: place.zone, references: targets.map { OutgoingReference(field: fields[$0 % 2], target: names[$0]) }, isNew: looksFirst && existing == nil)
+      stored, in: place.zone, references: targets.map { OutgoingReference(field: fields[$0 % 2], target: names[$0], action: Reference.Action.allCases[$0 % 3]) },
+      isNew: looksFirst && existing == nil)
     return stored
   }
+
+  private static func shortGUID(_ name: Int, in zone: Int64) -> String { "0zone\(zone)name\(name)" }
 
   private static func runHistory(_ step: ScriptStep, in transaction: any ShardTransaction) throws -> String {
     switch step {
@@ -214,7 +219,11 @@ struct Script: Sendable {
         name = last.record.recordName
       }
     }
-    for name in names {
+    for (index, name) in names.enumerated() {
+      for action in Reference.Action.allCases {
+        lines.append("\(try snapshot.sources(boundTo: name, by: action, in: zone, limit: 99)) \(try snapshot.sourceCount(boundTo: name, by: action, in: zone))")
+      }
+      lines.append("\(String(describing: try snapshot.record(withShortGUID: shortGUID(index, in: zone))))")
       lines.append("\(try snapshot.references(to: name, in: zone)) \(String(describing: try snapshot.record(named: name, in: zone)))")
     }
     return lines
