@@ -15,6 +15,8 @@ struct EnvironmentSchema: Sendable {
   let latestModelHash: String?
   /// `schema` for lookups.
   let schemaIndex: SchemaIndex
+  /// The grants of `schema` for the public database.
+  let grants: GrantIndex
   /// `models` for lookups, by hash.
   let modelIndexes: [String: ModelIndex]
   /// `models` for mirroring, by hash.
@@ -28,6 +30,7 @@ struct EnvironmentSchema: Sendable {
     self.models = models
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
+    grants = GrantIndex(schema)
     modelIndexes = models.mapValues { ModelIndex($0) }
     mirrorModels = modelIndexes.mapValues { MirrorModel($0) }
     relationshipFields = RelationshipFields(models: modelIndexes.values)
@@ -39,12 +42,12 @@ struct EnvironmentSchema: Sendable {
     for element in record.fields {
       switch element.field.value {
       case .reference(let reference) where reference.zoneID == nil:
-        references.append(OutgoingReference(field: element.name, target: reference.recordName))
+        references.append(OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
       case .list(element: .reference, let values):
         // A list may name a record twice, the index holds it once.
-        var targets: Set<String> = []
-        for case .reference(let reference) in values where reference.zoneID == nil && targets.insert(reference.recordName).inserted {
-          references.append(OutgoingReference(field: element.name, target: reference.recordName))
+        var seen: Set<Reference> = []
+        for case .reference(let reference) in values where reference.zoneID == nil && seen.insert(reference).inserted {
+          references.append(OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
         }
       default: break
       }

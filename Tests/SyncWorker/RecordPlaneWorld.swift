@@ -55,11 +55,16 @@ final class FixedSchemas: SchemaSource {
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
     versions.withLock { $0 += 1 }
     schemas.withLock { schemas in
-      var types = Dictionary(uniqueKeysWithValues: (schemas[.development]?.recordTypes ?? []).map { ($0.name, $0.fields) })
-      for field in fields where types[field.recordType]?.contains(where: { $0.name == field.field }) != true {
-        types[field.recordType, default: []].append(Schema.Field(name: field.field, type: field.type, isEncrypted: field.isEncrypted))
+      var schema = schemas[.development] ?? Schema()
+      for field in fields where schema.recordType(named: field.recordType)?.field(named: field.field) == nil {
+        let added = Schema.Field(name: field.field, type: field.type, isEncrypted: field.isEncrypted)
+        if let index = schema.recordTypes.firstIndex(where: { $0.name == field.recordType }) {
+          schema.recordTypes[index].fields.append(added)
+        } else {
+          schema.recordTypes.append(Schema.RecordType(name: field.recordType, fields: [added], grants: []))
+        }
       }
-      schemas[.development] = Schema(recordTypes: types.map { Schema.RecordType(name: $0.key, fields: $0.value, grants: []) })
+      schemas[.development] = schema
     }
   }
 }
@@ -123,14 +128,14 @@ final class RecordPlaneWorld {
   }
 
   func request(
-    _ path: String, method: String = "POST", user: String? = "_alice", owner: String? = nil, scope: DatabaseScope = .private,
+    _ path: String, method: String = "POST", user: String? = "_alice", caller: Caller? = nil, owner: String? = nil, scope: DatabaseScope = .private,
     environment: Environment = .development, query: [String: String] = [:], requestID: String? = nil
   ) -> DatabaseRequest {
     requestCount += 1
     let owner = scope == .public ? DatabaseID.publicOwner : owner ?? user ?? "_alice"
     return DatabaseRequest(
       plane: .record, method: method, path: path.split(separator: "/").map(String.init), query: query,
-      database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
+      database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller ?? Caller(userRecordName: user),
       requestID: requestID ?? "gateway:\(requestCount)", baseURL: "https://host")
   }
 

@@ -67,9 +67,9 @@ struct ExportRun: Sendable {
     let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
     let source = ZoneSource(zone, in: transaction)
     let plan = try plan(batch, of: mirror, from: source)
-    try write(plan, of: mirror, to: zone, from: source, in: transaction)
+    let written = try write(plan, of: mirror, to: zone, from: source, in: transaction)
     mirror.exportedTransactionNumber = last
-    return try finish(mirror, try transaction.zone(key: zone.key), problems, [plan], in: transaction)
+    return try finish(mirror, try transaction.zone(key: zone.key), problems, [written], in: transaction)
   }
 
   private static func purgedProblem(_ mirror: StoredMirror) -> MirroringProblem {
@@ -149,21 +149,35 @@ struct ExportRun: Sendable {
     Stamp(timestamp: context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)
   }
 
+  /// - Returns: what was written, with the records that references took along, and what was refused.
   private func write(
     _ plan: ExportPlan, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, in transaction: any ShardTransaction
-  ) throws {
+  ) throws -> ExportPlan {
     let schema = schema
-    for write in plan.writes {
-      let writer = ZoneWriter(
-        transaction: transaction, zone: zone, origin: write.isServersOwn ? 0 : mirror.key, references: { schema.references(of: $0) })
+    func writer(origin: Int64) -> ZoneWriter {
+      ZoneWriter(transaction: transaction, zone: zone, origin: origin, references: { schema.references(of: $0) })
+    }
+    // Custom roles are the caller's, and an export has none: it may what the built-in roles allow.
+    let permissions = database.isPublic ? RecordPermissions(grants: schema.grants, user: mirror.userRecordName) : nil
+    let verdict = try ExportWrites(zone: zone, source: source, transaction: transaction, permissions: permissions).verdict(on: plan.writes)
+    let going = Set(verdict.cascade)
+    var written: [PlannedWrite] = []
+    written.reserveCapacity(verdict.writes.count + verdict.cascade.count)
+    for write in verdict.writes where going.isEmpty || !going.contains(write.item.recordName) {
       let existing = try source.row(named: write.item.recordName)
       switch write.item {
-      case .save(let record, _): _ = try writer.save(record, replacing: existing)
+      case .save(let record, _): _ = try writer(origin: write.isServersOwn ? 0 : mirror.key).save(record, replacing: existing)
       case .delete:
-        guard let existing else { continue }
-        _ = try writer.delete(existing, modified: stamp(of: mirror))
+        if let existing { _ = try writer(origin: write.isServersOwn ? 0 : mirror.key).delete(existing, modified: stamp(of: mirror)) }
       }
+      written.append(write)
     }
+    for name in verdict.cascade {
+      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
+      _ = try writer(origin: 0).delete(stored, modified: stamp(of: mirror))
+      written.append(PlannedWrite(item: .delete(stored.record), isServersOwn: true))
+    }
+    return ExportPlan(writes: written, problems: plan.problems + verdict.problems)
   }
 
   // MARK: The end of a batch

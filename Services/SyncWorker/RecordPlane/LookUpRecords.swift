@@ -9,6 +9,7 @@ extension RecordPlaneCall {
   func lookUpRecords() async throws(RecordError) -> PlaneAnswer {
     let zone = try zone(ZoneReference(of: json))
     let lookup = try LookupRecordsRequest(json)
+    let permissions = try await permissions()
     let database = database
     let found = try await read { snapshot in
       let row = try Self.require(zone, of: database, in: snapshot)
@@ -18,7 +19,8 @@ extension RecordPlaneCall {
       for item in lookup.items {
         // What the answer has no room for is not fetched either; its place tells so below.
         guard let row, byteCount <= Self.pageByteCount else { break }
-        let record = try snapshot.record(named: item.recordName, in: row.key)
+        var record = try snapshot.record(named: item.recordName, in: row.key)
+        if let permissions, let found = record, !permissions.mayRead(found.record) { record = nil }
         byteCount += record?.record.fields.byteCount ?? 0
         records.append(record)
       }

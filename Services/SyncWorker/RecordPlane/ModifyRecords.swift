@@ -18,7 +18,8 @@ extension RecordPlaneCall {
       if zone.isDefault, modify.isAtomic == true { throw RecordError(.badRequest, "atomic operations not supported in default zone") }
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
-        stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema, key: key)
+        stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
+        permissions: schema.permissions(of: request.caller, in: database), key: key)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
@@ -41,8 +42,9 @@ extension RecordPlaneCall {
 
   /// The request, read with a schema that covers it: development's is extended first, production's refuses what it lacks.
   private func readModification(of zone: Zone.ID, _ key: IdempotencyKey) async throws(RecordError) -> (modify: ModifyRecordsRequest, schema: EnvironmentSchema) {
-    let recordTypes = try await recordTypes(of: ModifyRecordsRequest.recordNamesWithoutType(in: json), in: zone)
     var schema = try await context.schemas.schema(of: database.container, database.environment)
+    let recordTypes = try await recordTypes(
+      of: ModifyRecordsRequest.recordNamesWithoutType(in: json), in: zone, schema.permissions(of: request.caller, in: database))
     var modify = try read(zone, schema, recordTypes, key)
     if database.environment == .production { return (modify.covered(by: schema.schemaIndex), schema) }
     let undeclared = modify.undeclaredFields(in: schema.schemaIndex)
@@ -68,14 +70,15 @@ extension RecordPlaneCall {
     }
   }
 
-  private func recordTypes(of names: [String], in zone: Zone.ID) async throws(RecordError) -> [String: String] {
+  private func recordTypes(of names: [String], in zone: Zone.ID, _ permissions: RecordPermissions?) async throws(RecordError) -> [String: String] {
     if names.isEmpty { return [:] }
     let database = database
     return try await read { snapshot in
       guard let row = try Self.find(zone, of: database, in: snapshot) else { return [:] }
       var types: [String: String] = [:]
       for name in names.prefix(Limit.operationsPerRequest) {
-        if let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted { types[name] = stored.record.recordType }
+        guard let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted, permissions?.mayRead(stored.record) ?? true else { continue }
+        types[name] = stored.record.recordType
       }
       return types
     }

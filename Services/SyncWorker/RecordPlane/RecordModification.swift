@@ -31,6 +31,8 @@ struct RecordModification: Sendable {
   let isAtomic: Bool
   let stamp: Stamp
   let schema: EnvironmentSchema
+  /// nil in a private database.
+  let permissions: RecordPermissions?
   let key: IdempotencyKey
 
   /// Decides all operations, then executes those that may be.
@@ -43,69 +45,58 @@ struct RecordModification: Sendable {
     var existing: [StoredRecord?] = []
     existing.reserveCapacity(operations.count)
     for operation in operations { existing.append(try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }) }
-    var decisions: [Swift.Result<OperationDecision, RecordError>] = []
-    decisions.reserveCapacity(operations.count)
-    for (operation, existing) in zip(operations, existing) { decisions.append(try decision(operation, existing)) }
-
-    let isFailed = isAtomic && decisions.contains { if case .failure = $0 { true } else { false } }
-    let result =
-      isFailed
-      ? Result(zone: row, items: decisions.map(Self.rolledBack), didChange: false) : try execute(decisions, existing, zone: row, in: transaction)
+    let result = try execute(existing, zone: row, in: transaction)
     // Failures are kept too: a late second delivery must not do what its client was told has failed.
     try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction)
     return result
   }
 
-  private func decision(_ operation: RecordOperation, _ stored: StoredRecord?) throws -> Swift.Result<OperationDecision, RecordError> {
-    guard let stored, !stored.isDeleted else { return decide(operation, nil) }
-    if case .success(let patch) = operation.patch, patch.recordType == nil, !patch.changes.isEmpty { throw RecordTypeUnknown() }
-    // `_creator` write, `_world` read and `_icloud` create are what every type grants.
-    if database.isPublic, stored.record.created.userRecordName != stamp.userRecordName {
-      return .failure(RecordError(.accessDenied, "WRITE operation not permitted"))
+  private func execute(_ existing: [StoredRecord?], zone row: StoredZone?, in transaction: any ShardTransaction) throws -> Result {
+    var execution = RecordExecution(self, zone: row, transaction)
+    if isAtomic {
+      try execution.execute(
+        zip(operations, existing).map { operation, stored in
+          RecordExecution.Step(operation: operation, existing: stored, decision: try decision(operation, stored))
+        })
+      return execution.result
     }
+    for (operation, stored) in zip(operations, existing) {
+      let stored = execution.current(operation.recordName, stored)
+      let decision: Swift.Result<OperationDecision, RecordError> =
+        operation.kind.isDelete && execution.isGone(operation.recordName) ? .success(.nothing) : try decision(operation, stored)
+      try execution.execute([RecordExecution.Step(operation: operation, existing: stored, decision: decision)])
+    }
+    return execution.result
+  }
+
+  private func decision(_ operation: RecordOperation, _ stored: StoredRecord?) throws -> Swift.Result<OperationDecision, RecordError> {
+    guard let stored, !stored.isDeleted else {
+      let decision = decide(operation, nil)
+      if let permissions, case .success(.save(let record)) = decision, !permissions.mayCreate(record.recordType) {
+        return .failure(RecordError(.accessDenied, "CREATE operation not permitted"))
+      }
+      return decision
+    }
+    // A creation meets its conflict, whoever made the record: names are unique.
+    if let permissions, operation.kind != .create, !permissions.mayWrite(stored.record) {
+      return permissions.mayRead(stored.record) ? .failure(Self.notPermitted) : invisible(operation)
+    }
+    if case .success(let patch) = operation.patch, patch.recordType == nil, !patch.changes.isEmpty { throw RecordTypeUnknown() }
     return decide(operation, RecordOperation.Existing(record: stored.record, sequence: stored.sequence))
   }
+
+  /// What becomes of an operation on a record that the caller must not know of: the same as without it, but for what would replace it.
+  private func invisible(_ operation: RecordOperation) -> Swift.Result<OperationDecision, RecordError> {
+    operation.kind.needsTag || operation.kind.isDelete ? decide(operation, nil) : .failure(Self.notPermitted)
+  }
+
+  private static let notPermitted = RecordError(.accessDenied, "WRITE operation not permitted")
 
   private func decide(_ operation: RecordOperation, _ existing: RecordOperation.Existing?) -> Swift.Result<OperationDecision, RecordError> {
     Swift.Result { () throws(RecordError) in try operation.decision(meeting: existing, stamp: stamp) }
   }
 
-  /// An item of an atomic batch that fails: its own error, or its siblings'.
-  private static func rolledBack(_ decision: Swift.Result<OperationDecision, RecordError>) -> Item {
-    if case .failure(let error) = decision { .failed(error) } else { .failed(RecordError(.atomicError, "Atomic failure")) }
-  }
-
-  private func execute(
-    _ decisions: [Swift.Result<OperationDecision, RecordError>], _ existing: [StoredRecord?], zone row: StoredZone?,
-    in transaction: any ShardTransaction
-  ) throws -> Result {
-    var result = Result(zone: row, items: [], didChange: false)
-    result.items.reserveCapacity(decisions.count)
-    var writer = row.map { self.writer($0, transaction) }
-    func write(_ stored: StoredRecord, as item: Item) {
-      result.items.append(item)
-      result.zone = writer?.zone.advanced(to: stored.sequence)
-      result.didChange = true
-    }
-    for (decision, existing) in zip(decisions, existing) {
-      switch decision {
-      case .failure(let error): result.items.append(.failed(error))
-      case .success(.nothing): result.items.append(.deleted)
-      case .success(.save(let record)):
-        // The default zone is made by its first record.
-        let opened = try writer ?? self.writer(transaction.makeZone(named: zone.zoneName, in: try transaction.makeDatabase(database).key), transaction)
-        writer = opened
-        let stored = try opened.save(record, replacing: existing)
-        write(stored, as: .saved(stored))
-      case .success(.delete):
-        guard let writer, let existing else { throw StoreError.corrupt("a record was found in no zone") }
-        write(try writer.delete(existing, modified: stamp), as: .deleted)
-      }
-    }
-    return result
-  }
-
-  private func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) -> ZoneWriter {
+  func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) -> ZoneWriter {
     let schema = schema
     return ZoneWriter(transaction: transaction, zone: zone, origin: 0) { schema.references(of: $0) }
   }
@@ -150,12 +141,5 @@ extension RecordModification.Item {
     case .deleted: .deleted
     case .failed(let error): .failed(error)
     }
-  }
-}
-
-extension StoredZone {
-  /// The row after a record was stored at `sequence`.
-  fileprivate func advanced(to sequence: Int64) -> StoredZone {
-    StoredZone(key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: isDeleted)
   }
 }

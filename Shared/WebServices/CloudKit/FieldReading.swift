@@ -35,7 +35,20 @@ struct FieldReader {
     if let declared, declared.type != type {
       throw RecordError(.badRequest, "invalid attempt to set value type \(type.wireName), defined to be \(declared.type.wireName)")
     }
-    return Field(try ValueReader(zone: zone).value(value, as: type), isEncrypted: isMarked || declared?.isEncrypted ?? false)
+    let stored = try ValueReader(zone: zone).value(value, as: type)
+    switch stored {
+    case .reference(let reference): try Self.check(reference)
+    case .list(element: .reference, let elements): for case .reference(let reference) in elements { try Self.check(reference) }
+    default: break
+    }
+    return Field(stored, isEncrypted: isMarked || declared?.isEncrypted ?? false)
+  }
+
+  /// What binds two records must be decided in one commit.
+  private static func check(_ reference: Reference) throws(RecordError) {
+    guard reference.zoneID == nil || reference.action == .none else {
+      throw RecordError(.badRequest, "a reference with the action \(reference.action.rawValue) can't leave its zone")
+    }
   }
 }
 
@@ -170,7 +183,9 @@ struct ValueReader {
     }
     guard let zoneJSON = json.member("zoneID") else { return Reference(recordName: name, action: action) }
     let sent = try ZoneReference(zoneJSON)
-    let zoneID = Zone.ID(zoneName: sent.zoneName, ownerName: sent.ownerRecordName ?? zone.ownerName)
+    // The public database's zone is everybody's, whomever a client names.
+    let owner = zone.ownerName == DatabaseID.publicOwner ? nil : sent.ownerRecordName
+    let zoneID = Zone.ID(zoneName: sent.zoneName, ownerName: owner ?? zone.ownerName)
     return Reference(recordName: name, action: action, zoneID: zoneID == zone ? nil : zoneID)
   }
 

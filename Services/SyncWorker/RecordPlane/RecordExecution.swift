@@ -1,0 +1,138 @@
+// Executes what a modification decided, unit by unit: an atomic batch is one unit, else every operation is one.
+
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// Writes a request's operations, with what goes with them.
+struct RecordExecution {
+  /// An operation, the row it meets, and what shall become of that.
+  struct Step {
+    let operation: RecordOperation
+    let existing: StoredRecord?
+    var decision: Result<OperationDecision, RecordError>
+
+    var isFailure: Bool { if case .failure = decision { true } else { false } }
+  }
+
+  private let modification: RecordModification
+  private let transaction: any ShardTransaction
+  private(set) var result: RecordModification.Result
+  private var writer: ZoneWriter?
+  private var rules: ReferenceRules
+  /// What earlier units of the request deleted by references, as it is now.
+  private var tombstones: [String: StoredRecord] = [:]
+
+  init(_ modification: RecordModification, zone: StoredZone?, _ transaction: any ShardTransaction) {
+    self.modification = modification
+    self.transaction = transaction
+    result = RecordModification.Result(zone: zone, items: [], didChange: false)
+    result.items.reserveCapacity(modification.operations.count)
+    writer = zone.map { modification.writer($0, transaction) }
+    rules = ReferenceRules(transaction: transaction, zone: zone?.key)
+    if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
+  }
+
+  /// The row that an operation meets, after the units before it.
+  func current(_ name: String, _ existing: StoredRecord?) -> StoredRecord? { tombstones.isEmpty ? existing : tombstones[name] ?? existing }
+
+  /// Whether an earlier unit of this request has deleted the record: its own deletion finds the work done.
+  func isGone(_ name: String) -> Bool { tombstones[name] != nil }
+
+  /// Executes the steps of a unit, or none of them when one fails; appends their items.
+  mutating func execute(_ steps: [Step]) throws {
+    var steps = steps
+    var cascade: [String] = []
+    if !steps.contains(where: \.isFailure) { cascade = try judge(&steps) }
+    if steps.contains(where: \.isFailure) {
+      for step in steps { result.items.append(Self.rolledBack(step.decision)) }
+      return
+    }
+    let going = Set(cascade)
+    for step in steps { try write(step, isGoing: !going.isEmpty && going.contains(step.operation.recordName)) }
+    for name in cascade { try deleteAlong(name, among: steps) }
+    rules.cascadeRoom -= cascade.count
+  }
+
+  /// An item of a unit that fails: its own error, or its siblings'.
+  private static func rolledBack(_ decision: Result<OperationDecision, RecordError>) -> RecordModification.Item {
+    if case .failure(let error) = decision { .failed(error) } else { .failed(RecordError(.atomicError, "Atomic failure")) }
+  }
+
+  // MARK: References
+
+  /// Turns steps that references forbid into failures.
+  /// - Returns: the names of the records that go with those deleted.
+  private func judge(_ steps: inout [Step]) throws -> [String] {
+    var saves: [ReferenceRules.Save] = []
+    var deletions: [String] = []
+    saves.reserveCapacity(steps.count)
+    for step in steps {
+      switch step.decision {
+      case .success(.save(let record)): saves.append(ReferenceRules.Save(record: record, existing: step.existing))
+      case .success(.delete): deletions.append(step.operation.recordName)
+      case .success(.nothing), .failure: break
+      }
+    }
+    let verdict = try rules.verdict(on: saves, deleting: deletions)
+    if !verdict.problems.isEmpty {
+      for index in steps.indices {
+        if let problem = verdict.problems[steps[index].operation.recordName] { steps[index].decision = .failure(problem) }
+      }
+    }
+    return verdict.cascade
+  }
+
+  /// Deletes a record whose target goes; one that the unit made itself was never stored.
+  private mutating func deleteAlong(_ name: String, among steps: [Step]) throws {
+    guard let zone = writer?.zone, let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { return }
+    tombstones[name] = try delete(stored)
+  }
+
+  // MARK: Writing
+
+  private mutating func write(_ step: Step, isGoing: Bool) throws {
+    switch step.decision {
+    case .success(.nothing): result.items.append(.deleted)
+    case .success(.save) where isGoing: result.items.append(.deleted)
+    case .success(.save(let record)):
+      // The default zone is made by its first record.
+      let opened = try writer ?? modification.writer(makeZone(), transaction)
+      writer = opened
+      rules.zone = opened.zone.key
+      let stored = try opened.save(record, replacing: step.existing)
+      tombstones[record.recordName] = nil
+      result.items.append(.saved(stored))
+      advance(to: stored)
+    case .success(.delete):
+      guard let existing = step.existing else { throw StoreError.corrupt("a record was found in no zone") }
+      _ = try delete(existing)
+      result.items.append(.deleted)
+    case .failure: throw StoreError.corrupt("a failed operation was to be executed")
+    }
+  }
+
+  private func makeZone() throws -> StoredZone {
+    try transaction.makeZone(named: modification.zone.zoneName, in: try transaction.makeDatabase(modification.database).key)
+  }
+
+  private mutating func delete(_ existing: StoredRecord) throws -> StoredRecord {
+    guard let writer else { throw StoreError.corrupt("a record was found in no zone") }
+    let tombstone = try writer.delete(existing, modified: modification.stamp)
+    advance(to: tombstone)
+    return tombstone
+  }
+
+  private mutating func advance(to stored: StoredRecord) {
+    result.zone = writer?.zone.advanced(to: stored.sequence)
+    result.didChange = true
+  }
+}
+
+extension StoredZone {
+  /// The row after a record was stored at `sequence`.
+  fileprivate func advanced(to sequence: Int64) -> StoredZone {
+    StoredZone(key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: isDeleted)
+  }
+}

@@ -1,0 +1,192 @@
+// What references demand of a batch of writes: sources go with their target, and targets that are validated against stay (wire-protocol 4.1).
+
+import RecordStore
+import Records
+
+/// Decides what else happens when records are saved and deleted together, from the state after all of the batch: in a batch the order
+/// of its operations makes no difference.
+///
+/// - `DELETE_SELF`: the sources of a deleted record are deleted in the same commit, and theirs; those that the batch itself saves too,
+///   if they still point there. A record has at most `Limit.sourcesPerTarget` such sources, and no request deletes more than
+///   `Limit.cascadeCount` records beyond those it names.
+/// - `VALIDATE`: the target must be there, and can't be deleted while a source is.
+/// - Neither reaches beyond its zone, and `NONE` says nothing.
+struct ReferenceRules {
+  struct Save {
+    let record: Record
+    let existing: StoredRecord?
+  }
+
+  struct Verdict {
+    /// Why records of the batch can't be saved or deleted, by name.
+    var problems: [String: RecordError] = [:]
+    /// The records to be deleted with those that the batch deletes, in the order they were found; some may be among its saves.
+    var cascade: [String] = []
+  }
+
+  let transaction: any ShardTransaction
+  /// nil: a zone without any record.
+  var zone: Int64?
+  /// Whether a source may know that its target exists.
+  var isVisible: (Record) -> Bool = { _ in true }
+  /// How many more records may be deleted by cascades; lower it by what a verdict's execution deleted.
+  var cascadeRoom = Limit.cascadeCount
+
+  /// - Parameters:
+  ///   - saves: each record once, and none of `deletions`.
+  ///   - deletions: names of live records.
+  func verdict(on saves: [Save], deleting deletions: [String]) throws -> Verdict {
+    if deletions.isEmpty, !saves.contains(where: \.record.bindsItself) { return Verdict() }
+    var judgement = Judgement(rules: self)
+    for save in saves { judgement.note(save) }
+    try judgement.delete(deletions)
+    try judgement.validate()
+    try judgement.limitSources()
+    return judgement.verdict
+  }
+}
+
+/// A pointer that binds its source.
+private struct Binding: Hashable {
+  let target: String
+  let action: Reference.Action
+}
+
+extension Record {
+  /// Whether there are any bindings: what nearly every save asks.
+  fileprivate var bindsItself: Bool {
+    fields.contains { element in
+      switch element.field.value {
+      case .reference(let reference): reference.binding != nil
+      case .list(element: .reference, _): true
+      default: false
+      }
+    }
+  }
+
+  /// The bindings of the record with the fields they stand in, each target and action once a field.
+  fileprivate var bindings: [(field: String, binding: Binding)] {
+    var found: [(field: String, binding: Binding)] = []
+    for element in fields {
+      switch element.field.value {
+      case .reference(let reference): if let binding = reference.binding { found.append((element.name, binding)) }
+      case .list(element: .reference, let values):
+        for case .reference(let reference) in values { if let binding = reference.binding { found.append((element.name, binding)) } }
+      default: break
+      }
+    }
+    return found
+  }
+}
+
+extension Reference {
+  fileprivate var binding: Binding? { action == .none || zoneID != nil ? nil : Binding(target: recordName, action: action) }
+}
+
+/// One batch, while it is judged.
+private struct Judgement {
+  let rules: ReferenceRules
+  var verdict = ReferenceRules.Verdict()
+
+  /// What the batch saves.
+  private var saved: Set<String> = []
+  /// Those saves that bind themselves, in the order of the batch.
+  private var binding: [(name: String, recordType: String, later: [(field: String, binding: Binding)], earlier: Set<Binding>)] = []
+  private var sources: [Binding: [String]] = [:]
+  /// What is deleted, in the order it was found.
+  private var gone: [String] = []
+  /// The batch's deletion that each of those goes with.
+  private var causes: [String: String] = [:]
+
+  init(rules: ReferenceRules) { self.rules = rules }
+
+  mutating func note(_ save: ReferenceRules.Save) {
+    let name = save.record.recordName
+    saved.insert(name)
+    let later = save.record.bindings
+    if later.isEmpty { return }
+    let earlier = save.existing.map { $0.isDeleted ? [] : Set($0.record.bindings.map(\.binding)) } ?? []
+    binding.append((name, save.record.recordType, later, earlier))
+    for key in Set(later.map(\.binding)) { sources[key, default: []].append(name) }
+  }
+
+  // MARK: DELETE_SELF
+
+  mutating func delete(_ deletions: [String]) throws {
+    gone = deletions
+    for name in deletions { causes[name] = name }
+    var next = 0
+    while next < gone.count {
+      let cause = causes[gone[next]] ?? gone[next]
+      for source in try living(boundTo: gone[next], by: .deleteSelf, atMost: rules.cascadeRoom + 1) {
+        if verdict.cascade.count >= rules.cascadeRoom {
+          verdict.problems[cause] = RecordError(
+            .badRequest,
+            "The deletion of '\(cause)' would delete more than \(Limit.cascadeCount) further records by their DELETE_SELF references, which is the limit of a request")
+          break
+        }
+        causes[source] = cause
+        gone.append(source)
+        verdict.cascade.append(source)
+      }
+      next += 1
+    }
+  }
+
+  /// Sources that live on, after all that is known of the batch; at least `count` if there are so many.
+  private func living(boundTo target: String, by action: Reference.Action, atMost count: Int) throws -> [String] {
+    let inBatch = (sources[Binding(target: target, action: action)] ?? []).filter { causes[$0] == nil }
+    guard let zone = rules.zone else { return inBatch }
+    let stored = try rules.transaction.sources(boundTo: target, by: action, in: zone, limit: count + saved.count + gone.count)
+    return stored.filter { causes[$0] == nil && !saved.contains($0) } + inBatch
+  }
+
+  // MARK: VALIDATE
+
+  mutating func validate() throws {
+    for name in gone {
+      guard let cause = causes[name], verdict.problems[cause] == nil, try !living(boundTo: name, by: .validate, atMost: 1).isEmpty else { continue }
+      verdict.problems[cause] = RecordError(.validatingReferenceError, "Record delete would violate validating reference, rejecting update")
+    }
+    for save in binding where causes[save.name] == nil {
+      for (field, binding) in save.later where binding.action == .validate {
+        guard try !isLive(binding.target) else { continue }
+        verdict.problems[save.name] = RecordError(
+          .validatingReferenceError, "Record save would violate validating reference, rejecting update: \(save.recordType).\(field) names a record that does not exist")
+        break
+      }
+    }
+  }
+
+  private func isLive(_ name: String) throws -> Bool {
+    if causes[name] != nil { return false }
+    if saved.contains(name) { return true }
+    guard let zone = rules.zone, let stored = try rules.transaction.record(named: name, in: zone) else { return false }
+    return !stored.isDeleted && rules.isVisible(stored.record)
+  }
+
+  // MARK: The limit of sources
+
+  mutating func limitSources() throws {
+    var added: [String: [(name: String, place: String)]] = [:]
+    var targets: [String] = []
+    for save in binding where causes[save.name] == nil {
+      var seen: Set<String> = []
+      for (field, binding) in save.later where binding.action == .deleteSelf && !save.earlier.contains(binding) && seen.insert(binding.target).inserted {
+        if added[binding.target] == nil { targets.append(binding.target) }
+        added[binding.target, default: []].append((save.name, "\(save.recordType).\(field)"))
+      }
+    }
+    for target in targets {
+      let new = added[target] ?? []
+      let stored = try rules.zone.map { try rules.transaction.sourceCount(boundTo: target, by: .deleteSelf, in: $0) } ?? 0
+      if stored + new.count <= Limit.sourcesPerTarget { continue }
+      // Some of those stored may be of this batch, or deleted by it.
+      let count = try living(boundTo: target, by: .deleteSelf, atMost: Limit.sourcesPerTarget + new.count).count
+      for (name, place) in new.suffix(max(0, min(count - Limit.sourcesPerTarget, new.count))) where verdict.problems[name] == nil {
+        verdict.problems[name] = RecordError(
+          .badRequest, "\(place): \(Limit.sourcesPerTarget) records have a DELETE_SELF reference to '\(target)', which is the limit")
+      }
+    }
+  }
+}
