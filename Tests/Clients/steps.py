@@ -14,6 +14,8 @@ class Surroundings:
     """An installation with a container, an API token, and two users, made by the test that runs the script."""
 
     gateway: str
+    notifier: str
+    operator: str
     container: str
     api_token: str
     alice: str
@@ -25,6 +27,8 @@ class Surroundings:
         env = os.environ
         return cls(
             gateway=env["CLIENT_GATEWAY"],
+            notifier=env["CLIENT_NOTIFIER"],
+            operator=env["CLIENT_OPERATOR"],
             container=env["CLIENT_CONTAINER"],
             api_token=env["CLIENT_API_TOKEN"],
             alice=env["CLIENT_ALICE"],

@@ -14,13 +14,17 @@ struct ClientTests {
     try await Installation.run(tls: true) { installation in try await run("pyicloud_client.py", against: installation) }
   }
 
+  @Test func `fuzzing by the description finds no 5xx, no hang and nothing of another user's`() async throws {
+    try await Installation.run { installation in try await run("fuzz.py", against: installation) }
+  }
+
   /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints the steps it took.
   private func run(_ script: String, against installation: Installation, environment more: [String: String] = [:]) async throws {
     try await installation.admin("POST", "/admin/1/containers", ["container": .string(Self.container)])
     let token = try await installation.admin("POST", "/admin/1/tokens", ["container": .string(Self.container), "environment": "development"])
     var environment = try [
       "CLIENT_GATEWAY": installation.ready.gateway, "CLIENT_NOTIFIER": installation.ready.notifier, "CLIENT_CONTAINER": Self.container,
-      "CLIENT_API_TOKEN": #require(token["apiToken"].string),
+      "CLIENT_API_TOKEN": #require(token["apiToken"].string), "CLIENT_OPERATOR": installation.ready.operatorToken,
     ]
     for user in ["alice", "bob"] {
       let made = try await installation.admin("POST", "/admin/1/users", ["name": .string(user)])
