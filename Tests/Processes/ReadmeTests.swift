@@ -26,7 +26,9 @@ private let exemptions = [
   try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
   defer { try? FileManager.default.removeItem(at: folder) }
   // The reader's clone: its own data folder, these scripts, binaries that are built already.
-  try FileManager.default.createSymbolicLink(at: folder.appending(path: "deploy"), withDestinationURL: Checkout.root.appending(path: "deploy"))
+  for name in ["deploy", "Tests"] {
+    try FileManager.default.createSymbolicLink(at: folder.appending(path: name), withDestinationURL: Checkout.root.appending(path: name))
+  }
 
   // The first terminal; other ports than README's so that it runs beside whatever else runs here.
   let run = Process()
@@ -58,7 +60,9 @@ private let exemptions = [
   let transcript = output("tour.txt")
   #expect(terminal.terminationStatus == 0, "the tour stopped:\n\(transcript)")
   #expect(!transcript.contains("serverErrorCode"), "the tour met an error:\n\(transcript)")
-  for expected in ["RECORD TYPE", #""entity": "VideoPost""#, #""relationship": "tags""#, #""value": "Waves""#, #""type":"export","succeeded":true"#, #"data: {"aps""#] {
+  for expected in [
+    "RECORD TYPE", #""entity": "VideoPost""#, #""relationship": "tags""#, #""value": "Waves""#, #""type":"export","succeeded":true"#, #"data: {"aps""#, " Waves\n",
+  ] {
     #expect(transcript.contains(expected), "\(expected) is missing:\n\(transcript)")
   }
 }

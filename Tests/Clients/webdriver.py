@@ -1,0 +1,120 @@
+"""Headless Chromium by the WebDriver protocol: just what the page's test needs."""
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+import requests
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+
+class BrowserError(Exception):
+    pass
+
+
+class Browser:
+    def __init__(self, address, profile, authority_key=None):
+        self.http = requests.Session()
+        self.http.trust_env = False
+        # As root Chromium runs without its sandbox only; nothing but 127.0.0.1 is visited.
+        arguments = [
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}",
+        ]
+        options = {"args": arguments, "binary": shutil.which("chromium")}
+        self.base = address
+        session = self.send("POST", "/session", {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}})
+        self.base = f"{address}/session/{session['sessionId']}"
+        self.version = session["capabilities"]["browserVersion"]
+        self.send("POST", "/timeouts", {"script": 60_000, "pageLoad": 30_000, "implicit": 5_000})
+
+    def send(self, method, path, body=None):
+        answer = self.http.request(method, self.base + path, data=json.dumps(body or {}) if method == "POST" else None, timeout=90)
+        value = answer.json()["value"]
+        if answer.status_code >= 400:
+            raise BrowserError(f"{value['error']}: {value['message']}")
+        return value
+
+    def open(self, url):
+        self.send("POST", "/url", {"url": url})
+
+    def run(self, script, *arguments):
+        """Runs the body of an async function, and returns what it returns."""
+        code = (
+            "const done = arguments[arguments.length - 1];"
+            f"(async (...given) => {{ {script} }})(...Array.from(arguments).slice(0, -1)).then(value => done({{value}}), error => done({{error: String(error)}}));"
+        )
+        answer = self.send("POST", "/execute/async", {"script": code, "args": list(arguments)})
+        if "error" in answer:
+            raise BrowserError(answer["error"])
+        return answer.get("value")
+
+    def element(self, css):
+        return self.send("POST", "/element", {"using": "css selector", "value": css})[ELEMENT]
+
+    def click(self, css):
+        self.send("POST", f"/element/{self.element(css)}/click")
+
+    def type(self, css, text):
+        self.send("POST", f"/element/{self.element(css)}/value", {"text": text})
+
+    def text(self, css):
+        return self.send("GET", f"/element/{self.element(css)}/text")
+
+    @property
+    def windows(self):
+        return self.send("GET", "/window/handles")
+
+    @property
+    def window(self):
+        return self.send("GET", "/window")
+
+    @window.setter
+    def window(self, handle):
+        self.send("POST", "/window", {"handle": handle})
+
+    @property
+    def url(self):
+        return self.send("GET", "/url")
+
+
+def until(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise BrowserError(f"in {seconds} s never: {what}")
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def browser():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    profile = tempfile.mkdtemp(prefix="aq-chromium-")
+    driver = subprocess.Popen(["chromedriver", f"--port={port}", "--log-level=SEVERE"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+
+        def answers():
+            with contextlib.suppress(requests.ConnectionError):
+                return requests.get(f"{address}/status", timeout=5, proxies={"http": None}).json()["value"]["ready"]
+
+        until(answers, "chromedriver is ready")
+        opened = Browser(address, profile)
+        try:
+            yield opened
+        finally:
+            opened.send("DELETE", "")
+    finally:
+        driver.terminate()
+        driver.wait(20)
+        shutil.rmtree(profile, ignore_errors=True)
