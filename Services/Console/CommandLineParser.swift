@@ -42,7 +42,7 @@ enum CommandLineParser {
   }
 
   static let globalOptions: [Command.Option] = [
-    .optional("server", "URL", "the gateway; else AQUIFER_SERVER, else http://127.0.0.1:8080"),
+    .optional("server", "URL", "the gateway; else AQUIFER_SERVER, else http://127.0.0.1:8080. AQUIFER_CERTIFICATE_AUTHORITY: a PEM file of what to trust"),
     .optional("operator-token", "T", "the operator's token; else AQUIFER_OPERATOR_TOKEN"),
     .flag("json", "print exactly one JSON object"),
     .flag("help", "this text, at every level"),

@@ -19,7 +19,8 @@ public struct Console: Sendable {
 
   /// The process's own streams and environment.
   public init() {
-    self.init(environment: ProcessEnvironment.variables, terminal: .standard, http: .standard)
+    let environment = ProcessEnvironment.variables
+    self.init(environment: environment, terminal: .standard, http: .standard(trusting: environment["AQUIFER_CERTIFICATE_AUTHORITY"]))
   }
 
   init(environment: [String: String], terminal: Terminal, http: HTTPSender) {

@@ -31,8 +31,9 @@ struct HTTPSender: Sendable {
   func get(_ url: String, within limit: Duration) async throws(Failure) -> Answer { try await exchange("GET", url, [], [], limit).get() }
 
   /// Over the network.
-  static var standard: HTTPSender {
-    let client = HTTPClient()
+  /// - Parameter certificateAuthorityFile: PEM of the authorities to trust instead of the system's; nil: the system's.
+  static func standard(trusting certificateAuthorityFile: String?) -> HTTPSender {
+    let client = HTTPClient(certificateAuthorityFile: certificateAuthorityFile)
     return HTTPSender { method, url, headers, body, limit in
       do throws(HTTPClientError) {
         let headers = headers.map { HTTPClient.Header($0.name, $0.value) }

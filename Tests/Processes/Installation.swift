@@ -152,8 +152,7 @@ struct Installation: Sendable {
   /// The CLI, with this installation in its environment.
   func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) {
     var environment = ["AQUIFER_SERVER": ready.gateway, "AQUIFER_OPERATOR_TOKEN": ready.operatorToken]
-    // OpenSSL's own variable: the CLI trusts what the system trusts.
-    if let authority { environment["SSL_CERT_FILE"] = authority }
+    if let authority { environment["AQUIFER_CERTIFICATE_AUTHORITY"] = authority }
     return try CommandLineTool.run(words, environment: environment)
   }
 }

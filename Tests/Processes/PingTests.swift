@@ -37,8 +37,8 @@ private struct EventStream: ~Copyable {
     return stream
   }
 
-  @Test(.timeLimit(.minutes(1))) func `a save pings the other devices of its owner, and nobody else`() async throws {
-    try await Installation.run { installation in
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a save pings the other devices of its owner, and nobody else`(tls: Bool) async throws {
+    try await Installation.run(tls: tls) { installation in
       let app = try await App(installation, model: model)
       let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
       let (first, second, stranger) = (try await alice.device("A"), try await alice.device("B"), try await bob.device("C"))
@@ -64,8 +64,8 @@ private struct EventStream: ~Copyable {
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `a web courier holds its poll until a save`() async throws {
-    try await Installation.run { installation in
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a web courier holds its poll until a save`(tls: Bool) async throws {
+    try await Installation.run(tls: tls) { installation in
       let app = try await App(installation, model: model)
       let alice = try await app.user("alice")
       let device = try await alice.device("A")
@@ -97,8 +97,8 @@ private struct EventStream: ~Copyable {
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `a held import is answered by the next save of another device`() async throws {
-    try await Installation.run { installation in
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a held import is answered by the next save of another device`(tls: Bool) async throws {
+    try await Installation.run(tls: tls) { installation in
       let user = try await App(installation, model: model).user("alice")
       let (first, second) = (try await user.device("A"), try await user.device("B"))
       let (_, token) = try await second.changes()
