@@ -24,6 +24,7 @@ struct Gateway: HTTPHandler {
   let state: GatewayState
   let forwarding: Forwarding
   let share: ShareCalls
+  let couriers: Couriers
   let secrets: Secrets
   let assets: AssetDownloads
   let wallClock: any WallClock
@@ -41,6 +42,7 @@ struct Gateway: HTTPHandler {
     self.options = options
     self.state = state
     share = ShareCalls(bus: bus, timing: state.timing, limit: options.requestLimit)
+    couriers = Couriers(bus: bus)
     forwarding = Forwarding(bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
     secrets = Secrets(share: share)
     assets = AssetDownloads(directory: options.assetDirectory, fileByteCount: fileByteCount)

@@ -4,37 +4,82 @@ import Crypto
 import HTTPServer
 import JSON
 import Records
+import ServiceBus
 import ServiceKit
 import WebServices
 
 extension Gateway {
   static let clientIDByteLimit = 255
 
-  /// - Parameter isNew: `create`, which implies registration; `register` has nothing left to do.
+  /// - Parameter isNew: `create`, which implies registration. `register` lets a courier that the user has already also deliver what
+  ///   happens in this container, and know this client as one of those that poll it.
   func pushToken(_ request: HTTPRequest, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no container") }
     let document = try JSONValue.request(request.body)
     let apnsEnvironment = try Self.text(document, "apnsEnvironment", byteLimit: 64) ?? environment.rawValue
-    let clientID = try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit) ?? random.uuid()
-    guard isNew else {
-      guard document["apnsToken"]?.string != nil else { throw RecordError(.badRequest, "apnsToken is missing or not a string") }
-      return Self.json(Array("{}".utf8))
+    let sentClientID = try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit)
+    let clientID = sentClientID ?? request.query("clientId").flatMap { (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil } ?? random.uuid()
+    let courier: String
+    if isNew {
+      courier = CourierToken(container: container, environment: environment, userRecordName: user, clientID: clientID)
+        .text(signedWith: try await secrets.signingKey())
+    } else {
+      guard let token = document["apnsToken"]?.string else { throw RecordError(.badRequest, "apnsToken is missing or not a string") }
+      // Another service's token is taken note of, as everywhere; only nothing is delivered by it here.
+      guard let known = try await own(token, of: user) else { return Self.json(Array("{}".utf8)) }
+      courier = known
     }
-    let token = CourierToken(container: container, environment: environment, userRecordName: user, clientID: clientID)
-      .text(signedWith: try await secrets.signingKey())
+    try await couriers.open(OpenCourier(courier: courier, container: container, environment: environment, clientID: clientID))
+    if !isNew { return Self.json(Array("{}".utf8)) }
     var writer = JSONWriter()
     writer.beginObject()
     writer.member("apnsEnvironment", apnsEnvironment)
-    // What stands for the device with Apple's push service: opaque to clients, and the same for the same client.
-    writer.member("apnsToken", Base64.encode(SHA256.hash(token)))
-    writer.member("webcourierURL", "\(options.notifierURL)/courier/1/\(token)")
+    // What stands for the device with Apple's push service: opaque to clients, the same for the same client, and enough to register it
+    // elsewhere.
+    writer.member("apnsToken", Base64.encode(Array(courier.utf8)))
+    writer.member("webcourierURL", "\(options.notifierURL)/courier/1/\(courier)")
     writer.endObject()
     return Self.json(writer.bytes)
+  }
+
+  /// The courier that an `apnsToken` of ours stands for.
+  /// - Returns: nil when it was not made here, or for another user.
+  private func own(_ apnsToken: String, of user: String) async throws(RecordError) -> String? {
+    guard let bytes = Base64.decode(apnsToken), let text = String(validating: bytes, as: UTF8.self) else { return nil }
+    guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey()), token.userRecordName == user else { return nil }
+    return text
   }
 
   private static func text(_ document: JSONValue, _ key: String, byteLimit: Int) throws(RecordError) -> String? {
     guard let value = document[key], !value.isNull else { return nil }
     guard let text = value.string, text.utf8.count <= byteLimit else { throw RecordError(.badRequest, "\(key) is not a string of at most \(byteLimit) bytes") }
     return text
+  }
+}
+
+/// How couriers' queues come to be at every notifier before the client has the address.
+struct Couriers: Sendable {
+  let bus: any Bus
+
+  private static let deadline = Duration.seconds(1)
+
+  /// Asks all notifiers that are connected. One that does not answer makes the queue at the first poll, and knows nothing of what came before.
+  /// - Throws: `throttled` when the user has as many couriers as he may.
+  func open(_ message: OpenCourier) async throws(RecordError) {
+    let bus = bus
+    let isFull = await withTaskGroup(of: Bool.self) { group in
+      for peer in bus.peers where peer.role == .notifier {
+        group.addTask {
+          do throws(BusError) {
+            return !(try await bus.call(message, to: .peer(peer.name), within: Self.deadline).isOpen)
+          } catch {
+            // Dropped because a notifier that is away, or starting, is no reason to refuse the client.
+            return false
+          }
+        }
+      }
+      return await group.contains(true)
+    }
+    if isFull { throw RecordError(.throttled, "You have as many web couriers as you may; one that is not polled any more is forgotten", retryAfter: 60) }
   }
 }

@@ -5,9 +5,17 @@ import Synchronization
 
 /// One courier token's mailbox.
 final class Courier: PingReceiver {
+  private struct Waiter {
+    let id: Int
+    let continuation: CheckedContinuation<Ping?, Never>
+    let deadline: ContinuousClock.Instant
+  }
+
   private struct State {
     var pending = PendingPings()
-    var waiter: (id: Int, continuation: CheckedContinuation<Ping?, Never>, deadline: ContinuousClock.Instant)?
+    /// The sequence that was delivered last, here or by another notifier, by the ping's key.
+    var delivered = RecentValues<Int64>(limit: 1000)
+    var waiter: Waiter?
     var nextWaiterID = 0
     var lastPoll: ContinuousClock.Instant
     var isReleased = false
@@ -33,9 +41,12 @@ final class Courier: PingReceiver {
         let (displaced, isAnswered, ping) = state.withLock { state -> (CheckedContinuation<Ping?, Never>?, Bool, Ping?) in
           let displaced = state.waiter?.continuation
           state.waiter = nil
-          if let ping = state.pending.take(1).first { return (displaced, true, ping) }
+          if let ping = state.pending.take(1).first {
+            state.delivered.raise(to: ping.sequence, for: ping.key)
+            return (displaced, true, ping)
+          }
           if state.isReleased || Task.isCancelled { return (displaced, true, nil) }
-          state.waiter = (id, continuation, deadline)
+          state.waiter = Waiter(id: id, continuation: continuation, deadline: deadline)
           return (displaced, false, nil)
         }
         displaced?.resume(returning: nil)
@@ -50,14 +61,24 @@ final class Courier: PingReceiver {
 
   func put(_ ping: Ping) {
     let (waiter, outcome) = state.withLock { state -> (CheckedContinuation<Ping?, Never>?, PendingPings.Outcome) in
+      if let delivered = state.delivered[ping.key], ping.sequence <= delivered { return (nil, .coalesced) }
       if let waiter = state.waiter {
         state.waiter = nil
+        state.delivered.raise(to: ping.sequence, for: ping.key)
         return (waiter.continuation, .added)
       }
       return (nil, state.pending.put(ping))
     }
     waiter?.resume(returning: ping)
     metrics.count(outcome)
+  }
+
+  /// Another notifier delivered the key's notifications up to `sequence`: the client that polls both need not get them twice.
+  func wasDelivered(_ key: String, through sequence: Int64) {
+    state.withLock { state in
+      state.delivered.raise(to: sequence, for: key)
+      state.pending.remove(key, through: sequence)
+    }
   }
 
   /// Answers a poll whose time has come.
@@ -69,7 +90,7 @@ final class Courier: PingReceiver {
     answer(nil) { _ in true }
   }
 
-  private func answer(_ ping: Ping?, if condition: ((id: Int, continuation: CheckedContinuation<Ping?, Never>, deadline: ContinuousClock.Instant)) -> Bool) {
+  private func answer(_ ping: Ping?, if condition: (Waiter) -> Bool) {
     let continuation = state.withLock { state -> CheckedContinuation<Ping?, Never>? in
       guard let waiter = state.waiter, condition(waiter) else { return nil }
       state.waiter = nil
@@ -82,4 +103,11 @@ final class Courier: PingReceiver {
   func isIdle(since instant: ContinuousClock.Instant) -> Bool {
     state.withLock { $0.waiter == nil && $0.lastPoll < instant }
   }
+
+  /// Says that somebody has to do with it: a courier that was just made, or registered again, is not idle.
+  func touch(now: ContinuousClock.Instant) { state.withLock { $0.lastPoll = max($0.lastPoll, now) } }
+}
+
+extension RecentValues where Value == Int64 {
+  fileprivate mutating func raise(to value: Int64, for key: String) { set(max(value, self[key] ?? value), for: key) }
 }

@@ -39,16 +39,19 @@ public final class Notifier: Sendable {
   private let limits: Limits
   private let timing: Timing
   let random: any RandomSource
+  private let log: Log
   private let switchboard: Switchboard
+  let deliveries = DeliveryReports()
   private let state = Mutex(State())
   /// Set once, when there is a bus to ask.
   private let authenticatorBox = Mutex<Authenticator?>(nil)
 
-  init(limits: Limits, metrics: Metrics, timing: Timing, random: any RandomSource) {
+  init(limits: Limits, metrics: Metrics, timing: Timing, random: any RandomSource, log: Log) {
     self.limits = limits
     self.metrics = NotifierMetrics(metrics)
     self.timing = timing
     self.random = random
+    self.log = log
     switchboard = Switchboard(random: random)
     metrics.collect("held_connections", "Devices that are connected, by kind.") { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
@@ -71,6 +74,40 @@ public final class Notifier: Sendable {
   func deliver(_ changes: [ZoneChange]) {
     metrics.changes.increment(by: changes.count)
     for change in changes { switchboard.deliver(change) }
+  }
+
+  func deliver(_ notifications: [SubscriptionNotification]) {
+    for notification in notifications {
+      let count = switchboard.deliver(notification)
+      metrics.count(count)
+      log.debug(
+        "notification", ["nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID),
+          "user": .text(notification.userRecordName), "devices": .integer(Int64(count ?? -1))])
+    }
+  }
+
+  /// What another notifier has delivered.
+  func forget(_ deliveries: [NotificationsDelivered.Delivery]) {
+    for delivery in deliveries {
+      state.withLock { $0.couriers[delivery.courier]?.courier }?.wasDelivered(delivery.key, through: delivery.sequence)
+    }
+  }
+
+  /// Makes a courier's queue before its first poll, and lets it hear of another container or know another of its clients.
+  /// - Returns: false when its user has as many as he may.
+  /// - Throws: `BusError.refused` for what is no courier's token.
+  func open(_ message: OpenCourier) async throws -> Bool {
+    let now = timing.now()
+    let key = try await authenticator().key()
+    guard let token = CourierToken(text: message.courier, verifiedWith: key) else { throw BusError(.refused, "no courier has this token") }
+    do throws(RecordError) {
+      let (courier, id) = try courier(message.courier, token, now)
+      courier.touch(now: now)
+      switchboard.extend(id, with: PingBoard.Scope(container: message.container, environment: message.environment), device: message.clientID)
+      return true
+    } catch {
+      return false
+    }
   }
 
   func credentialsChanged() async {
@@ -117,15 +154,18 @@ public final class Notifier: Sendable {
       throw RecordError(.notFound, "There is no such courier.")
     }
     let now = timing.now()
-    let ping = try await courier(text, token, now).poll(now: now, until: now + limits.courierHold)
+    let ping = try await courier(text, token, now).courier.poll(now: now, until: now + limits.courierHold)
+    if let ping { deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence)) }
     return HTTPResponse(
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
   }
 
   /// - Throws: `throttled` when the user has as many as he may.
-  private func courier(_ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant) throws(RecordError) -> Courier {
+  private func courier(
+    _ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant
+  ) throws(RecordError) -> (courier: Courier, id: PingBoard.ListenerID) {
     try state.withLock { state throws(RecordError) in
-      if let known = state.couriers[text] { return known.courier }
+      if let known = state.couriers[text] { return (known.courier, known.id) }
       let count = state.courierCounts[token.userRecordName, default: 0]
       guard count < limits.couriersPerUser else {
         throw RecordError(.throttled, "The user has \(count) couriers; one that is not polled any more is forgotten.", retryAfter: 60)
@@ -133,10 +173,10 @@ public final class Notifier: Sendable {
       state.courierCounts[token.userRecordName] = count + 1
       let courier = Courier(metrics: metrics, now: now)
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
-      let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
+      let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
       if state.isDraining { courier.release() }
       state.couriers[text] = (courier, id, token.userRecordName)
-      return courier
+      return (courier, id)
     }
   }
 

@@ -8,14 +8,25 @@ struct NotifierMetrics: Sendable {
   let coalesced: Counter
   let dropped: Counter
   let changes: Counter
+  /// By what became of them: `told` to at least one device, `unheard` by any, `repeated`.
+  let notifications: Family<Counter>
   let refused: Family<Counter>
 
   init(_ metrics: Metrics) {
     sent = metrics.counters("pings_sent_total", "Pings handed to a connection, by kind.", labels: ["kind"])
-    coalesced = metrics.counter("pings_coalesced_total", "Pings merged with one for the same zone that had not been sent yet.")
-    dropped = metrics.counter("pings_dropped_total", "Pings forgotten because a device had too many zones waiting.")
+    coalesced = metrics.counter("pings_coalesced_total", "Pings merged with one of the same zone or subscription that had not been sent yet.")
+    dropped = metrics.counter("pings_dropped_total", "Pings forgotten because too many waited for a device.")
     changes = metrics.counter("zone_changes_total", "Changed zones that workers told of.")
+    notifications = metrics.counters("notifications_total", "Subscriptions' notifications that workers pushed, by outcome.", labels: ["outcome"])
     refused = metrics.counters("pings_refused_total", "Connections that were refused, by error code.", labels: ["code"])
+  }
+
+  func count(_ receiverCount: Int?) {
+    switch receiverCount {
+    case nil: notifications["repeated"].increment()
+    case 0: notifications["unheard"].increment()
+    default: notifications["told"].increment()
+    }
   }
 
   func count(_ outcome: PendingPings.Outcome) {

@@ -23,13 +23,22 @@ extension Notifier {
     if let heartbeat = context.options.duration("heartbeat") { limits.heartbeat = heartbeat }
     adjust(&limits)
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
-    self.init(limits: limits, metrics: context.metrics, timing: context.timing, random: context.random)
+    self.init(limits: limits, metrics: context.metrics, timing: context.timing, random: context.random, log: context.log)
   }
 
   /// What workers and the share service tell.
   public func register(in handlers: inout BusHandlers) {
     handlers.on(PushZoneChanges.self) { [self] message, _, _ in
       deliver(message.changes)
+      return Answer(Acknowledgement())
+    }
+    handlers.on(PushNotifications.self) { [self] message, _, _ in
+      deliver(message.notifications)
+      return Answer(Acknowledgement())
+    }
+    handlers.on(OpenCourier.self) { [self] message, _, _ in Answer(OpenCourier.Reply(isOpen: try await open(message))) }
+    handlers.on(NotificationsDelivered.self) { [self] message, _, _ in
+      forget(message.deliveries)
       return Answer(Acknowledgement())
     }
     handlers.on(DirectoryChanged.self) { [self] message, _, _ in
@@ -56,7 +65,7 @@ extension Notifier {
     }
     return RunningNotifier(
       notifier: self, server: server, url: ClientListening.url(configuration, port: server.port), publicURL: options.url("public-url"),
-      housekeeping: Task { await self.run() })
+      housekeeping: Task { await self.run() }, telling: Task { await self.deliveries.run(on: bus) })
   }
 }
 
@@ -65,14 +74,16 @@ struct RunningNotifier: Service {
   let server: HTTPServer
   let url: String
   let publicURL: String?
-  /// The one task that outlives the call that made it: it is the process's own, and ends with `drain`.
+  /// Tasks that outlive the call that made them: they are the process's own, and end with `drain`.
   let housekeeping: Task<Void, Never>
+  let telling: Task<Void, Never>
 
   var addresses: [String: String] { ["http": url, "publicURL": publicURL ?? url] }
 
   /// Devices reconnect to another notifier, or to this one's successor; what they miss meanwhile they find by their tokens.
   func drain() async {
     housekeeping.cancel()
+    telling.cancel()
     await server.drain(within: .seconds(5))
     server.stop()
   }

@@ -1,27 +1,24 @@
-// What a device is told: that a zone changed, never what.
+// What a device is told: that a zone changed, never what; or what a subscription of its user says.
 
 import JSON
 import Records
 import ServiceBus
 
-/// One silent ping, encoded once for everybody who gets it.
+/// One notification, encoded once for everybody who gets it.
 struct Ping: Sendable {
-  /// What pings merge by.
-  struct Key: Hashable, Sendable {
-    let owner: String
-    let zoneName: String
-  }
-
-  let key: Key
+  /// What pings merge by, the same at every notifier.
+  let key: String
   let sequence: Int64
   /// `{"aps":…,"ck":…}` (mirror-api.md "Pings", wire-protocol section 9.3).
   let json: [UInt8]
 
+  /// A silent ping for a zone that changed.
   /// - Parameters:
   ///   - scope: as what its recipients address the database.
   ///   - notificationID: a fresh UUID.
   init(_ change: ZoneChange, as scope: DatabaseScope, notificationID: String) {
-    key = Key(owner: change.database.owner, zoneName: change.zoneName)
+    let database = change.database
+    key = Self.key("zone", database.container, database.environment, [database.owner, change.zoneName])
     sequence = change.sequence
     var writer = JSONWriter(reservingByteCount: 512)
     writer.beginObject()
@@ -32,13 +29,13 @@ struct Ping: Sendable {
     writer.key("ck")
     writer.beginObject()
     writer.member("ce", 2)
-    writer.member("cid", change.database.container.rawValue)
+    writer.member("cid", database.container.rawValue)
     writer.member("nid", notificationID)
     writer.key("met")
     writer.beginObject()
     writer.member("dbs", scope.wireNumber)
     writer.member("zid", change.zoneName)
-    writer.member("zoid", change.database.owner)
+    writer.member("zoid", database.owner)
     writer.member("sid", ReservedName.mirrorSubscription(scope))
     // An addition to Apple's form: a device that has this token already need not ask.
     writer.member("tok", change.syncToken)
@@ -47,24 +44,38 @@ struct Ping: Sendable {
     writer.endObject()
     json = writer.bytes
   }
+
+  /// What a subscription says. Those that tell of a zone merge by subscription and zone, the others stand for themselves.
+  init(_ notification: SubscriptionNotification) {
+    let parts =
+      notification.zone.map { [notification.scope.rawValue, notification.subscriptionID, $0.ownerName, $0.zoneName] } ?? [notification.notificationID]
+    key = Self.key(notification.zone == nil ? "record" : "subscription", notification.container, notification.environment, parts)
+    sequence = notification.sequence
+    json = notification.json
+  }
+
+  private static func key(_ kind: String, _ container: ContainerID, _ environment: Environment, _ parts: [String]) -> String {
+    // No part has this character.
+    ([kind, container.rawValue, environment.rawValue] + parts).joined(separator: "\u{1f}")
+  }
 }
 
-/// What one device still has to be told: at most one ping a zone, the latest; in the order in which the zones first changed.
+/// What one device still has to be told: at most one ping a key, the latest; in the order in which the keys first came.
 struct PendingPings: Sendable {
   /// What putting a ping did.
   enum Outcome: Hashable, Sendable {
     case added
-    /// Merged with one for the same zone.
+    /// Merged with one of the same key, or known already.
     case coalesced
     /// Added, and the oldest forgotten: a hint less, which loses no data.
     case displaced
   }
 
-  private var pings: [Ping.Key: Ping] = [:]
-  private var order: [Ping.Key] = []
+  private var pings: [String: Ping] = [:]
+  private var order: [String] = []
   let limit: Int
 
-  /// - Parameter limit: of zones; > 0.
+  /// - Parameter limit: of keys; > 0.
   init(limit: Int = 1000) {
     precondition(limit > 0, "a device can be told of at least one zone, not \(limit)")
     self.limit = limit
@@ -93,5 +104,39 @@ struct PendingPings: Sendable {
     let keys = order.prefix(count)
     defer { order.removeFirst(keys.count) }
     return keys.compactMap { pings.removeValue(forKey: $0) }
+  }
+
+  /// Forgets the ping of a key unless it is later than `sequence`.
+  mutating func remove(_ key: String, through sequence: Int64) {
+    guard let known = pings[key], known.sequence <= sequence else { return }
+    pings[key] = nil
+    order.removeAll { $0 == key }
+  }
+}
+
+/// The last things that were said, so that none of them is said again: bounded, the oldest is forgotten.
+struct RecentValues<Value: Sendable>: Sendable {
+  private var values: [String: Value] = [:]
+  private var ring: [String] = []
+  private var next = 0
+  private let limit: Int
+
+  /// - Parameter limit: of keys; > 0.
+  init(limit: Int) {
+    precondition(limit > 0, "at least one value can be remembered, not \(limit)")
+    self.limit = limit
+  }
+
+  subscript(key: String) -> Value? { values[key] }
+
+  mutating func set(_ value: Value, for key: String) {
+    guard values.updateValue(value, forKey: key) == nil else { return }
+    if ring.count < limit {
+      ring.append(key)
+    } else {
+      values[ring[next]] = nil
+      ring[next] = key
+      next = (next + 1) % limit
+    }
   }
 }

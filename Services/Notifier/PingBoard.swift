@@ -12,10 +12,27 @@ struct PingBoard: Sendable {
   }
 
   struct Listener: Hashable, Sendable {
-    let scope: Scope
+    /// How it listens: an event stream is told of every zone, a courier of what its user subscribed to.
+    enum Kind: Hashable, Sendable {
+      case stream, courier
+    }
+
+    let kind: Kind
+    /// One at first; a courier may be registered with others.
+    fileprivate(set) var scopes: [Scope]
     let userRecordName: String
-    /// The store identifier (or courier client) whose own changes it is not told of.
-    let device: String?
+    /// The store identifier (or the clients of a courier) whose own changes it is not told of.
+    fileprivate(set) var devices: [String]
+
+    /// Of each of its lists; client names and containers are the clients' choice.
+    static let listLimit = 32
+
+    init(_ kind: Kind = .stream, scope: Scope, userRecordName: String, device: String?) {
+      self.kind = kind
+      scopes = [scope]
+      self.userRecordName = userRecordName
+      devices = device.map { [$0] } ?? []
+    }
   }
 
   /// Rises from connection to connection, never used twice.
@@ -43,39 +60,72 @@ struct PingBoard: Sendable {
   mutating func connect(_ listener: Listener) -> ListenerID {
     nextID += 1
     listeners[nextID] = listener
-    byUser[User(scope: listener.scope, userRecordName: listener.userRecordName), default: []].append(nextID)
-    byScope[listener.scope, default: []].append(nextID)
+    for scope in listener.scopes {
+      byUser[User(scope: scope, userRecordName: listener.userRecordName), default: []].append(nextID)
+      byScope[scope, default: []].append(nextID)
+    }
     return nextID
+  }
+
+  /// Lets a listener hear of another scope, too, and not of another device's changes. Beyond `Listener.listLimit` nothing is added.
+  mutating func extend(_ id: ListenerID, with scope: Scope, device: String) {
+    guard var listener = listeners[id] else { return }
+    if !listener.devices.contains(device), listener.devices.count < Listener.listLimit { listener.devices.append(device) }
+    if !listener.scopes.contains(scope), listener.scopes.count < Listener.listLimit {
+      listener.scopes.append(scope)
+      Self.insert(id, User(scope: scope, userRecordName: listener.userRecordName), &byUser)
+      Self.insert(id, scope, &byScope)
+    }
+    listeners[id] = listener
   }
 
   /// Does nothing for one who is gone already.
   mutating func disconnect(_ id: ListenerID) {
     guard let listener = listeners.removeValue(forKey: id) else { return }
-    Self.remove(id, User(scope: listener.scope, userRecordName: listener.userRecordName), &byUser)
-    Self.remove(id, listener.scope, &byScope)
+    for scope in listener.scopes {
+      Self.remove(id, User(scope: scope, userRecordName: listener.userRecordName), &byUser)
+      Self.remove(id, scope, &byScope)
+    }
   }
 
   private static func remove<Key: Hashable>(_ id: ListenerID, _ key: Key, _ lists: inout [Key: [ListenerID]]) {
     guard var list = lists.removeValue(forKey: key) else { return }
+    let position = position(of: id, in: list)
+    if position < list.count, list[position] == id { list.remove(at: position) }
+    if !list.isEmpty { lists[key] = list }
+  }
+
+  private static func insert<Key: Hashable>(_ id: ListenerID, _ key: Key, _ lists: inout [Key: [ListenerID]]) {
+    var list = lists.removeValue(forKey: key) ?? []
+    list.insert(id, at: position(of: id, in: list))
+    lists[key] = list
+  }
+
+  /// Where it stands in an ascending list, or would.
+  private static func position(of id: ListenerID, in list: [ListenerID]) -> Int {
     var (low, high) = (0, list.count)
     while low < high {
       let middle = (low + high) / 2
       if list[middle] < id { low = middle + 1 } else { high = middle }
     }
-    if low < list.count, list[low] == id { list.remove(at: low) }
-    if !list.isEmpty { lists[key] = list }
+    return low
   }
 
   /// Whom to tell of a change, and as what of theirs: the owner's devices of their private database, other participants' of their shared
-  /// one, everybody in the container and environment of the public one; never the device that made the change.
+  /// one, everybody in the container and environment of the public one; never the device that made the change. Of a database that somebody
+  /// has subscribed to, couriers are told by subscriptions only (`listeners(to:)`).
   func deliveries(of change: ZoneChange) -> [Delivery] {
     let scope = Scope(container: change.database.container, environment: change.database.environment)
-    if change.database.isPublic { return Self.delivery(.public, others(than: change.originStore, byScope[scope] ?? [])) }
+    let isSubscribed = change.hasSubscriptions ?? false
+    if change.database.isPublic {
+      return Self.delivery(.public, others(than: change.originStore, byScope[scope] ?? [], withoutCouriers: isSubscribed))
+    }
     var owners: [ListenerID] = []
     var participants: [[ListenerID]] = []
     for user in Set(change.audience) {
-      let found = others(than: change.originStore, byUser[User(scope: scope, userRecordName: user)] ?? [])
-      if user == change.database.owner { owners = found } else if !found.isEmpty { participants.append(found) }
+      let isOwner = user == change.database.owner
+      let found = others(than: change.originStore, byUser[User(scope: scope, userRecordName: user)] ?? [], withoutCouriers: isSubscribed && isOwner)
+      if isOwner { owners = found } else if !found.isEmpty { participants.append(found) }
     }
     let shared = participants.count == 1 ? participants[0] : participants.flatMap(\.self).sorted()
     return Self.delivery(.private, owners) + Self.delivery(.shared, shared)
@@ -85,8 +135,18 @@ struct PingBoard: Sendable {
     listeners.isEmpty ? [] : [Delivery(databaseScope: scope, listeners: listeners)]
   }
 
-  private func others(than origin: String?, _ ids: [ListenerID]) -> [ListenerID] {
-    guard let origin else { return ids }
-    return ids.filter { listeners[$0]?.device != origin }
+  /// Whom to tell what a subscription says: its user's devices but the one that made the change.
+  func listeners(to notification: SubscriptionNotification) -> [ListenerID] {
+    let scope = Scope(container: notification.container, environment: notification.environment)
+    return others(than: notification.originDevice, byUser[User(scope: scope, userRecordName: notification.userRecordName)] ?? [], withoutCouriers: false)
+  }
+
+  private func others(than origin: String?, _ ids: [ListenerID], withoutCouriers: Bool) -> [ListenerID] {
+    if origin == nil, !withoutCouriers { return ids }
+    return ids.filter { id in
+      guard let listener = listeners[id] else { return false }
+      if withoutCouriers, listener.kind == .courier { return false }
+      return origin.map { !listener.devices.contains($0) } ?? true
+    }
   }
 }

@@ -14,6 +14,8 @@ final class Switchboard: Sendable {
   private struct State {
     var board = PingBoard()
     var receivers: [PingBoard.ListenerID: any PingReceiver] = [:]
+    /// Notifications that were delivered: a push that is repeated because its acknowledgement was lost tells nobody again.
+    var recent = RecentValues<Void>(limit: 20_000)
   }
 
   private let state = Mutex(State())
@@ -27,6 +29,10 @@ final class Switchboard: Sendable {
       state.receivers[id] = receiver
       return id
     }
+  }
+
+  func extend(_ id: PingBoard.ListenerID, with scope: PingBoard.Scope, device: String) {
+    state.withLock { $0.board.extend(id, with: scope, device: device) }
   }
 
   func disconnect(_ id: PingBoard.ListenerID) {
@@ -47,5 +53,19 @@ final class Switchboard: Sendable {
       let ping = Ping(change, as: group.scope, notificationID: random.uuid())
       for receiver in group.receivers { receiver.put(ping) }
     }
+  }
+
+  /// As above.
+  /// - Returns: how many it was for; nil for a repetition, which nobody is told of.
+  func deliver(_ notification: SubscriptionNotification) -> Int? {
+    let receivers = state.withLock { state -> [any PingReceiver]? in
+      if state.recent[notification.notificationID] != nil { return nil }
+      state.recent.set((), for: notification.notificationID)
+      return state.board.listeners(to: notification).compactMap { state.receivers[$0] }
+    }
+    guard let receivers, !receivers.isEmpty else { return receivers?.count }
+    let ping = Ping(notification)
+    for receiver in receivers { receiver.put(ping) }
+    return receivers.count
   }
 }

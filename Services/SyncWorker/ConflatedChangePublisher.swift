@@ -1,9 +1,11 @@
-// Zone changes to notifiers and waiting gateways: merged while a push is under way, so that a slow one holds up nobody.
+// Zone changes to notifiers and waiting gateways, and subscriptions' notifications to notifiers: merged while a push is under way, so that
+// a slow one holds up nobody.
 
 import Records
 import ServiceBus
+import Synchronization
 
-/// Pushes every change to all notifiers and gateways that are connected.
+/// Pushes every change to all notifiers and gateways that are connected, and every notification to all notifiers.
 final class ConflatedChangePublisher: ChangePublisher {
   private struct ZoneKey: Hashable {
     let database: DatabaseID
@@ -12,10 +14,16 @@ final class ConflatedChangePublisher: ChangePublisher {
 
   private let bus: any Bus
   private let pushes: ConflatedPush<ZoneKey, ZoneChange>
+  private let notifications: ConflatedPush<SubscriptionNotification.Key, SubscriptionNotification>
+  private let fired = Atomic<Int>(0)
 
   private static let deadline = Duration.seconds(2)
   /// A push costs its receivers as much as a save costs the worker: under load one for every few saves is enough.
   private static let spacing = Duration.milliseconds(5)
+  /// Notifications that wait for one notifier at most; the oldest is dropped.
+  static let notificationLimit = 50_000
+  /// So that a batch stays far below the bus's message limit, however much the notifications carry.
+  private static let notificationBatchCount = 300
 
   init(bus: any Bus) {
     self.bus = bus
@@ -24,18 +32,32 @@ final class ConflatedChangePublisher: ChangePublisher {
       send: { [weak bus] peer, changes in
         _ = try await bus?.call(PushZoneChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
       }, key: { ZoneKey(database: $0.database, zoneName: $0.zoneName) }, merge: { $0.merged(with: $1) })
+    notifications = ConflatedPush(
+      limit: Self.notificationLimit, batchCount: Self.notificationBatchCount, spacing: Self.spacing,
+      send: { [weak bus] peer, notifications in
+        _ = try await bus?.call(PushNotifications(notifications: notifications), to: .peer(peer.name), within: Self.deadline)
+      }, key: { $0.key }, merge: { $0.merged(with: $1) })
   }
 
   func publish(_ change: ZoneChange) { pushes.push(change) }
+
+  func publish(_ notification: SubscriptionNotification) {
+    fired.add(1, ordering: .relaxed)
+    notifications.push(notification)
+  }
 
   /// Follows who is there, until the bus closes or the task is cancelled.
   func run() async {
     for await peers in bus.peerChanges() {
       pushes.subscribers(peers.filter { $0.role == .notifier || $0.role == .gateway })
+      notifications.subscribers(peers.filter { $0.role == .notifier })
     }
     pushes.close()
+    notifications.close()
   }
 
   /// How many changes wait, by the subscriber's name.
-  var pendingCounts: [String: Int] { pushes.pendingCounts }
+  var pendingCounts: [String: Int] { pushes.pendingCounts.merging(notifications.pendingCounts, uniquingKeysWith: +) }
+  /// Notifications since the start, and those that were dropped because a notifier did not take them.
+  var notificationCounts: (fired: Int, dropped: Int) { (fired.load(ordering: .relaxed), notifications.droppedCount) }
 }

@@ -13,9 +13,10 @@ protocol SchemaSource: Sendable {
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError)
 }
 
-/// Takes zone changes after their commit and pushes them on, conflated.
+/// Takes what happened after its commit and pushes it on: zone changes conflated, notifications as they merge.
 protocol ChangePublisher: Sendable {
   func publish(_ change: ZoneChange)
+  func publish(_ notification: SubscriptionNotification)
 }
 
 /// What a plane's handlers are given.
@@ -28,6 +29,8 @@ struct PlaneContext: Sendable {
   let assets: AssetStore
   /// Signs asset URLs (`FetchSecrets`).
   let signingKey: [UInt8]
+  /// What is known of databases' subscriptions: one for all planes of a worker.
+  var subscriptions = SubscriptionIndexes()
 }
 
 /// An HTTP answer a plane made.

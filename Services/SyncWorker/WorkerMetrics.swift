@@ -29,8 +29,14 @@ enum WorkerMetrics {
   static func add(to metrics: Metrics, _ parts: Worker.Parts) {
     metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
     metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
-    metrics.collect("worker_pings_pending", "Zone changes that wait for a subscriber, by subscriber.") {
+    metrics.collect("worker_pings_pending", "Zone changes and notifications that wait for a process, by process.") {
       parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }
+    }
+    metrics.collect("notifications_fired_total", "Notifications that subscriptions caused.", kind: .counter) {
+      [Metrics.Sample(Double(parts.changes.notificationCounts.fired))]
+    }
+    metrics.collect("notifications_dropped_total", "Notifications forgotten because a notifier did not take them in time.", kind: .counter) {
+      [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
     }
     metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
       await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }

@@ -1,4 +1,5 @@
-// The one way records are written: both planes' saves and deletes go through here, so that sequence, origin and references always agree.
+// The one way records are written: both planes' saves and deletes go through here, so that sequence, origin and references always agree,
+// and no subscription misses a change.
 
 import Mirroring
 import RecordStore
@@ -10,13 +11,20 @@ struct ZoneWriter {
   let zone: StoredZone
   /// The mirrored store's key whose export this is, or 0 (`StoredRecord.origin`).
   let origin: Int64
+  /// The device that writes, which its user's subscriptions don't tell; nil for the server itself, or one without a name.
+  let originDevice: String?
   /// The pointers out of a record (Mirroring and CloudKit references).
   let references: @Sendable (Record) -> [OutgoingReference]
+  /// Told of every write; nil where nobody has subscribed (`SubscriptionWatch.firing`). Whoever made it finishes it after the last write.
+  let firing: SubscriptionFiring?
 
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
   /// - Returns: the stored row with its new sequence.
   func save(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
-    try put(record, isDeleted: false, replacing: existing, references: references(record))
+    let stored = try put(record, isDeleted: false, replacing: existing, references: references(record))
+    firing?.record(
+      changedFrom: existing.flatMap { $0.isDeleted ? nil : $0.record }, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice)
+    return stored
   }
 
   /// Leaves a tombstone in `existing`'s place. It keeps what an importing client must know of it (`Tombstone`), and nothing else.
@@ -24,7 +32,9 @@ struct ZoneWriter {
     var record = existing.record
     record.fields = Tombstone.fields(of: existing.record)
     record.modified = modified
-    return try put(record, isDeleted: true, replacing: existing, references: [])
+    let stored = try put(record, isDeleted: true, replacing: existing, references: [])
+    if !existing.isDeleted { firing?.record(changedFrom: existing.record, to: nil, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice) }
+    return stored
   }
 
   private func put(_ record: Record, isDeleted: Bool, replacing existing: StoredRecord?, references: [OutgoingReference]) throws -> StoredRecord {

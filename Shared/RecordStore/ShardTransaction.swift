@@ -30,6 +30,13 @@ public protocol ShardSnapshot: AnyObject {
   /// The live record with that `shortGUID`, whatever database it is in, and its zone's key.
   func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)?
 
+  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription?
+  /// A user's, ascending by identifier.
+  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws -> [StoredSubscription]
+  /// Everybody's to the database, with keys after `key`, ascending.
+  func subscriptions(in database: Int64, afterKey key: Int64, limit: Int) throws -> [StoredSubscription]
+  func subscriptionCount(in database: Int64) throws -> Int
+
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror?
   func mirror(key: Int64) throws -> StoredMirror?
   /// Stores with keys after `key`, ascending: for listings.
@@ -71,6 +78,14 @@ public protocol ShardTransaction: ShardSnapshot {
   /// - Throws: `ContradictingWrite` for a deleted zone, a sequence number that was not given out or that another record has, or a
   ///   name that `isNew` denies.
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
+
+  /// Stores a subscription in the place of the one with the same identifier, user and scope, if there is one, and gives the database
+  /// another `subscriptionEdition`.
+  func putSubscription(
+    _ identifier: String, of userRecordName: String, scope: DatabaseScope, payload: [UInt8], in database: Int64
+  ) throws -> StoredSubscription
+  /// Gives the database another `subscriptionEdition`. Deleting what is not there changes nothing.
+  func deleteSubscription(_ key: Int64, in database: Int64) throws
 
   func makeMirror(
     _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,

@@ -59,6 +59,12 @@ public enum Limit {
   public static let sourcesPerTarget = 750
   /// Records that one request deletes by DELETE_SELF references, beyond those it names: about 0.1 s of the shard's writer.
   public static let cascadeCount = 5000
+  /// Of one user to one database, as he addresses it.
+  public static let subscriptionsPerUser = 500
+  /// Of all users to one database: every query among them is asked about every record of its type that is saved.
+  public static let subscriptionsPerDatabase = 10_000
+  /// Of one subscription's dictionary, so that all of a user's fit into an answer.
+  public static let subscriptionByteCount = 8_000
   public static let assetByteCount = 50_000_000
   public static let requestByteCount = 8 * 1024 * 1024
   public static let jsonDepth = 64

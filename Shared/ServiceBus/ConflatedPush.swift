@@ -6,7 +6,8 @@ import Synchronization
 ///
 /// Per subscriber one batch is under way at a time; what changes meanwhile merges. A batch that fails is put back, merged under what
 /// came later, and sent again for as long as the subscriber is connected. What a lost subscriber had not acknowledged is dropped: a
-/// process that connects (again) starts empty. Memory is bounded by the number of keys.
+/// process that connects (again) starts empty. Memory is bounded by the number of keys, or by `limit`: where every value has a key of its
+/// own, nothing merges, and what has waited longest is dropped (and counted) for what comes.
 public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// Sends one batch and returns when it is acknowledged.
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void
@@ -30,6 +31,8 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   private let send: Send
   private let key: @Sendable (Value) -> Key
   private let merge: @Sendable (Value, Value) -> Value
+  private let limit: Int
+  private let dropped = Atomic<Int>(0)
   private let batchCount: Int
   private let spacing: Duration
   private let firstPause: Duration
@@ -37,16 +40,19 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   private let sleep: @Sendable (Duration) async throws -> Void
 
   /// - Parameters:
+  ///   - limit: keys that wait for one subscriber at most; > 0. nil: any number.
   ///   - batchCount: values in one batch at most.
   ///   - spacing: between an acknowledgement and the next batch: the first change after a quiet moment leaves at once, those that follow
   ///     close behind it travel together.
   ///   - firstPause: after a failure; doubles up to `longestPause`.
   ///   - merge: what a subscriber needs to know of an earlier and a later value of one key.
   public init(
-    batchCount: Int = 1000, spacing: Duration = .zero, firstPause: Duration = .milliseconds(20), longestPause: Duration = .seconds(1),
+    limit: Int? = nil, batchCount: Int = 1000, spacing: Duration = .zero, firstPause: Duration = .milliseconds(20), longestPause: Duration = .seconds(1),
     sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }, send: @escaping Send,
     key: @escaping @Sendable (Value) -> Key, merge: @escaping @Sendable (_ earlier: Value, _ later: Value) -> Value
   ) {
+    self.limit = limit ?? .max
+    precondition(self.limit > 0, "at least one key can wait, not \(self.limit)")
     self.batchCount = batchCount
     self.spacing = spacing
     self.sleep = sleep
@@ -108,6 +114,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
+  /// How many values were dropped because more than `limit` waited.
+  public var droppedCount: Int { dropped.load(ordering: .relaxed) }
+
   /// Forgets all subscribers and ends what is under way.
   public func close() { subscribers([]) }
 
@@ -117,11 +126,19 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
       subscriber.pending[key] = merge(earlier, value)
     } else {
       subscriber.order.append(key)
+      dropExcess(of: subscriber)
     }
     guard subscriber.sender == nil else { return nil }
     let sender = TaskHandle()
     subscriber.sender = sender
     return sender
+  }
+
+  private func dropExcess(of subscriber: Subscriber) {
+    while subscriber.pending.count > limit, let oldest = subscriber.order.popFirst() {
+      subscriber.pending[oldest] = nil
+      dropped.add(1, ordering: .relaxed)
+    }
   }
 
   private func start(_ peer: Peer, _ sender: TaskHandle) {
@@ -174,6 +191,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
           subscriber.order.prepend(key)
         }
       }
+      dropExcess(of: subscriber)
     }
   }
 }

@@ -146,4 +146,23 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     await subscriber.reaches([3: 3])
     pushes.close()
   }
+
+  @Test func `where every value has a key of its own, a stalled subscriber keeps the newest up to the limit, and the rest is counted`() async {
+    let subscriber = Subscriber()
+    let pushes = ConflatedPush<Int, Change>(
+      limit: 10, batchCount: 4, firstPause: .milliseconds(1), longestPause: .milliseconds(5), send: { _, changes in try await subscriber.take(changes) },
+      key: { $0.zone }, merge: { _, later in later })
+    pushes.subscribers([peer("stalled")])
+    subscriber.stall()
+    for zone in 1...1000 { pushes.push(Change(zone: zone, sequence: 1)) }
+    #expect((pushes.pendingCounts["stalled"] ?? 99) <= 10)
+    // What is under way waits beside the ten; when it fails it makes room for what came later.
+    subscriber.fail(3)
+    subscriber.go()
+    await eventually { pushes.pendingCounts["stalled"] == 0 && subscriber.state.withLock { $0.latest.count } + pushes.droppedCount == 1000 }
+    let latest = subscriber.state.withLock { $0.latest }
+    #expect(Set(latest.keys).isSuperset(of: 991...1000))
+    #expect(latest.count <= 14)
+    pushes.close()
+  }
 }

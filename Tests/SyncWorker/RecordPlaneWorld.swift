@@ -72,7 +72,16 @@ final class FixedSchemas: SchemaSource {
 /// Keeps what was published.
 final class PublishedChanges: ChangePublisher {
   private let changes = Mutex<[ZoneChange]>([])
+  private let notifications = Mutex<[SubscriptionNotification]>([])
   func publish(_ change: ZoneChange) { changes.withLock { $0.append(change) } }
+  func publish(_ notification: SubscriptionNotification) { notifications.withLock { $0.append(notification) } }
+  /// What subscriptions said since the last look.
+  func takeNotifications() -> [SubscriptionNotification] {
+    notifications.withLock { notifications in
+      defer { notifications = [] }
+      return notifications
+    }
+  }
   /// What was published since the last look.
   func take() -> [ZoneChange] {
     changes.withLock { changes in

@@ -144,7 +144,7 @@ struct ExportLoop: Sendable {
   private func follow(_ export: ExportStart) async {
     do {
       let outcome = try await export.commit.value
-      publish(outcome)
+      outcome.publish(by: context)
       await exports.signal(.finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running), on: store.shard)
     } catch {
       await fail(export.mirrorKey, error)
@@ -160,7 +160,7 @@ struct ExportLoop: Sendable {
       while !Task.isCancelled {
         let batch = run
         let outcome = try await store.enqueue { transaction in try batch.callAsFunction(transaction) }.value
-        publish(outcome)
+        outcome.publish(by: context)
         guard outcome.moreComing else { break }
         run.running = outcome.running
       }
@@ -183,10 +183,6 @@ struct ExportLoop: Sendable {
       return nil
     }
     return ExportRun(mirrorKey: mirrorKey, database: database.id, model: model, schema: schema, context: context)
-  }
-
-  private func publish(_ outcome: ExportOutcome) {
-    for change in outcome.zoneChanges { context.changes.publish(change) }
   }
 
   /// A shard that was fenced or closed is somebody else's to export; anything else is tried again after the shard's next commit.

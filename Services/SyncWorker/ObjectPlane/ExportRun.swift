@@ -17,8 +17,16 @@ struct ExportOutcome: Sendable {
   var moreComing = false
   /// To be published once the commit is durable.
   var zoneChanges: [ZoneChange] = []
+  /// As `zoneChanges`.
+  var fired: [FiredSubscription] = []
   /// What the next batch continues, if more is coming.
   var running: RunningExport?
+
+  /// Tells of it; to be called when the commit is durable.
+  func publish(by context: PlaneContext) {
+    for change in zoneChanges { context.changes.publish(change) }
+    context.publish(fired)
+  }
 }
 
 /// A transaction as it was sent, and as it is stored.
@@ -63,13 +71,14 @@ struct ExportRun: Sendable {
       mirror.exportedTransactionNumber = mirror.purgedTransactionNumber
     }
     let batch = try nextBatch(of: mirror, in: transaction)
-    guard let last = batch.last?.number, let zoneName = mirror.defaultZoneName else { return try finish(mirror, nil, problems, [], in: transaction) }
+    guard let last = batch.last?.number, let zoneName = mirror.defaultZoneName else { return try finish(mirror, nil, problems, [], nil, in: transaction) }
     let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
     let source = ZoneSource(zone, in: transaction)
     let plan = try plan(batch, of: mirror, from: source)
-    let written = try write(plan, of: mirror, to: zone, from: source, in: transaction)
+    let firing = try context.watch(schema).firing(in: zone.databaseKey, transaction)
+    let written = try write(plan, of: mirror, to: zone, from: source, firing, in: transaction)
     mirror.exportedTransactionNumber = last
-    return try finish(mirror, try transaction.zone(key: zone.key), problems, [written], in: transaction)
+    return try finish(mirror, try transaction.zone(key: zone.key), problems, [written], try firing?.finish(), in: transaction)
   }
 
   private static func purgedProblem(_ mirror: StoredMirror) -> MirroringProblem {
@@ -151,11 +160,14 @@ struct ExportRun: Sendable {
 
   /// - Returns: what was written, with the records that references took along, and what was refused.
   private func write(
-    _ plan: ExportPlan, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, in transaction: any ShardTransaction
+    _ plan: ExportPlan, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
+    in transaction: any ShardTransaction
   ) throws -> ExportPlan {
     let schema = schema
     func writer(origin: Int64) -> ZoneWriter {
-      ZoneWriter(transaction: transaction, zone: zone, origin: origin, references: { schema.references(of: $0) })
+      ZoneWriter(
+        transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.identifier, references: { schema.references(of: $0) },
+        firing: firing)
     }
     // Custom roles are the caller's, and an export has none: it may what the built-in roles allow.
     let permissions = database.isPublic ? RecordPermissions(grants: schema.grants, user: mirror.userRecordName) : nil
@@ -183,17 +195,17 @@ struct ExportRun: Sendable {
   // MARK: The end of a batch
 
   private func finish(
-    _ mirror: StoredMirror, _ zone: StoredZone?, _ problems: [MirroringProblem], _ plans: [ExportPlan], in transaction: any ShardTransaction
+    _ mirror: StoredMirror, _ zone: StoredZone?, _ problems: [MirroringProblem], _ plans: [ExportPlan], _ fired: [FiredSubscription]?,
+    in transaction: any ShardTransaction
   ) throws -> ExportOutcome {
     var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
     outcome.moreComing = mirror.lastTransactionNumber > mirror.exportedTransactionNumber
     let problems = problems + plans.flatMap(\.problems)
     let writes = plans.flatMap(\.writes)
     if !plans.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
-    if let zone, !writes.isEmpty {
-      // A device that shall learn of what the server did on its own is not the only one concerned, and is pinged too.
-      let origin = writes.contains(where: \.isServersOwn) ? nil : mirror.identifier
-      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: origin)]
+    if let zone, let plan = plans.last, !writes.isEmpty {
+      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: plan.originDevice(mirror), hasSubscriptions: fired != nil)]
+      outcome.fired = fired ?? []
     }
     let counts = plans.reduce((saved: 0, deleted: 0)) { ($0.saved + $1.savedCount, $0.deleted + $1.deletedCount) }
     outcome.running = try putEvent(saved: counts.saved, deleted: counts.deleted, problems, moreComing: outcome.moreComing, in: transaction)
@@ -218,6 +230,11 @@ struct ExportRun: Sendable {
     run.event.number = try transaction.put(run.event, of: mirrorKey)
     return moreComing ? run : nil
   }
+}
+
+extension ExportPlan {
+  /// The device that need not be told. One that shall learn of what the server did on its own is not the only one concerned, and is told too.
+  fileprivate func originDevice(_ mirror: StoredMirror) -> String? { writes.contains(where: \.isServersOwn) ? nil : mirror.identifier }
 }
 
 extension HistoryTransaction {

@@ -43,7 +43,7 @@ extension StoreCall {
     while true {
       let batch = run
       let outcome = try await value(of: store.enqueue { transaction in try batch.callAsFunction(transaction) })
-      for change in outcome.zoneChanges { context.changes.publish(change) }
+      outcome.publish(by: context)
       run.running = outcome.running
       // Not before the event that was begun has its end.
       if outcome.exportedNumber >= mirror.lastTransactionNumber, outcome.running == nil { return }

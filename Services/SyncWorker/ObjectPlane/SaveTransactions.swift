@@ -87,7 +87,7 @@ extension StoreCall {
       // Runs behind the one that was queued with the save, and mostly finds that done.
       let batch = run
       let outcome = try await value(of: store.enqueue { transaction in try batch.callAsFunction(transaction) })
-      for change in outcome.zoneChanges { context.changes.publish(change) }
+      outcome.publish(by: context)
       run.running = outcome.running
       if outcome.exportedNumber >= number, outcome.running == nil {
         return try await read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }

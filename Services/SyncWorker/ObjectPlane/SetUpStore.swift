@@ -23,17 +23,21 @@ extension StoreCall {
     }
     let at = now
     let identifier = context.random.uuid()
-    let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, in: transaction) }
+    let watch = context.watch(schema)
+    let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, watch, in: transaction) }
     startNext()
-    let (mirror, zone) = try await value(of: commit)
-    if let zone { context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil)) }
+    let (mirror, zone, fired) = try await value(of: commit)
+    if let zone {
+      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, hasSubscriptions: fired != nil))
+      context.publish(fired ?? [])
+    }
     return PlaneAnswer(body: StoreAnswer.setup(storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber)))
   }
 
-  /// - Returns: the store's row, and its zone if that was made now.
+  /// - Returns: the store's row, its zone if that was made now, and what its making fired (nil: nobody has subscribed).
   private func install(
-    _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, in transaction: any ShardTransaction
-  ) throws -> (StoredMirror, StoredZone?) {
+    _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
+  ) throws -> (StoredMirror, StoredZone?, [FiredSubscription]?) {
     let database = try transaction.makeDatabase(request.database)
     var mirror: StoredMirror
     if let existing = try transaction.mirror(storeIdentifier, in: database.key) {
@@ -52,10 +56,13 @@ extension StoreCall {
         deviceName: setUp.deviceName, createdAt: at)
     }
     _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: mirror.key)
-    guard let zoneName = mirror.defaultZoneName else { return (mirror, nil) }
+    guard let zoneName = mirror.defaultZoneName else { return (mirror, nil, nil) }
     let isNew = try transaction.zone(named: zoneName, in: database.key)?.isDeleted ?? true
     let zone = try transaction.makeZone(named: zoneName, in: database.key)
-    return (mirror, isNew ? zone : nil)
+    if !isNew { return (mirror, nil, nil) }
+    let firing = try watch.firing(in: database.key, transaction)
+    firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: nil)
+    return (mirror, zone, try firing?.finish())
   }
 
   // MARK: Models the environment does not know
@@ -127,7 +134,7 @@ extension StoreCall {
       if isFirst { startNext() }
       isFirst = false
       let (outcome, isDone) = try await value(of: commit)
-      for change in outcome.zoneChanges { context.changes.publish(change) }
+      outcome.publish(by: context)
       next.running = outcome.running
       if isDone {
         await imports.forget(mirror.key)
@@ -139,9 +146,9 @@ extension StoreCall {
 
 extension ZoneChange {
   /// That a zone changed, up to its sequence.
-  init(_ zone: StoredZone, of database: DatabaseID, originStore: String?) {
+  init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, hasSubscriptions: Bool) {
     self.init(
       database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore,
-      audience: database.isPublic ? [] : [database.owner])
+      audience: database.isPublic ? [] : [database.owner], hasSubscriptions: hasSubscriptions)
   }
 }

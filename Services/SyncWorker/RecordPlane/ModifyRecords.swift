@@ -19,12 +19,13 @@ extension RecordPlaneCall {
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
-        permissions: schema.permissions(of: request.caller, in: database), key: key)
+        permissions: schema.permissions(of: request.caller, in: database), key: key, originDevice: request.clientID,
+        watch: context.watch(schema))
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
         let result = try await pending.value
-        if result.didChange, let changed = result.zone { publish(changed) }
+        if result.didChange, let changed = result.zone { publish(changed, result.fired) }
         return answer(result, to: modification)
       } catch is RecordTypeUnknown {
         continue

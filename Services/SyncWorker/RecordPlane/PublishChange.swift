@@ -6,10 +6,9 @@ import ServiceBus
 
 extension RecordPlaneCall {
   /// Tells that a zone changed, up to its sequence.
-  func publish(_ zone: StoredZone) {
-    context.changes.publish(
-      ZoneChange(
-        database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: nil,
-        audience: database.isPublic ? [] : [database.owner]))
+  /// - Parameter fired: what the change fired; nil when nobody has ever subscribed to anything of the database.
+  func publish(_ zone: StoredZone, _ fired: [FiredSubscription]?) {
+    context.changes.publish(ZoneChange(zone, of: database, originStore: request.clientID, hasSubscriptions: fired != nil))
+    if let fired { context.publish(fired) }
   }
 }

@@ -18,20 +18,27 @@ struct RecordExecution {
 
   private let modification: RecordModification
   private let transaction: any ShardTransaction
-  private(set) var result: RecordModification.Result
+  private var result: RecordModification.Result
   private var writer: ZoneWriter?
   private var rules: ReferenceRules
   /// What earlier units of the request deleted by references, as it is now.
   private var tombstones: [String: StoredRecord] = [:]
 
-  init(_ modification: RecordModification, zone: StoredZone?, _ transaction: any ShardTransaction) {
+  init(_ modification: RecordModification, zone: StoredZone?, _ transaction: any ShardTransaction) throws {
     self.modification = modification
     self.transaction = transaction
     result = RecordModification.Result(zone: zone, items: [], didChange: false)
     result.items.reserveCapacity(modification.operations.count)
-    writer = zone.map { modification.writer($0, transaction) }
+    writer = try zone.map { try modification.writer($0, transaction) }
     rules = ReferenceRules(transaction: transaction, zone: zone?.key)
     if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
+  }
+
+  /// To be called after the last unit.
+  func finish() throws -> RecordModification.Result {
+    var result = result
+    result.fired = try writer?.firing?.finish()
+    return result
   }
 
   /// The row that an operation meets, after the units before it.

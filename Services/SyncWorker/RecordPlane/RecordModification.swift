@@ -23,6 +23,8 @@ struct RecordModification: Sendable {
     var items: [Item]
     /// False for a repetition, and for a batch that changed nothing.
     var didChange: Bool
+    /// What the write fired; nil when nobody has ever subscribed to anything of the database.
+    var fired: [FiredSubscription]?
   }
 
   let database: DatabaseID
@@ -34,6 +36,8 @@ struct RecordModification: Sendable {
   /// nil in a private database.
   let permissions: RecordPermissions?
   let key: IdempotencyKey
+  let originDevice: String?
+  let watch: SubscriptionWatch
 
   /// Decides all operations, then executes those that may be.
   /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, or what the store throws; nothing is written then.
@@ -52,13 +56,13 @@ struct RecordModification: Sendable {
   }
 
   private func execute(_ existing: [StoredRecord?], zone row: StoredZone?, in transaction: any ShardTransaction) throws -> Result {
-    var execution = RecordExecution(self, zone: row, transaction)
+    var execution = try RecordExecution(self, zone: row, transaction)
     if isAtomic {
       try execution.execute(
         zip(operations, existing).map { operation, stored in
           RecordExecution.Step(operation: operation, existing: stored, decision: try decision(operation, stored))
         })
-      return execution.result
+      return try execution.finish()
     }
     for (operation, stored) in zip(operations, existing) {
       let stored = execution.current(operation.recordName, stored)
@@ -66,7 +70,7 @@ struct RecordModification: Sendable {
         operation.kind.isDelete && execution.isGone(operation.recordName) ? .success(.nothing) : try decision(operation, stored)
       try execution.execute([RecordExecution.Step(operation: operation, existing: stored, decision: decision)])
     }
-    return execution.result
+    return try execution.finish()
   }
 
   private func decision(_ operation: RecordOperation, _ stored: StoredRecord?) throws -> Swift.Result<OperationDecision, RecordError> {
@@ -98,7 +102,8 @@ struct RecordModification: Sendable {
 
   func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) -> ZoneWriter {
     let schema = schema
-    return ZoneWriter(transaction: transaction, zone: zone, origin: 0) { schema.references(of: $0) }
+    return ZoneWriter(
+      transaction: transaction, zone: zone, origin: 0, references: { schema.references(of: $0) }, firing: try watch.firing(in: zone.databaseKey, transaction))
   }
 
   // MARK: Repetitions

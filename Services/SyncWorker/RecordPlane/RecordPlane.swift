@@ -28,6 +28,9 @@ struct RecordPlane: Plane {
     case .zonesLookup: return try await call.lookUpZones()
     case .zonesModify: return try await call.modifyZones(startNext: startNext)
     case .zonesChanges: return try await call.fetchDatabaseChanges(tokenKeys: ["metaSyncToken", "syncToken"])
+    case .subscriptionsList: return try await call.listSubscriptions()
+    case .subscriptionsLookup: return try await call.lookUpSubscriptions()
+    case .subscriptionsModify: return try await call.modifySubscriptions(startNext: startNext)
     }
   }
 
@@ -43,6 +46,9 @@ struct RecordPlane: Plane {
     case zonesLookup = "zones/lookup"
     case zonesModify = "zones/modify"
     case zonesChanges = "zones/changes"
+    case subscriptionsList = "subscriptions/list"
+    case subscriptionsLookup = "subscriptions/lookup"
+    case subscriptionsModify = "subscriptions/modify"
 
     init(_ request: DatabaseRequest) throws(RecordError) {
       let path = request.path.joined(separator: "/")
@@ -50,7 +56,7 @@ struct RecordPlane: Plane {
         throw RecordError(.badRequest, "\(path.prefix(100)) is not offered")
       }
       guard let endpoint = Endpoint(rawValue: path) else { throw RecordError(.notFound, "There is no endpoint \(path.prefix(100))") }
-      guard request.method == "POST" || (request.method == "GET" && endpoint == .zonesList) else {
+      guard request.method == "POST" || (request.method == "GET" && (endpoint == .zonesList || endpoint == .subscriptionsList)) else {
         throw RecordError(.badRequest, "\(path) takes POST", httpStatus: 405)
       }
       self = endpoint

@@ -90,17 +90,22 @@ extension RecordPlaneCall {
           operation: operation,
           problem: operation.problem ?? (operation.zone.ownerRecordName ?? database.owner == database.owner ? nil : Self.missing(operation.zone.zoneName))))
     }
-    let modification = ZoneModification(database: database, plans: plans, key: IdempotencyKey(request: request, body: body), now: context.clock.now)
+    let schema = try await context.schemas.schema(of: database.container, database.environment)
+    let modification = ZoneModification(
+      database: database, plans: plans, key: IdempotencyKey(request: request, body: body), now: context.clock.now,
+      originDevice: request.clientID, watch: context.watch(schema))
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
     let results: [ZoneModification.Outcome]
+    let fired: [FiredSubscription]?
     do {
-      results = try await pending.value
+      (results, fired) = try await pending.value
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    for case .changed(let zone, isNew: true) in results { publish(zone) }
-    for case .deleted(let zone?) in results { publish(zone) }
+    for case .changed(let zone, isNew: true) in results { publish(zone, fired.map { _ in [] }) }
+    for case .deleted(let zone?) in results { publish(zone, fired.map { _ in [] }) }
+    context.publish(fired ?? [])
     return write(results, of: operations)
   }
 
@@ -141,8 +146,11 @@ private struct ZoneModification: Sendable {
   let plans: [Plan]
   let key: IdempotencyKey
   let now: Int64
+  let originDevice: String?
+  let watch: SubscriptionWatch
 
-  func commit(in transaction: any ShardTransaction) throws -> [Outcome] {
+  /// - Returns: one outcome an operation, and what they fired (nil: nobody has subscribed).
+  func commit(in transaction: any ShardTransaction) throws -> ([Outcome], fired: [FiredSubscription]?) {
     let earlier = try key.outcome(in: transaction)?.items
     var outcomes: [Outcome] = []
     for (index, plan) in plans.enumerated() {
@@ -153,7 +161,19 @@ private struct ZoneModification: Sendable {
       }
     }
     if earlier == nil { try key.put(RequestOutcome(at: now, items: outcomes.map(\.item)), in: transaction) }
-    return outcomes
+    return (outcomes, try fired(by: outcomes, in: transaction))
+  }
+
+  private func fired(by outcomes: [Outcome], in transaction: any ShardTransaction) throws -> [FiredSubscription]? {
+    guard let row = try transaction.database(database), let firing = try watch.firing(in: row.key, transaction) else { return nil }
+    for outcome in outcomes {
+      switch outcome {
+      case .changed(let zone, isNew: true): firing.zone(changed: zone.zoneName, sequence: zone.sequence, by: originDevice)
+      case .deleted(let zone?): firing.zone(deleted: zone.zoneName, sequence: zone.sequence, by: originDevice)
+      default: break
+      }
+    }
+    return try firing.finish()
   }
 
   private func apply(_ operation: ZoneOperation, isRepeated: Bool, in transaction: any ShardTransaction) throws -> Outcome {

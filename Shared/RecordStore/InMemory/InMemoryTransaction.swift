@@ -15,7 +15,8 @@ extension InMemoryTransaction: ShardTransaction {
   func nextSequence(in database: Int64) throws -> Int64 {
     try write {
       guard let row = rows.databases[database] else { throw ContradictingWrite("no database \(database)") }
-      rows.databases[database] = StoredDatabase(key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1)
+      rows.databases[database] = StoredDatabase(
+        key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1, subscriptionEdition: row.subscriptionEdition)
       return row.sequence + 1
     }
   }
@@ -61,6 +62,35 @@ extension InMemoryTransaction: ShardTransaction {
         key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
         isDeleted: false)
     }
+  }
+
+  func putSubscription(
+    _ identifier: String, of userRecordName: String, scope: DatabaseScope, payload: [UInt8], in database: Int64
+  ) throws -> StoredSubscription {
+    try write {
+      guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
+      let earlier = try subscription(identifier, of: userRecordName, scope: scope, in: database)
+      rows.subscriptions.removeAll { $0.key == earlier?.key }
+      let stored = StoredSubscription(
+        key: nextKey(), databaseKey: database, userRecordName: userRecordName, scope: scope, identifier: identifier, payload: payload)
+      rows.subscriptions.append(stored)
+      renewEdition(of: database)
+      return stored
+    }
+  }
+
+  func deleteSubscription(_ key: Int64, in database: Int64) throws {
+    try write {
+      guard rows.subscriptions.contains(where: { $0.key == key && $0.databaseKey == database }) else { return }
+      rows.subscriptions.removeAll { $0.key == key }
+      renewEdition(of: database)
+    }
+  }
+
+  private func renewEdition(of database: Int64) {
+    guard let row = rows.databases[database] else { return }
+    rows.databases[database] = StoredDatabase(
+      key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence, subscriptionEdition: makeIncarnation())
   }
 
   func makeMirror(

@@ -10,6 +10,8 @@ enum Query: Int, CaseIterable {
   case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord, updateRecordAndType
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
+  case references, insertReference, deleteReference
+  case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
   case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
@@ -73,6 +75,15 @@ enum Query: Int, CaseIterable {
     case .insertShortGUID: "INSERT OR IGNORE INTO shortGUID(guid, zone, source) VALUES (?1, ?2, ?3)"
     case .deleteShortGUID: "DELETE FROM shortGUID WHERE guid = ?1 AND source = ?2"
 
+    case .subscriptionByName: Self.subscriptionColumns + " WHERE database = ?1 AND user = ?2 AND scope = ?3 AND identifier = ?4"
+    case .subscriptionsOfUser:
+      Self.subscriptionColumns + " WHERE database = ?1 AND user = ?2 AND scope = ?3 ORDER BY identifier LIMIT ?4"
+    case .subscriptionsAfter: Self.subscriptionColumns + " WHERE database = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+    case .subscriptionCount: "SELECT count(*) FROM subscription WHERE database = ?1"
+    case .insertSubscription: "INSERT INTO subscription(id, database, user, scope, identifier, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    case .deleteSubscription: "DELETE FROM subscription WHERE id = ?1 AND database = ?2"
+    case .updateEdition: "UPDATE database SET subscriptions = ?2 WHERE id = ?1"
+
     default: historyText
     }
   }
@@ -132,9 +143,10 @@ enum Query: Int, CaseIterable {
     }
   }
 
-  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq FROM database"
+  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions FROM database"
   private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live FROM zone"
   private static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
+  private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   private static let mirrorColumns =
     "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged FROM mirror"
   private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"

@@ -25,7 +25,8 @@ extension SQLiteTransaction {
   func nextSequence(in database: Int64) throws -> Int64 {
     try write {
       guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
-      let next = StoredDatabase(key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1)
+      let next = StoredDatabase(
+        key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1, subscriptionEdition: row.subscriptionEdition)
       cache.databases.set(CachedRow(row: next, isDirty: true), for: database)
       cache.dirtyDatabases.append(database)
       return next.sequence

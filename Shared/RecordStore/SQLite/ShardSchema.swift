@@ -4,12 +4,15 @@
 enum FormatChange: Int, CaseIterable, Sendable {
   /// The first format. Cost: none, the file is new.
   case initial = 1
+  /// Subscriptions. Cost: none, a new table, and a column whose default is not written into rows.
+  case subscriptions = 4
   /// Records with a `shortGUID` are found by it. Cost: none, no record had one.
   case shortGUIDs = 5
 
   var statements: [String] {
     switch self {
     case .initial: Self.initialTables
+    case .subscriptions: Self.subscriptionTables
     case .shortGUIDs:
       [
         "CREATE TABLE shortGUID(guid TEXT PRIMARY KEY, zone INTEGER NOT NULL, source INTEGER NOT NULL) WITHOUT ROWID",
@@ -61,6 +64,16 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX event_mirror ON event(mirror)",
     // The row id begins with the time: new rows go to the end, and the oldest are found without an index on the time.
     "CREATE TABLE outcome(id INTEGER PRIMARY KEY, key NOT NULL UNIQUE, payload BLOB NOT NULL)",
+  ]
+
+  private static let subscriptionTables = [
+    "ALTER TABLE database ADD COLUMN subscriptions INTEGER NOT NULL DEFAULT 0",
+    """
+    CREATE TABLE subscription(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, user TEXT NOT NULL, scope TEXT NOT NULL, identifier TEXT NOT NULL,
+      sum INTEGER NOT NULL, payload BLOB NOT NULL, UNIQUE(database, user, scope, identifier))
+    """,
+    // By the row id within a database: all of them are read when one has changed.
+    "CREATE INDEX subscription_database ON subscription(database)",
   ]
 }
 

@@ -129,6 +129,11 @@ struct ShardVerification {
       """,
       "a mirror's database is missing, or it is behind its history"
     ),
+    (
+      "verifySubscriptions",
+      "SELECT s.id FROM subscription s LEFT JOIN database d ON d.id = s.database WHERE coalesce(d.subscriptions, 0) = 0",
+      "a subscription's database is missing, or does not know that it has any"
+    ),
     ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
     ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),
   ]

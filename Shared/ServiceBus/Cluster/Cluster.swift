@@ -26,7 +26,9 @@ public final class Cluster: Sendable {
   /// Which processes a process of a role connects to; everybody is connected to the share service besides. Calls go both ways on a link.
   static func connects(_ role: Role, to other: Role) -> Bool {
     switch (role, other) {
-    case (.gateway, .worker), (.worker, .notifier), (.worker, .gateway): true
+    case (.gateway, .worker), (.gateway, .notifier), (.worker, .notifier), (.worker, .gateway): true
+    // Of two notifiers the one whose name comes first connects.
+    case (.notifier, .notifier): true
     default: false
     }
   }
@@ -101,7 +103,7 @@ public final class Cluster: Sendable {
   /// Under the lock, so that two maps cannot cross; the bus only takes notes here.
   private func connect(_ state: inout State) {
     guard let bus = state.bus, let map = state.map else { return }
-    let wanted = Set(map.members.filter { $0.name != name && Self.connects(role, to: $0.role) }.map(\.endpoint))
+    let wanted = Set(map.members.filter { $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name) }.map(\.endpoint))
     for endpoint in state.connected.subtracting(wanted).sorted() { bus.disconnect(from: endpoint) }
     for endpoint in wanted.subtracting(state.connected).sorted() { bus.connect(to: endpoint) }
     state.connected = wanted

@@ -10,18 +10,25 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   public let sequence: Int64
   /// The zone's token after the commit, so that a device that has it need not ask.
   public let syncToken: String
-  /// The store identifier whose device made all of it, and so is not pinged; nil when there were several or none.
+  /// The device that made all of it, and so is not pinged: a store identifier, or the `clientId` of a record plane's request; nil when
+  /// there were several or none.
   public let originStore: String?
   /// Users to ping: the owner and, in shared zones, the participants. Empty for the public database: everybody connected to the container.
   public let audience: [String]
+  /// Somebody has subscribed to something of this database, now or once: couriers get what subscriptions cause (`SubscriptionNotification`)
+  /// instead of a ping for every change. Where nobody has, each courier is taken to have subscribed to all of it. nil: false.
+  public let hasSubscriptions: Bool?
 
-  public init(database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, audience: [String]) {
+  public init(
+    database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, audience: [String], hasSubscriptions: Bool = false
+  ) {
     self.database = database
     self.zoneName = zoneName
     self.sequence = sequence
     self.syncToken = syncToken
     self.originStore = originStore
     self.audience = audience
+    self.hasSubscriptions = hasSubscriptions ? true : nil
   }
 
   /// What a subscriber needs to know of `self` and, later, `next`.
@@ -30,7 +37,8 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     return ZoneChange(
       database: latest.database, zoneName: latest.zoneName, sequence: latest.sequence, syncToken: latest.syncToken,
       originStore: originStore == next.originStore ? originStore : nil,
-      audience: audience == next.audience ? audience : Array(Set(audience).union(next.audience)).sorted())
+      audience: audience == next.audience ? audience : Array(Set(audience).union(next.audience)).sorted(),
+      hasSubscriptions: latest.hasSubscriptions ?? false)
   }
 }
 

@@ -30,7 +30,7 @@ public struct QueryRecordsRequest: Sendable {
   }
 }
 
-private struct QueryReader {
+struct QueryReader {
   let zone: Zone.ID
   let schema: SchemaIndex
 

@@ -25,6 +25,8 @@ enum ScriptStep: Sendable {
   case save(owner: Int, zone: Int, name: Int, type: Int, targets: [Int], origin: Int64, looksFirst: Bool)
   case delete(owner: Int, zone: Int, name: Int)
   case saveAsNew(owner: Int, zone: Int, name: Int)
+  case subscribe(owner: Int, user: Int, identifier: Int, payload: Int)
+  case unsubscribe(owner: Int, position: Int)
   case makeMirror(owner: Int, mirror: Int)
   case deleteMirror(owner: Int, mirror: Int)
   case append(owner: Int, mirror: Int, id: Int)
@@ -54,7 +56,9 @@ struct Script: Sendable {
       case 0..<4: return .makeDatabase(owner: owner)
       case 4..<12: return .makeZone(owner: owner, zone: zone)
       case 12..<14: return .deleteZone(owner: owner, zone: zone)
-      case 14..<50:
+      case 14..<17: return .subscribe(owner: owner, user: zone, identifier: mirror, payload: name % 4)
+      case 17..<19: return .unsubscribe(owner: owner, position: name % 5)
+      case 19..<50:
         return .save(
           owner: owner, zone: zone, name: name, type: number(12) == 0 ? number(3) : name % 3, targets: (0..<number(4)).map { _ in number(Self.names.count) },
           origin: Int64(number(3)), looksFirst: number(3) > 0)
@@ -113,6 +117,15 @@ struct Script: Sendable {
         record: Sample.note(names[name]), isDeleted: false, sequence: try transaction.nextSequence(in: place.database), origin: 0, sequenceOfOthers: 0)
       try transaction.put(stored, in: place.zone, references: [], isNew: true)
       return "new"
+    case .subscribe(let owner, let user, let identifier, let payload):
+      let database = try transaction.makeDatabase(Sample.database("\(owner)"))
+      return
+        "\(try transaction.putSubscription("subscription \(identifier)", of: "user \(user)", scope: payload == 0 ? .shared : .private, payload: [UInt8(payload)], in: database.key))"
+    case .unsubscribe(let owner, let position):
+      guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
+      let all = try transaction.subscriptions(in: database.key, afterKey: 0, limit: 99)
+      try transaction.deleteSubscription(all.indices.contains(position) ? all[position].key : 999_999, in: database.key)
+      return "\(all.count) \(try transaction.subscriptionCount(in: database.key)) \(String(describing: try transaction.database(key: database.key)))"
     case .readZones(let owner):
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       return "\(try transaction.zones(in: database.key, after: 0, limit: 9))"
@@ -193,6 +206,11 @@ struct Script: Sendable {
         lines += try dumpZone(zone.key, snapshot, limit: limit)
       }
       for mirror in 0..<3 { lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))") }
+      lines += try snapshot.subscriptions(in: database.key, afterKey: 0, limit: limit).map { "\($0)" }
+      for user in 0..<3 {
+        lines.append("\(try snapshot.subscriptions(of: "user \(user)", scope: .private, in: database.key, limit: limit))")
+        lines.append("\(String(describing: try snapshot.subscription("subscription 1", of: "user \(user)", scope: .shared, in: database.key)))")
+      }
     }
     for mirror in try snapshot.mirrors(afterKey: 0, limit: 99) {
       lines.append("\(mirror) \(try snapshot.transactions(of: mirror.key, after: 0, limit: limit))")

@@ -1,0 +1,167 @@
+// subscriptions/list, subscriptions/lookup and subscriptions/modify (wire-protocol 9.1).
+
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension RecordPlaneCall {
+  /// Whose subscriptions are meant: each user sees and changes his own only, in the public database, too.
+  private func subscriber() throws(RecordError) -> String {
+    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    return user
+  }
+
+  func listSubscriptions() async throws(RecordError) -> PlaneAnswer {
+    let (user, scope, database) = (try subscriber(), request.scope, database)
+    let rows = try await read { snapshot -> [StoredSubscription] in
+      guard let row = try snapshot.database(database) else { return [] }
+      return try snapshot.subscriptions(of: user, scope: scope, in: row.key, limit: Limit.subscriptionsPerUser)
+    }
+    return Self.answer(rows) { row, output in output.raw(row.payload) }
+  }
+
+  func lookUpSubscriptions() async throws(RecordError) -> PlaneAnswer {
+    let (user, scope, database) = (try subscriber(), request.scope, database)
+    let identifiers = try LookupSubscriptionsRequest.identifiers(of: json)
+    let rows = try await read { snapshot -> [StoredSubscription?] in
+      guard let row = try snapshot.database(database) else { return identifiers.map { _ in nil } }
+      return try identifiers.map { try snapshot.subscription($0, of: user, scope: scope, in: row.key) }
+    }
+    return Self.answer(zip(identifiers, rows)) { item, output in
+      if let row = item.1 { output.raw(row.payload) } else { Subscription.writeError(Self.missing(subscription: item.0), of: item.0, to: &output) }
+    }
+  }
+
+  func modifySubscriptions(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let user = try subscriber()
+    let key = IdempotencyKey(request: request, body: body)
+    let schema = try await context.schemas.schema(of: database.container, database.environment)
+    let operations = try SubscriptionOperation.operations(of: json, owner: database.owner, schema: schema.schemaIndex) { key.recordName(at: $0) }
+    var plans: [SubscriptionModification.Plan] = []
+    for operation in operations { plans.append(plan(operation)) }
+    let modification = SubscriptionModification(
+      database: database, user: user, scope: request.scope, plans: plans, key: key, now: context.clock.now)
+    let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
+    startNext()
+    let items: [RequestOutcome.Item]
+    do {
+      items = try await pending.value
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+    return Self.answer(zip(plans, items)) { item, output in
+      let (plan, outcome) = item
+      switch outcome {
+      case .saved: output.raw(plan.payload)
+      case .deleted: Subscription.writeDeleted(plan.subscriptionID, to: &output)
+      case .failed(let error): Subscription.writeError(error, of: plan.subscriptionID, to: &output)
+      }
+    }
+  }
+
+  /// The operation with what is wrong with it whatever subscriptions there are.
+  private func plan(_ operation: SubscriptionOperation) -> SubscriptionModification.Plan {
+    var plan = SubscriptionModification.Plan(kind: operation.kind, subscriptionID: operation.subscriptionID)
+    switch operation.subscription {
+    case nil: break
+    case .failure(let error): plan.problem = error
+    case .success(let subscription):
+      plan.payload = subscription.json(owner: ownerRecordName)
+      do throws(RecordError) {
+        plan.zone = try watchedZone(of: subscription)
+      } catch {
+        plan.problem = error
+      }
+    }
+    return plan
+  }
+
+  /// The zone that must exist for the subscription to be of use.
+  /// - Throws: `BAD_REQUEST` for what can't be watched in this database, `ZONE_NOT_FOUND`.
+  private func watchedZone(of subscription: Subscription) throws(RecordError) -> Zone.ID? {
+    switch (request.scope, subscription.subject) {
+    case (.public, .database), (.public, .zone):
+      // Every save of anybody would be told to everybody, whether he may read it or not.
+      throw RecordError(.badRequest, "The public database takes query subscriptions only")
+    case (.shared, .query(_, _, in: nil, _)):
+      throw RecordError(.badRequest, "A query subscription of the shared database names its zone")
+    case (_, .database): return nil
+    case (_, .zone(let zone)), (_, .query(_, _, in: let zone?, _)): return try self.zone(zone)
+    case (_, .query(_, _, in: nil, _)): return nil
+    }
+  }
+
+  private static func missing(subscription identifier: String) -> RecordError {
+    RecordError(.notFound, "Subscription '\(identifier)' does not exist")
+  }
+
+  private static func answer<Items: Sequence>(_ items: Items, write: (Items.Element, inout JSONWriter) -> Void) -> PlaneAnswer {
+    var output = JSONWriter(reservingByteCount: 1024)
+    output.beginObject()
+    output.key("subscriptions")
+    output.beginArray()
+    for item in items { write(item, &output) }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+}
+
+/// The write of `subscriptions/modify`.
+private struct SubscriptionModification: Sendable {
+  struct Plan: Sendable {
+    let kind: SubscriptionOperation.Kind
+    let subscriptionID: String
+    /// As it is stored and shown.
+    var payload: [UInt8] = []
+    var zone: Zone.ID?
+    var problem: RecordError?
+  }
+
+  let database: DatabaseID
+  let user: String
+  let scope: DatabaseScope
+  let plans: [Plan]
+  let key: IdempotencyKey
+  let now: Int64
+
+  /// - Returns: one outcome an operation. A repetition is answered what the first was, and changes nothing.
+  func commit(in transaction: any ShardTransaction) throws -> [RequestOutcome.Item] {
+    if let earlier = try key.outcome(in: transaction), earlier.items.count == plans.count { return earlier.items }
+    let items = try plans.map { try $0.problem.map { .failed($0) } ?? apply($0, in: transaction) }
+    try key.put(RequestOutcome(at: now, items: items), in: transaction)
+    return items
+  }
+
+  private func apply(_ plan: Plan, in transaction: any ShardTransaction) throws -> RequestOutcome.Item {
+    let row = try transaction.database(database)
+    let existing = try row.flatMap { try transaction.subscription(plan.subscriptionID, of: user, scope: scope, in: $0.key) }
+    if plan.kind != .create, existing == nil { return .failed(RecordError(.notFound, "Subscription '\(plan.subscriptionID)' does not exist")) }
+    if plan.kind == .delete {
+      if let existing { try transaction.deleteSubscription(existing.key, in: existing.databaseKey) }
+      return .deleted
+    }
+    if let existing, existing.payload == plan.payload { return .saved(sequence: 0) }
+    if let zone = plan.zone, !zone.isDefault, try RecordPlaneCall.find(zone, of: database, in: transaction) == nil {
+      return .failed(RecordPlaneCall.missing(zone.zoneName))
+    }
+    let key = try row?.key ?? transaction.makeDatabase(database).key
+    if existing == nil, let problem = try excess(in: key, transaction) { return .failed(problem) }
+    _ = try transaction.putSubscription(plan.subscriptionID, of: user, scope: scope, payload: plan.payload, in: key)
+    return .saved(sequence: 0)
+  }
+
+  /// Why there can't be another one.
+  private func excess(in database: Int64, _ transaction: any ShardTransaction) throws -> RecordError? {
+    if try transaction.subscriptions(of: user, scope: scope, in: database, limit: Limit.subscriptionsPerUser).count >= Limit.subscriptionsPerUser {
+      return RecordError(.quotaExceeded, "You have \(Limit.subscriptionsPerUser) subscriptions to the database, which is the limit")
+    }
+    if try transaction.subscriptionCount(in: database) >= Limit.subscriptionsPerDatabase {
+      return RecordError(.quotaExceeded, "The database has \(Limit.subscriptionsPerDatabase) subscriptions, which is the limit")
+    }
+    return nil
+  }
+}

@@ -1,0 +1,111 @@
+// A database's subscriptions, arranged so that a save asks no more of them than it must. Pure: decides, and touches nothing.
+
+import JSON
+import RecordStore
+import Records
+import WebServices
+
+/// The subscriptions of one database: queries by the type of record they ask about, equal queries asked once for all who have them.
+struct SubscriptionIndex: Sendable {
+  /// A subscription and whose it is.
+  struct Entry: Hashable, Sendable {
+    let stored: StoredSubscription
+    let subscription: Subscription
+  }
+
+  /// What the entries of a group share: the query as it is spelled, because equal texts are equal bytes there.
+  private struct Question: Hashable {
+    let json: [UInt8]
+    /// nil: in every zone.
+    let zoneName: String?
+  }
+
+  private struct Group: Sendable {
+    let query: RecordQuery
+    let zoneName: String?
+    var entries: [Entry]
+  }
+
+  /// By key.
+  private var entries: [Int64: Entry] = [:]
+  private var queries: [String: [Group]] = [:]
+  private var zones: [String: [Entry]] = [:]
+  private var databases: [Entry] = []
+  /// Those that can't be read with the present schema.
+  let unreadable: [StoredSubscription]
+
+  var isEmpty: Bool { entries.isEmpty }
+
+  /// - Parameters:
+  ///   - rows: ascending by key.
+  ///   - earlier: an index made with the same schema: what it has read need not be read again.
+  init(_ rows: [StoredSubscription], owner: String, schema: SchemaIndex, earlier: SubscriptionIndex?) {
+    var unreadable: [StoredSubscription] = []
+    var positions: [Question: Int] = [:]
+    for row in rows {
+      let entry: Entry
+      if let known = earlier?.entries[row.key], known.stored == row {
+        entry = known
+      } else if let subscription = Self.read(row, owner: owner, schema: schema) {
+        entry = Entry(stored: row, subscription: subscription)
+      } else {
+        unreadable.append(row)
+        continue
+      }
+      entries[row.key] = entry
+      // A shared database's zones are elsewhere: their owners' workers tell of them.
+      if row.scope == .shared { continue }
+      switch entry.subscription.subject {
+      case .database: databases.append(entry)
+      case .zone(let zone): zones[zone.zoneName, default: []].append(entry)
+      case .query(let query, let json, let zone, _):
+        let question = Question(json: json, zoneName: zone?.zoneName)
+        if let position = positions[question] {
+          queries[query.recordType]?[position].entries.append(entry)
+        } else {
+          positions[question] = queries[query.recordType]?.count ?? 0
+          queries[query.recordType, default: []].append(Group(query: query, zoneName: zone?.zoneName, entries: [entry]))
+        }
+      }
+    }
+    self.unreadable = unreadable
+  }
+
+  private static func read(_ row: StoredSubscription, owner: String, schema: SchemaIndex) -> Subscription? {
+    // Dropped because the caller is told which rows they are: a field may have become another type than the query was made for.
+    guard let json = try? JSONValue(parsing: row.payload, maximumDepth: Limit.jsonDepth) else { return nil }
+    return try? Subscription(json, owner: owner, schema: schema, makeIdentifier: { row.identifier })
+  }
+
+  /// The query subscriptions that a record's change fires: a new record that matches, a changed one that matches afterwards, a deleted one
+  /// that did. So a record that begins to match by a change is an update, and one that ceases to match is nothing to be told of.
+  /// - Parameters:
+  ///   - before: nil for a new record.
+  ///   - after: nil for a deleted one.
+  func queries(firedBy before: Record?, _ after: Record?, inZone zoneName: String) -> (event: Subscription.Event, entries: [Entry])? {
+    guard let record = after ?? before, let groups = queries[record.recordType] else { return nil }
+    let event: Subscription.Event = after == nil ? .delete : before == nil ? .create : .update
+    var fired: [Entry] = []
+    for group in groups where group.zoneName == nil || group.zoneName == zoneName {
+      guard group.entries.contains(where: { $0.fires(on: event) }), group.query.matches(record) else { continue }
+      fired += group.entries.filter { $0.fires(on: event) }
+    }
+    return fired.isEmpty ? nil : (event, fired)
+  }
+
+  /// Those that tell of any change in a zone.
+  func subscribers(ofZone zoneName: String) -> [Entry] { zones[zoneName] ?? [] }
+  /// Those that tell of any change in the database.
+  var subscribersOfDatabase: [Entry] { databases }
+
+  /// Those that a zone's deletion ends.
+  func bound(toZone zoneName: String) -> [Entry] {
+    entries.values.filter { $0.stored.scope != .shared && $0.subscription.zone?.zoneName == zoneName }.sorted { $0.stored.key < $1.stored.key }
+  }
+}
+
+extension SubscriptionIndex.Entry {
+  fileprivate func fires(on event: Subscription.Event) -> Bool {
+    if case .query(_, _, _, let events) = subscription.subject { events.contains(event) } else { false }
+  }
+}

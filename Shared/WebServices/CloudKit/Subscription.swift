@@ -1,0 +1,160 @@
+// Subscriptions as values: what `subscriptions/modify` sends, the store keeps and answers show (wire-protocol 9.1).
+
+public import JSON
+public import Records
+
+/// What a user wants his devices to be told of.
+public struct Subscription: Hashable, Sendable {
+  /// What happens to a record. The raw value is the word of `firesOn`.
+  public enum Event: String, Hashable, Sendable, CaseIterable {
+    case create, update, delete
+
+    /// `fo` of a notification.
+    public var wireNumber: Int {
+      switch self {
+      case .create: 1
+      case .update: 2
+      case .delete: 3
+      }
+    }
+  }
+
+  /// What it watches. Another owner's zones can be watched in the shared database only.
+  public enum Subject: Hashable, Sendable {
+    /// Everything in the database, its zones' creation and deletion included.
+    case database
+    /// Everything in a zone.
+    case zone(ZoneReference)
+    /// Records that match, in one zone or (nil) in all of the database.
+    case query(RecordQuery, json: [UInt8], in: ZoneReference?, on: Set<Event>)
+  }
+
+  public let subscriptionID: String
+  public let subject: Subject
+  /// It is gone with the first change that it tells of.
+  public let firesOnce: Bool
+  public let notificationInfo: NotificationInfo?
+
+  /// The zone it is bound to, and ends with.
+  public var zone: ZoneReference? {
+    switch subject {
+    case .database: nil
+    case .zone(let zone): zone
+    case .query(_, _, let zone, _): zone
+    }
+  }
+
+  /// Reads a subscription dictionary.
+  /// - Parameters:
+  ///   - owner: whose database it is: references of a query without an owner mean theirs.
+  ///   - makeIdentifier: asked when the dictionary has none.
+  public init(_ json: JSONValue, owner: String, schema: SchemaIndex, makeIdentifier: () -> String) throws(RecordError) {
+    subscriptionID = try Self.identifier(of: json) ?? makeIdentifier()
+    let type = try json.requiredString("subscriptionType")
+    let zone = try json.member("zoneID").map { value throws(RecordError) in try ZoneReference(value) }
+    switch type.lowercased() {
+    case "database": subject = .database
+    case "zone":
+      guard let zone else { throw RecordError(.badRequest, "zoneID is missing: a zone subscription names its zone") }
+      subject = .zone(zone)
+    case "query":
+      // As in records/query: without a zone it is the default zone's, unless all are meant.
+      let isZoneWide = try json.optionalBool("zoneWide") ?? false && zone == nil
+      subject = try Self.query(json, owner: owner, zone: isZoneWide ? nil : zone ?? .defaultZone, schema)
+    default: throw RecordError(.badRequest, "subscriptionType must be zone, query or database, not '\(type.prefix(40))'")
+    }
+    firesOnce = try json.optionalBool("firesOnce") ?? false
+    notificationInfo = try json.optionalObject("notificationInfo").map { value throws(RecordError) in
+      do throws(RecordError) {
+        return try NotificationInfo(value)
+      } catch {
+        throw error.within("notificationInfo")
+      }
+    }
+  }
+
+  /// `subscriptionID` of a dictionary; nil when it has none.
+  /// - Throws: `BAD_REQUEST` for one that can't be.
+  public static func identifier(of json: JSONValue) throws(RecordError) -> String? {
+    guard let text = try json.optionalString("subscriptionID") else { return nil }
+    guard (1...Limit.nameByteCount).contains(text.utf8.count), text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
+      throw RecordError(.badRequest, "subscriptionID has 1 to \(Limit.nameByteCount) printable ASCII characters")
+    }
+    return text
+  }
+
+  private static func query(_ json: JSONValue, owner: String, zone: ZoneReference?, _ schema: SchemaIndex) throws(RecordError) -> Subject {
+    let dictionary = try json.requiredObject("query")
+    let id = Zone.ID(zoneName: zone?.zoneName ?? ReservedName.defaultZone, ownerName: zone?.ownerRecordName ?? owner)
+    let query: RecordQuery
+    do {
+      query = try QueryReader(zone: id, schema: schema).read(dictionary)
+    } catch {
+      throw error.within("query")
+    }
+    if let filter = query.filters.first(where: { !$0.comparator.isSubscribable }) {
+      throw RecordError(.badRequest, "query: subscriptions don't take the comparator \(filter.comparator.rawValue)")
+    }
+    guard let words = try json.optionalStrings("firesOn"), !words.isEmpty else {
+      throw RecordError(.badRequest, "firesOn is missing: a query subscription says which of create, update, delete it fires on")
+    }
+    var events: Set<Event> = []
+    for word in words {
+      guard let event = Event(rawValue: word.lowercased()) else { throw RecordError(.badRequest, "firesOn has '\(word.prefix(40))': it takes create, update, delete") }
+      events.insert(event)
+    }
+    var writer = JSONWriter()
+    writer.value(dictionary)
+    // The order says nothing about a single record.
+    return .query(RecordQuery(recordType: query.recordType, filters: query.filters), json: writer.bytes, in: zone, on: events)
+  }
+}
+
+extension RecordQuery.Comparator {
+  /// Whether a record can be judged by it on its own, cheaply: the writer of a shard does it for every record that is saved. Distances and
+  /// words are left to `records/query`.
+  var isSubscribable: Bool {
+    switch self {
+    case .near, .containsAllTokens, .containsAnyTokens: false
+    default: true
+    }
+  }
+}
+
+/// What a notification shows besides what happened.
+public struct NotificationInfo: Hashable, Sendable {
+  public var alertBody: String?
+  public var alertLocalizationKey: String?
+  /// Names of fields, whose values stand for the text's arguments.
+  public var alertLocalizationArgs: [String]
+  public var alertActionLocalizationKey: String?
+  public var alertLaunchImage: String?
+  public var soundName: String?
+  public var category: String?
+  public var shouldBadge: Bool
+  public var shouldSendContentAvailable: Bool
+  /// Names of fields that are sent along.
+  public var additionalFields: [String]
+
+  /// Fields' names in one list at most.
+  public static let fieldLimit = 32
+
+  public init(_ json: JSONValue) throws(RecordError) {
+    alertBody = try json.optionalString("alertBody")
+    alertLocalizationKey = try json.optionalString("alertLocalizationKey")
+    alertLocalizationArgs = try Self.fieldNames(json, "alertLocalizationArgs")
+    alertActionLocalizationKey = try json.optionalString("alertActionLocalizationKey")
+    alertLaunchImage = try json.optionalString("alertLaunchImage")
+    soundName = try json.optionalString("soundName")
+    category = try json.optionalString("category")
+    shouldBadge = try json.optionalBool("shouldBadge") ?? false
+    shouldSendContentAvailable = try json.optionalBool("shouldSendContentAvailable") ?? false
+    additionalFields = try Self.fieldNames(json, "additionalFields")
+  }
+
+  private static func fieldNames(_ json: JSONValue, _ key: String) throws(RecordError) -> [String] {
+    let names = try json.optionalStrings(key) ?? []
+    guard names.count <= fieldLimit else { throw RecordError(.badRequest, "\(key) has \(names.count) items, the limit is \(fieldLimit)") }
+    return names
+  }
+}
