@@ -81,8 +81,11 @@ public final class Notifier: Sendable {
       let count = switchboard.deliver(notification)
       metrics.count(count)
       log.debug(
-        "notification", ["nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID),
-          "user": .text(notification.userRecordName), "devices": .integer(Int64(count ?? -1))])
+        "notification",
+        [
+          "nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID),
+          "user": .text(notification.userRecordName), "devices": .integer(Int64(count ?? -1)),
+        ])
     }
   }
 
