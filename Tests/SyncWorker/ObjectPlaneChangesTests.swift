@@ -255,7 +255,8 @@ private func texts(_ changes: [JSONValue]) -> [String] {
       else { return }
       var record = stored.record
       record.fields["CD_name"] = Field(.int64(5))
-      _ = try ZoneWriter(transaction: store, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil).save(record, replacing: stored)
+      _ = try ZoneWriter(transaction: store, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil).save(
+        record, replacing: stored)
     }.value
     let page = try await b.page()
     #expect(texts(page["changes"]?.elements ?? []) == ["save U"])

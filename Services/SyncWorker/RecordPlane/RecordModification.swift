@@ -100,10 +100,11 @@ struct RecordModification: Sendable {
     Swift.Result { () throws(RecordError) in try operation.decision(meeting: existing, stamp: stamp) }
   }
 
-  func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) -> ZoneWriter {
+  func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) throws -> ZoneWriter {
     let schema = schema
     return ZoneWriter(
-      transaction: transaction, zone: zone, origin: 0, references: { schema.references(of: $0) }, firing: try watch.firing(in: zone.databaseKey, transaction))
+      transaction: transaction, zone: zone, origin: 0, originDevice: originDevice, references: { schema.references(of: $0) },
+      firing: try watch.firing(in: zone.databaseKey, transaction))
   }
 
   // MARK: Repetitions

@@ -10,7 +10,6 @@ enum Query: Int, CaseIterable {
   case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord, updateRecordAndType
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
-  case references, insertReference, deleteReference
   case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
