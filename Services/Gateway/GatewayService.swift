@@ -34,7 +34,7 @@ public struct GatewayService: Service {
 
   private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ bus: any Bus) throws {
     let options = context.options
-    let configuration = try ClientListening.configuration(options, log: context.log)
+    let configuration = try ClientListening.configuration(context)
     let publicAddress = PublicAddress(configured: options.url("public-url"))
     gateway = Gateway(
       options: Gateway.Options(

@@ -52,7 +52,7 @@ extension Notifier {
   public func start(on bus: any Bus, _ context: ServiceContext) async throws(ExitError) -> any Service {
     attach(bus)
     let options = context.options
-    var configuration = try ClientListening.configuration(options, log: context.log)
+    var configuration = try ClientListening.configuration(context)
     configuration.connectionLimit = options.integer("connections") ?? configuration.connectionLimit
     // Nothing here has a body; small buffers make ten thousand held connections cheap.
     configuration.bodyByteLimit = 64 * 1024

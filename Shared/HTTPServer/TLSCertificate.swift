@@ -63,6 +63,9 @@ public final class TLSCertificate: Sendable {
     return stat(keyPath, &status) == 0 && status.st_mode & S_IROTH != 0
   }
 
+  /// When the certificate in use expires: seconds since 1970.
+  public var expiry: Int64 { state.withLock { $0.credentials.expiry } }
+
   /// What a connection that begins now is shown.
   func current() -> TLSCredentials {
     let now = monotonicMilliseconds()

@@ -10,6 +10,8 @@ final class TLSCredentials: @unchecked Sendable {
   private let chain: UnsafeMutablePointer<gnutls_pcert_st>
   private let count: UInt32
   private let key: gnutls_privkey_t
+  /// Of the server's own certificate: seconds since 1970.
+  let expiry: Int64
 
   private static let chainLimit = 16
 
@@ -36,7 +38,7 @@ final class TLSCredentials: @unchecked Sendable {
       throw Self.problem("The TLS key file \(paths.key) holds no private key in PEM form without a password", keyCode)
     }
     do throws(TLSCertificate.Problem) {
-      try Self.check(chain, key, paths, now)
+      expiry = try Self.checkedExpiry(chain, key, paths, now)
     } catch {
       gnutls_privkey_deinit(key)
       Self.free(chain, count)
@@ -61,10 +63,11 @@ final class TLSCredentials: @unchecked Sendable {
     key.pointee = self.key
   }
 
-  /// Whether the key belongs to the first certificate of the chain, and the certificate's time is now.
-  private static func check(
+  /// Checks that the key belongs to the first certificate of the chain, and that the certificate's time is now.
+  /// - Returns: when that ends.
+  private static func checkedExpiry(
     _ chain: UnsafeMutablePointer<gnutls_pcert_st>, _ key: gnutls_privkey_t, _ paths: (certificate: String, key: String), _ now: Int64
-  ) throws(TLSCertificate.Problem) {
+  ) throws(TLSCertificate.Problem) -> Int64 {
     var own: gnutls_pubkey_t?
     defer { gnutls_pubkey_deinit(own) }
     guard gnutls_pubkey_init(&own) == GNUTLS_E_SUCCESS, gnutls_pubkey_import_privkey(own, key, 0, 0) == GNUTLS_E_SUCCESS,
@@ -78,12 +81,12 @@ final class TLSCredentials: @unchecked Sendable {
       throw TLSCertificate.Problem(description: "The TLS certificate file \(paths.certificate) can't be understood.")
     }
     defer { gnutls_x509_crt_deinit(certificate) }
-    if Int64(gnutls_x509_crt_get_expiration_time(certificate)) <= now {
-      throw TLSCertificate.Problem(description: "The TLS certificate in \(paths.certificate) has expired.")
-    }
+    let expiry = Int64(gnutls_x509_crt_get_expiration_time(certificate))
+    if expiry <= now { throw TLSCertificate.Problem(description: "The TLS certificate in \(paths.certificate) has expired.") }
     if Int64(gnutls_x509_crt_get_activation_time(certificate)) > now {
       throw TLSCertificate.Problem(description: "The TLS certificate in \(paths.certificate) is not valid yet; check this machine's clock.")
     }
+    return expiry
   }
 
   private static func keyID(_ key: gnutls_pubkey_t?) -> [UInt8]? {

@@ -13,13 +13,19 @@ public enum ClientListening {
 
   /// A configuration with the address of `--http` and what the options above say.
   /// - Throws: `ExitError` in one sentence.
-  public static func configuration(_ options: Options, log: Log) throws(ExitError) -> HTTPServer.Configuration {
+  public static func configuration(_ context: ServiceContext) throws(ExitError) -> HTTPServer.Configuration {
+    let options = context.options
     guard let address = options.address("http") else { preconditionFailure("--http has a default") }
     var configuration = HTTPServer.Configuration()
     configuration.address = address.host
     configuration.port = address.port
     configuration.trustedProxies = options.text("trusted-proxies").flatMap { NetworkList($0) } ?? NetworkList()
-    configuration.certificate = try certificate(options, log)
+    configuration.certificate = try certificate(options, context.log)
+    if let certificate = configuration.certificate {
+      context.metrics.collect("tls_certificate_expiry_timestamp_seconds", "When the certificate that clients are shown expires.") {
+        [Metrics.Sample(Double(certificate.expiry))]
+      }
+    }
     return configuration
   }
 

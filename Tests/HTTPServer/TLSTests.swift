@@ -162,6 +162,8 @@ struct TLSTests {
     }
     let now = TLSCertificate.systemSeconds()
     #expect(problem(one.chain, one.key) == nil)
+    // The script makes them for two days.
+    #expect(try abs(TLSCertificate(certificate: one.chain, key: one.key).expiry - now - 2 * 86_400) < 3600)
     #expect(problem("/no/such.pem", one.key) == "The TLS certificate file /no/such.pem can't be read: No such file or directory.")
     #expect(problem(one.chain, "/no/such.pem") == "The TLS key file /no/such.pem can't be read: No such file or directory.")
     #expect(problem("/tmp", one.key) == "The TLS certificate file /tmp can't be read: Is a directory.")

@@ -36,6 +36,11 @@ import Testing
       #expect(unknown.status == 421)
       #expect(try unknown.json["redirectURL"].string?.hasPrefix(installation.ready.gateway + "/signin") == true)
       #expect(try await installation.aquifer("status").code == 0)
+      for service in ["gateway", "notifier"] {
+        let metrics = try await installation.send("GET", (installation.ready.admin[service] ?? "") + "/metrics").text
+        let expiry = metrics.firstMatch(of: /tls_certificate_expiry_timestamp_seconds ([0-9]\S*)/).flatMap { Double($0.output.1) }
+        #expect((expiry ?? 0) > Date.now.timeIntervalSince1970, "\(service)")
+      }
       await #expect(throws: HTTPClientError.self) { try await HTTPClient().send("GET", url) }
     }
   }
