@@ -26,7 +26,7 @@ def call(user, action, body, database="private"):
 
 
 def furnish(user, text, zone):
-    """A zone with records; returns its owner."""
+    """A zone with records, and a subscription; returns its owner."""
     call(user, "zones/modify", {"operations": [{"operationType": "create", "zone": {"zoneID": {"zoneName": zone}}}]})
     for name in [zone, "_defaultZone"]:
         records = [
@@ -35,6 +35,9 @@ def furnish(user, text, zone):
         ]
         answer = call(user, "records/modify", {"operations": records, "zoneID": {"zoneName": name}, "atomic": False})
         expect(all("serverErrorCode" not in record for record in answer["records"]), f"{answer}")
+    subscription = {"subscriptionID": zone, "subscriptionType": "zone", "zoneID": {"zoneName": zone}, "notificationInfo": {"alertBody": text}}
+    made = call(user, "subscriptions/modify", {"operations": [{"operationType": "create", "subscription": subscription}]})["subscriptions"]
+    equal(made[0]["notificationInfo"]["alertBody"], text)
     found = call(user, "records/query", {"query": {"recordType": "Note"}, "zoneID": {"zoneName": zone}})
     expect(any(record["fields"]["title"]["value"] == text for record in found["records"]), "the records are not there")
     return found["records"][0]["zoneID"]["ownerRecordName"]
@@ -78,6 +81,7 @@ def main():
         found = call(WORLD.bob, "records/query", {"query": {"recordType": "Note"}, "zoneID": {"zoneName": "Trips"}})
         equal(sorted(record["recordName"] for record in found["records"]), sorted(["a", "b", MARKER]))
         equal({record["fields"]["title"]["value"] for record in found["records"]}, {MARKER})
+        equal([item["notificationInfo"]["alertBody"] for item in call(WORLD.bob, "subscriptions/list", {})["subscriptions"]], [MARKER])
     STEPS.done()
 
 

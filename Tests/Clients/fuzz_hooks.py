@@ -16,7 +16,7 @@ KNOWN = {
     "recordName": ["a", "b", "c"],
     "recordType": ["Note"],
     "fieldName": ["title", "n", "blob"],
-    "subscriptionID": ["s1", "s2", "theirs"],
+    "subscriptionID": ["s1", "Fuzz", "Trips"],
     "recordChangeTag": ["1", "2", "3"],
 }
 

@@ -1,5 +1,6 @@
 """pyicloud's CloudKitContainerClient, unmodified, with its strict response models: every key of an answer it does not know is an error."""
 
+import os
 import tempfile
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from pyicloud.common.cloudkit.client import (
     CloudKitContainerClient,
 )
 from pyicloud.common.cloudkit.models import (
+    CKAssetToken,
     CKErrorItem,
     CKModifyOperation,
     CKQueryFilterBy,
@@ -270,6 +272,73 @@ def feeds():
             ALICE.changes(zone_req=CKZoneChangesZoneReq(zoneID=CKZoneID(zoneName="Nowhere")))
 
 
+def assets():
+    if not WORLD.authority:
+        with STEPS.step("uploads nothing to an address without TLS"):
+            with raises(CloudKitApiError, "non-HTTPS"):
+                upload(ALICE, "photo", b"content")
+        return
+    content = os.urandom(300_000)
+    with STEPS.step("uploads an asset, stores it in a record and reads it back, at once and as a stream"):
+        receipt = upload(ALICE, "photo", content)
+        equal(receipt.size, len(content))
+        modify(ALICE, photo("photo", receipt))
+        image = lookup(ALICE, "photo")[0].fields.get_value("image")
+        equal((image.size, image.fileChecksum), (len(content), receipt.fileChecksum))
+        equal(ALICE.download_asset_bytes(image.downloadURL), content, "the content")
+        equal(b"".join(ALICE.download_asset_stream(image.downloadURL)), content, "the stream")
+    with STEPS.step("gives a receipt for an asset that is stored, for another record"):
+        (again,) = ALICE.raw_post("/assets/rereference", {"zoneID": {"zoneName": "Trips"}, "assets": [{"recordName": "photo", "fieldName": "image"}]})["assets"]
+        modify(ALICE, photo("copy", CKAssetToken.model_validate(again)))
+        equal(ALICE.download_asset_bytes(lookup(ALICE, "copy")[0].fields.get_value("image").downloadURL), content, "the content")
+    with STEPS.step("can't use another user's receipt, no receipt, or an address that was altered"):
+        bob = client(WORLD.bob)
+        bob.raw_post("/zones/modify", {"operations": [{"operationType": "create", "zone": {"zoneID": {"zoneName": "Trips"}}}]})
+        for theirs in [receipt, receipt.model_copy(update={"receipt": "bm9uZQ=="})]:
+            with raises(CloudKitApiError, "BAD_REQUEST"):
+                modify(bob, photo("stolen", theirs))
+        url = image.downloadURL
+        for altered in [url[:-2] + ("AA" if url[-2:] != "AA" else "BB"), url.replace("/assets/1/", "/assets/1/../1/")]:
+            with raises((PyiCloudException, CloudKitAuthError)):
+                ALICE.download_asset_bytes(altered)
+
+
+def upload(using, name, content):
+    return using.upload_asset(record_type="Photo", field_name="image", record_name=name, data=content, zone_id=TRIPS)
+
+
+def photo(name, receipt):
+    return operation("create", name, {"image": ("ASSETID", receipt.model_dump(exclude_none=True))}, record_type="Photo")
+
+
+def subscriptions():
+    kinds = [
+        {"subscriptionID": "by-zone", "subscriptionType": "zone", "zoneID": {"zoneName": "Trips"}},
+        {"subscriptionID": "by-database", "subscriptionType": "database"},
+        {
+            "subscriptionID": "by-query", "subscriptionType": "query", "zoneID": {"zoneName": "Trips"}, "firesOn": ["create", "update"],
+            "query": {"recordType": "City", "filterBy": [{"fieldName": "size", "comparator": "GREATER_THAN", "fieldValue": {"value": 1000, "type": "INT64"}}]},
+            "notificationInfo": {"alertBody": "A large one"},
+        },
+    ]
+
+    def operate(kind, *subscriptions):
+        operations = [{"operationType": kind, "subscription": subscription} for subscription in subscriptions]
+        return ALICE.raw_post("/subscriptions/modify", {"operations": operations})["subscriptions"]
+
+    with STEPS.step("subscribes to a zone, a database and a query, lists them, looks one up and ends one"):
+        made = operate("create", *kinds)
+        equal([(item["subscriptionID"], item["subscriptionType"]) for item in made], [(kind["subscriptionID"], kind["subscriptionType"]) for kind in kinds])
+        expect({item["subscriptionID"] for item in ALICE.raw_post("/subscriptions/list", {})["subscriptions"]} >= {"by-zone", "by-database", "by-query"}, "not listed")
+        found = ALICE.raw_post("/subscriptions/lookup", {"subscriptions": [{"subscriptionID": "by-query"}, {"subscriptionID": "none"}]})["subscriptions"]
+        equal(found[0]["query"]["recordType"], "City")
+        equal(found[0]["notificationInfo"]["alertBody"], "A large one")
+        equal(found[1]["serverErrorCode"], "NOT_FOUND")
+        equal(operate("delete", {"subscriptionID": "by-zone"}), [{"subscriptionID": "by-zone", "deleted": True}])
+        expect("by-zone" not in {item["subscriptionID"] for item in ALICE.raw_post("/subscriptions/list", {})["subscriptions"]}, "still listed")
+        equal(client(WORLD.bob).raw_post("/subscriptions/list", {})["subscriptions"], [])
+
+
 def strangers():
     bob = client(WORLD.bob)
     with STEPS.step("shows another user neither the zone nor its records"):
@@ -285,7 +354,7 @@ def strangers():
 
 
 def main():
-    for part in [zones, records, conflicts, queries, feeds, strangers]:
+    for part in [zones, records, conflicts, queries, feeds, strangers, subscriptions]:
         part()
     STEPS.done()
 
