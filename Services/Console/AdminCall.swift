@@ -11,7 +11,7 @@ struct AdminCall: Hashable, Sendable {
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
-    case status, workers, shards, stores, zones
+    case status, workers, shards, stores, zones, subscriptions
     case listQuarantine, retryQuarantine
     case backup, restore
   }
@@ -67,6 +67,7 @@ struct AdminCall: Hashable, Sendable {
     case .shards: self.init("GET", admin + ["shards"])
     case .stores: self.init("GET", admin + ["stores"])
     case .zones: self.init("GET", admin + ["zones"])
+    case .subscriptions: self.init("GET", admin + ["subscriptions"])
     case .listQuarantine: self.init("GET", admin + ["quarantine"])
     case .retryQuarantine: self.init("POST", admin + ["quarantine", "retry"])
     case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", argument) })

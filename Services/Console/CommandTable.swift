@@ -138,6 +138,8 @@ extension Command {
     Command("stores", summary: "List the devices' stores", examples: ["aquifer stores"], action: .call(.stores)),
     Command("zones", summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
     Command(
+      "subscriptions", summary: "List what users have subscribed to", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
+    Command(
       "events", [], [.flag("follow", "go on printing new ones")], summary: "List setups, imports and exports",
       examples: ["aquifer events", "aquifer events --follow"], action: .followEvents),
     Command("quarantine list", summary: "List records whose export is held back", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),

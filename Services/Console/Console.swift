@@ -110,7 +110,7 @@ public struct Console: Sendable {
   }
 
   /// Commands that servers of an earlier release don't know.
-  private func isYoung(_ command: Command) -> Bool { ["quarantine", "backup", "restore", "events", "stores", "zones"].contains(command.path[0]) }
+  private func isYoung(_ command: Command) -> Bool { ["quarantine", "backup", "restore", "events", "stores", "zones", "subscriptions"].contains(command.path[0]) }
 
   func server(of invocation: Invocation) -> String {
     var server = invocation.globals.server ?? environment["AQUIFER_SERVER"] ?? Self.standardServer

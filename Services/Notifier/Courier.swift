@@ -62,6 +62,8 @@ final class Courier: PingReceiver {
   func put(_ ping: Ping) {
     let (waiter, outcome) = state.withLock { state -> (CheckedContinuation<Ping?, Never>?, PendingPings.Outcome) in
       if let delivered = state.delivered[ping.key], ping.sequence <= delivered { return (nil, .coalesced) }
+      // What it was taken to have subscribed to before somebody subscribed in earnest.
+      if let superseded = ping.superseding { state.pending.remove(keysFrom: superseded) }
       if let waiter = state.waiter {
         state.waiter = nil
         state.delivered.raise(to: ping.sequence, for: ping.key)

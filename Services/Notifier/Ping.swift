@@ -9,6 +9,8 @@ struct Ping: Sendable {
   /// What pings merge by, the same at every notifier.
   let key: String
   let sequence: Int64
+  /// Where the keys of those pings begin that a courier gets only while nobody has subscribed to the database; nil: it is one of them.
+  let superseding: String?
   /// `{"aps":…,"ck":…}` (mirror-api.md "Pings", wire-protocol section 9.3).
   let json: [UInt8]
 
@@ -19,6 +21,7 @@ struct Ping: Sendable {
   init(_ change: ZoneChange, as scope: DatabaseScope, notificationID: String) {
     let database = change.database
     key = Self.key("zone", database.container, database.environment, [database.owner, change.zoneName])
+    superseding = nil
     sequence = change.sequence
     var writer = JSONWriter(reservingByteCount: 512)
     writer.beginObject()
@@ -51,6 +54,8 @@ struct Ping: Sendable {
       notification.zone.map { [notification.scope.rawValue, notification.subscriptionID, $0.ownerName, $0.zoneName] } ?? [notification.notificationID]
     key = Self.key(notification.zone == nil ? "record" : "subscription", notification.container, notification.environment, parts)
     sequence = notification.sequence
+    let owner = notification.scope == .public ? DatabaseID.publicOwner : notification.userRecordName
+    superseding = Self.key("zone", notification.container, notification.environment, [owner, ""])
     json = notification.json
   }
 
@@ -73,6 +78,8 @@ struct PendingPings: Sendable {
 
   private var pings: [String: Ping] = [:]
   private var order: [String] = []
+  /// Pings that a subscription's may supersede.
+  private var supersedableCount = 0
   let limit: Int
 
   /// - Parameter limit: of keys; > 0.
@@ -91,25 +98,42 @@ struct PendingPings: Sendable {
     }
     var outcome = Outcome.added
     if order.count == limit {
-      pings[order.removeFirst()] = nil
+      _ = forget(order.removeFirst())
       outcome = .displaced
     }
     pings[ping.key] = ping
     order.append(ping.key)
+    if ping.superseding == nil { supersedableCount += 1 }
     return outcome
   }
 
   /// The oldest ones, at most `count`.
   mutating func take(_ count: Int) -> [Ping] {
-    let keys = order.prefix(count)
-    defer { order.removeFirst(keys.count) }
-    return keys.compactMap { pings.removeValue(forKey: $0) }
+    let keys = Array(order.prefix(count))
+    order.removeFirst(keys.count)
+    var taken: [Ping] = []
+    taken.reserveCapacity(keys.count)
+    for key in keys { if let ping = forget(key) { taken.append(ping) } }
+    return taken
+  }
+
+  private mutating func forget(_ key: String) -> Ping? {
+    guard let ping = pings.removeValue(forKey: key) else { return nil }
+    if ping.superseding == nil { supersedableCount -= 1 }
+    return ping
+  }
+
+  /// Forgets the pings whose keys begin so.
+  mutating func remove(keysFrom prefix: String) {
+    guard supersedableCount > 0 else { return }
+    for key in order where key.hasPrefix(prefix) { _ = forget(key) }
+    order.removeAll { pings[$0] == nil }
   }
 
   /// Forgets the ping of a key unless it is later than `sequence`.
   mutating func remove(_ key: String, through sequence: Int64) {
     guard let known = pings[key], known.sequence <= sequence else { return }
-    pings[key] = nil
+    _ = forget(key)
     order.removeAll { $0 == key }
   }
 }

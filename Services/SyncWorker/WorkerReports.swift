@@ -23,6 +23,7 @@ struct WorkerReports: Sendable {
     case "summary": try await writeSummary(to: &output)
     case "stores": try await writeRows("stores", to: &output) { try Self.mirrors(in: $0) }
     case "zones": try await writeRows("zones", to: &output) { try Self.zones(in: $0) }
+    case "subscriptions": try await writeRows("subscriptions", to: &output) { try Self.subscriptions(in: $0) }
     case "events":
       let after = report.query["after"].flatMap { Int64($0) } ?? 0
       try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
@@ -101,6 +102,26 @@ struct WorkerReports: Sendable {
             output.member("zone", zone.zoneName)
             output.member("sequence", zone.sequence)
             output.member("deleted", zone.isDeleted)
+          })
+      }
+    }
+    return rows
+  }
+
+  private static func subscriptions(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+    var rows: [[UInt8]] = []
+    for database in try snapshot.databases(afterKey: 0, limit: rowLimit) where rows.count < rowLimit && database.subscriptionEdition != 0 {
+      for subscription in try snapshot.subscriptions(in: database.key, afterKey: 0, limit: rowLimit - rows.count) {
+        rows.append(
+          row(database) { output in
+            output.member("scope", subscription.scope.rawValue)
+            output.member("user", subscription.userRecordName)
+            output.member("subscription", subscription.identifier)
+            // Dropped because what a row says that can't be read is for `verify` to report.
+            let dictionary = try? JSONValue(parsing: subscription.payload)
+            output.member("type", dictionary?["subscriptionType"]?.string ?? "")
+            if let recordType = dictionary?["query"]?["recordType"]?.string { output.member("recordType", recordType) }
+            output.member("firesOnce", dictionary?["firesOnce"]?.bool ?? false)
           })
       }
     }

@@ -31,6 +31,7 @@ struct AdminCallTests {
     ("schema export --container C --environment production", "GET /admin/1/schema/C/production", ""),
     ("schema promote --container C", "POST /admin/1/schema/C/development/promote", ""), ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
     ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
+    ("subscriptions", "GET /admin/1/subscriptions", ""),
   ])
   func `a command is one request`(line: String, request: String, body: String) throws {
     let call = try call(line)

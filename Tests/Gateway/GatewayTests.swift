@@ -312,6 +312,74 @@ struct PushTokenTests {
     #expect(await world.alice(.post, "\(prefix)/tokens/register", body: #"{"apnsToken":"x","clientId":"C"}"#).text == "{}")
   }
 
+  /// A notifier that keeps what it is told.
+  private final class Notifier: Sendable {
+    final class Inbox: Sendable {
+      let opened = Mutex<[OpenCourier]>([])
+      let isFull = Mutex(false)
+    }
+
+    let inbox = Inbox()
+    let bus: InMemoryBus
+
+    init(_ name: String, in world: GatewayWorld) async {
+      var handlers = BusHandlers()
+      let inbox = inbox
+      handlers.on(OpenCourier.self) { message, _, _ in
+        inbox.opened.withLock { $0.append(message) }
+        return Answer(OpenCourier.Reply(isOpen: !inbox.isFull.withLock { $0 }))
+      }
+      bus = InMemoryBus(name: name, role: .notifier, network: world.network, handlers: handlers, isReady: true)
+      bus.connect(to: world.gateway.couriers.bus.own.endpoint)
+      await world.gateway.couriers.bus.waitForPeers { $0.contains { $0.name == name } }
+    }
+
+    /// As `container client courier's client`.
+    var lines: [String] {
+      inbox.opened.withLock { opened in
+        opened.map { message in
+          let token = CourierToken(text: message.courier, verifiedWith: GatewayWorld.signingKey)
+          return "\(message.container.rawValue) \(message.clientID) \(token?.userRecordName ?? "")/\(token?.clientID ?? "")"
+        }
+      }
+    }
+  }
+
+  private static let tokens = "/device/1/\(container)/development/tokens"
+
+  @Test func `every notifier has the courier's queue before the client has its address`() async throws {
+    let world = try await GatewayWorld()
+    let notifiers = [await Notifier("notifier-1", in: world), await Notifier("notifier-2", in: world)]
+    let made = try await world.alice(.post, Self.tokens + "/create", body: #"{"clientId":"C"}"#).json
+    for notifier in notifiers { #expect(notifier.lines == ["\(Self.container) C _alice/C"]) }
+    // The query names a client that the body does not.
+    _ = await world.alice(.post, Self.tokens + "/create", query: [("clientId", "Q")], body: "{}")
+    #expect(notifiers[0].lines.last == "\(Self.container) Q _alice/Q")
+
+    let token = made["apnsToken"]?.string ?? ""
+    #expect(await world.alice(.post, Self.tokens + "/register", body: #"{"apnsToken":"\#(token)","clientId":"D"}"#).text == "{}")
+    for notifier in notifiers { #expect(notifier.lines.last == "\(Self.container) D _alice/C") }
+    // What is another user's, or none of ours, is nobody's here.
+    for (user, token) in [("bob", token), ("alice", "AAAA"), ("alice", "not base64"), ("alice", "\(token.dropLast(8))AAAAAAAA")] {
+      let answer = await world.respond(
+        .post, Self.tokens + "/register", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", user)], body: #"{"apnsToken":"\#(token)"}"#)
+      #expect(answer.text == "{}")
+    }
+    #expect(notifiers[0].lines.count == 3)
+  }
+
+  @Test func `who has as many couriers as he may is told so, and a notifier that is away is no reason to refuse`() async throws {
+    let world = try await GatewayWorld()
+    let notifier = await Notifier("notifier-1", in: world)
+    notifier.inbox.isFull.withLock { $0 = true }
+    let refused = await world.alice(.post, Self.tokens + "/create", body: "{}")
+    #expect(refused.status == 429)
+    #expect(refused.header("Retry-After") == "60")
+    world.network.kill("notifier-1")
+    await world.gateway.couriers.bus.waitForPeers { !$0.contains { $0.role == .notifier } }
+    #expect(await world.alice(.post, Self.tokens + "/create", body: "{}").status == 200)
+  }
+
   @Test func `a client without a name gets one of its own`() async throws {
     let world = try await GatewayWorld()
     var urls: Set<String> = []

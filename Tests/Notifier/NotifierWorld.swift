@@ -43,9 +43,11 @@ final class NotifierWorld: Sendable {
   let client = HTTPClient()
   let share: InMemoryBus
   private let worker: InMemoryBus
+  private let network: InMemoryNetwork
 
   init(_ arguments: [String] = [], hasShare: Bool = true, adjust: @escaping @Sendable (inout Notifier.Limits) -> Void = { _ in }) async throws {
     let network = InMemoryNetwork()
+    self.network = network
     var handlers = BusHandlers()
     let directory = directory
     handlers.on(Authenticate.self) { message, _, _ in Answer(directory.answer(message)) }
@@ -86,6 +88,18 @@ final class NotifierWorld: Sendable {
 
   func push(_ changes: [ZoneChange]) async throws {
     _ = try await worker.call(PushZoneChanges(changes: changes), to: .role(.notifier), within: .seconds(20))
+  }
+
+  /// What a worker, a gateway or another notifier tells.
+  @discardableResult func tell<M: Message>(_ message: M) async throws -> M.Reply {
+    try await worker.call(message, to: .role(.notifier), within: .seconds(20))
+  }
+
+  /// Another process that is connected to the notifier.
+  func join(_ name: String, _ role: Role, _ handlers: BusHandlers) -> InMemoryBus {
+    let bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, isReady: true)
+    bus.connect(to: running.endpoint)
+    return bus
   }
 
   func announceCredentials() async throws {

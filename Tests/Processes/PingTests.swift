@@ -4,27 +4,6 @@ import Foundation
 import HTTPClient
 import Testing
 
-/// An event stream read line by line.
-private struct EventStream: ~Copyable {
-  private var iterator: AsyncThrowingStream<[UInt8], any Error>.AsyncIterator
-  private var rest: [UInt8] = []
-
-  init(_ stream: HTTPClient.Stream) { iterator = stream.chunks.makeAsyncIterator() }
-
-  /// The next `data:` line's content; nil at the end.
-  mutating func next() async throws -> Value? {
-    while true {
-      while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-        let line = String(decoding: rest[..<end], as: UTF8.self)
-        rest.removeSubrange(...end)
-        if line.hasPrefix("data:") { return try Value(json: Array(line.dropFirst(5).utf8)) }
-      }
-      guard let chunk = try await iterator.next(isolation: nil) else { return nil }
-      rest += chunk
-    }
-  }
-}
-
 @Suite(.serialized) struct PingTests {
   private let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
 
@@ -42,9 +21,9 @@ private struct EventStream: ~Copyable {
       let app = try await App(installation, model: model)
       let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
       let (first, second, stranger) = (try await alice.device("A"), try await alice.device("B"), try await bob.device("C"))
-      var own = EventStream(try await stream(first))
-      var other = EventStream(try await stream(second))
-      var foreign = EventStream(try await stream(stranger))
+      var own = EventLines(try await stream(first))
+      var other = EventLines(try await stream(second))
+      var foreign = EventLines(try await stream(stranger))
 
       try await first.save([MainJob.insert("Tag", UUID().uuidString, ["name": "one"])])
       let ping = try #require(try await other.next())

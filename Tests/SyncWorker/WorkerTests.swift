@@ -173,6 +173,13 @@ private final class WorkerNeighbourhood: Sendable {
     #expect(
       String(decoding: zones.body, as: UTF8.self)
         == #"{"zones":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice","zone":"_defaultZone","sequence":2,"deleted":false}]}"#)
+    let subscription = #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"database"}}]}"#
+    _ = try await world.ask("subscriptions/modify", subscription)
+    let subscriptions = try await world.share.call(WorkerReport(subject: "subscriptions"), body: [], to: .peer("worker-1"), within: .seconds(5))
+    #expect(
+      String(decoding: subscriptions.body, as: UTF8.self)
+        == #"{"subscriptions":[{"container":"iCloud.org.example.notes","environment":"development","owner":"_alice","scope":"private","#
+        + #""user":"_alice","subscription":"s","type":"database","firesOnce":false}]}"#)
     for subject in ["stores", "events", "quarantine"] {
       let list = try await world.share.call(WorkerReport(subject: subject), body: [], to: .peer("worker-1"), within: .seconds(5))
       #expect(String(decoding: list.body, as: UTF8.self) == #"{"\#(subject)":[]}"#)
