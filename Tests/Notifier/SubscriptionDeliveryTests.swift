@@ -44,6 +44,17 @@ extension NotifierWorld {
   }
 }
 
+extension Events {
+  /// The `nid` of the next notification; signs of life are passed over.
+  fileprivate func nid() async throws -> String? {
+    while let event = try await next() {
+      guard event.hasPrefix("data: ") else { continue }
+      return try JSONValue(parsing: Array(event.dropFirst(6).utf8))["ck"]?["nid"]?.string
+    }
+    return nil
+  }
+}
+
 struct SubscriptionDeliveryTests {
   @Test func `what happens before the first poll, and between two, is kept and delivered one by one`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
@@ -83,7 +94,7 @@ struct SubscriptionDeliveryTests {
     try await world.tell(push)
     for expected in ["2", ""] { #expect(try await world.poll("ann") == expected) }
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("3")]))
-    for expected in ["1", "2", "3"] { #expect(try await stream.next() == #"data: {"ck":{"nid":"\#(expected)"}}"#) }
+    for expected in ["1", "2", "3"] { #expect(try await stream.nid() == expected) }
     #expect(try await world.metric(#"aquifer_notifications_total{outcome="repeated"}"#) == 2)
     await world.stop()
   }
@@ -101,8 +112,8 @@ struct SubscriptionDeliveryTests {
     for expected in ["2", ""] { #expect(try await world.poll("ann", clientID: "C1") == expected) }
     for expected in ["2", ""] { #expect(try await world.poll("ann", clientID: "C3") == expected) }
     for expected in ["1", "2", ""] { #expect(try await world.poll("ann", clientID: "C2") == expected) }
-    #expect(try await own.next() == #"data: {"ck":{"nid":"2"}}"#)
-    #expect(try await other.next() == #"data: {"ck":{"nid":"1"}}"#)
+    #expect(try await own.nid() == "2")
+    #expect(try await other.nid() == "1")
     await world.stop()
   }
 
