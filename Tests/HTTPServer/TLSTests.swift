@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import HTTPClient
 import HTTPServer
 import Synchronization
@@ -235,17 +236,33 @@ struct Certificates: Sendable {
     return folder
   }
 
+  /// Runs a command to its end. Not by Foundation's `Process`, which looks through the list of open descriptors and stumbles over the
+  /// thousands that other tests open and close meanwhile.
   static func run(_ command: String, _ arguments: [String]) throws -> (code: Int32, output: String) {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = [command] + arguments
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardError = output
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
-    let text = output.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return (process.terminationStatus, String(decoding: text, as: UTF8.self))
+    var ends: [Int32] = [-1, -1]
+    guard pipe(&ends) == 0 else { throw RawConnection.Failure(description: "no pipe") }
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    defer { close(ends[0]) }
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+    for stream: Int32 in [1, 2] { posix_spawn_file_actions_adddup2(&actions, ends[1], stream) }
+    var words = ([command] + arguments).map { strdup($0) } + [nil]
+    defer { for word in words { free(word) } }
+    var pid: pid_t = 0
+    let code = posix_spawnp(&pid, command, &actions, nil, &words, environ)
+    close(ends[1])
+    guard code == 0 else { throw RawConnection.Failure(description: "\(command): \(String(cString: strerror(code)))") }
+    var output: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while true {
+      let count = read(ends[0], &buffer, buffer.count)
+      guard count > 0 else { break }
+      output += buffer[..<count]
+    }
+    var status: Int32 = 0
+    waitpid(pid, &status, 0)
+    return (status & 0x7f == 0 ? status >> 8 & 0xff : -1, String(decoding: output, as: UTF8.self))
   }
 }
