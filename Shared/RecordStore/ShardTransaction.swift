@@ -1,5 +1,6 @@
 // What a body can read and write of one shard.
 
+public import Indexing
 public import Records
 
 /// Reads of one consistent state. Lists are bounded by `limit` and in the order their comments give; names are ordered by their UTF-8.
@@ -18,7 +19,10 @@ public protocol ShardSnapshot: AnyObject {
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
   /// Records and tombstones changed after `sequence`, ascending by sequence, each once with its latest state.
   func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord]
-  /// Live records of a type with names after `recordName`, ascending by record name.
+  /// The same back from the end: those changed after `sequence` and before `end`, descending by sequence.
+  func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord]
+  /// Live records of a type with names after `recordName`, ascending by record name in `RecordNameOrder`. Passes over records of
+  /// other types one by one: an index of the type does not.
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
   /// Pointers to `target` from live records, ascending by (field, source, action's wire name).
   func references(to target: String, in zone: Int64) throws -> [IncomingReference]
@@ -29,6 +33,17 @@ public protocol ShardSnapshot: AnyObject {
   func sourceCount(boundTo target: String, by action: Reference.Action, in zone: Int64) throws -> Int
   /// The live record with that `shortGUID`, whatever database it is in, and its zone's key.
   func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)?
+  /// How many live records the zone has.
+  func recordCount(in zone: Int64) throws -> Int
+
+  /// The indexes in use in a database, ascending by key; without those that are being dropped.
+  func indexes(in database: Int64) throws -> [StoredIndex]
+  /// Indexes of all databases with keys after `key`, ascending: for listings.
+  func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex]
+  /// Live records by the entries of an index, in the scan's direction; a record with several keys in the range comes once for each.
+  func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord]
+  /// How many entries an index has in a range, at most `limit`.
+  func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int
 
   func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription?
   /// A user's, ascending by identifier.
@@ -86,6 +101,11 @@ public protocol ShardTransaction: ShardSnapshot {
   ) throws -> StoredSubscription
   /// Gives the database another `subscriptionEdition`. Deleting what is not there changes nothing.
   func deleteSubscription(_ key: Int64, in database: Int64) throws
+  /// Takes an index into use: commits keep it up from now on, and records that are there already are filled in behind this one, a slice
+  /// at a time. One in use is returned as it is.
+  func makeIndex(_ index: FieldIndex, in database: Int64) throws -> StoredIndex
+  /// Takes an index out of use; its entries go behind this commit, a slice at a time. Does nothing for one that is not in use.
+  func dropIndex(_ index: Int64) throws
 
   func makeMirror(
     _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,

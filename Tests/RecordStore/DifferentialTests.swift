@@ -10,6 +10,7 @@ struct DifferentialTests {
     options.groupBodyLimit = 8
     options.checkpointPages = 40
     options.sweepLimit = 3
+    options.indexSliceLimit = 2
     let worlds = try [World(.inMemory), World(.sqlite, options: options)]
     var shards: [any ShardStore] = []
     for world in worlds { shards.append(try await world.store.open(shard: 0)) }
@@ -27,6 +28,7 @@ struct DifferentialTests {
           try #require(outcomes[0] == outcomes[1], "seed \(seed), round \(round), \(script.steps)")
         }
       }
+      for shard in shards { try await shard.settleIndexes() }
       let limit = 1 + Int.random(in: 0..<20, using: &generator)
       let states = try await [
         shards[0].read { try Script.dump($0, limit: limit) }, shards[1].read { try Script.dump($0, limit: limit) },

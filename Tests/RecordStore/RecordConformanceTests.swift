@@ -1,3 +1,4 @@
+import Indexing
 import RecordStore
 import Records
 import Testing
@@ -86,7 +87,7 @@ struct RecordConformanceTests {
         try transaction.save(Sample.note("gone"), in: place)
         try transaction.delete("gone", in: place)
       }
-      let sorted = names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+      let sorted = names.sorted { RecordNameOrder.precedes($0, $1) }
       for limit in [1, 3, 100] {
         var found: [String] = []
         while true {
@@ -97,7 +98,7 @@ struct RecordConformanceTests {
         #expect(found == sorted, "in pages of \(limit)")
       }
       for after in ["5", "6F0C2E61-4", "6F0C2E61-4B7D-4C5E-8E1B-00000000000A ", "G", "~", Sample.uuid(5)] {
-        let expected = sorted.filter { after.utf8.lexicographicallyPrecedes($0.utf8) }
+        let expected = sorted.filter { RecordNameOrder.precedes(after, $0) }
         let found = try await shard.read { try $0.records(ofType: "CD_Note", in: place.zone, afterName: after, limit: 100) }
         #expect(found.map(\.record.recordName) == expected, "after \(after)")
       }

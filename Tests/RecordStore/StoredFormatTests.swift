@@ -1,4 +1,5 @@
 import Foundation
+import Indexing
 import Records
 import SQLite
 import Testing
@@ -81,6 +82,24 @@ struct StoredFormatTests {
     let again = try await store.open(shard: 0)
     #expect(try await again.write { try $0.sources(boundTo: "y", by: .deleteSelf, in: place.zone, limit: 9) } == ["root"])
     await again.close()
+  }
+
+  @Test func `a file of the first format is brought up to date and takes indexes`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var first = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    first.changes = FormatChangeStep.all.filter { $0.format == 1 }
+    let connection = try first.takeOver().connection
+    connection.close()
+    #expect(try Self.meta("format", in: folder) == 1)
+    let shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    _ = try await shard.write { try $0.save(Sample.note("a"), in: place) }
+    let index = try await shard.write { try $0.makeIndex(Sample.titles, in: place.database) }
+    try await shard.settleIndexes()
+    let found = try await shard.read { try $0.indexedRecords(IndexScan(index: index.key, zone: place.zone, range: IndexKey.everything), limit: 9) }
+    #expect(found.map(\.stored.record.recordName) == ["a"])
+    await shard.close()
   }
 
   @Test func `an upgrade that fails leaves the file as it was`() async throws {

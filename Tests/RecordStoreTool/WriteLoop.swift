@@ -1,11 +1,12 @@
 // Saves until it is killed, and says in a ledger what was acknowledged.
 
 import Glibc
+import Indexing
 import RecordStore
 import Records
 
 /// Shape of a body: 1…5 records of 200, a history transaction whose payload lists them, and an outcome with the same payload. So a checker
-/// can tell a lost body from a torn one.
+/// can tell a lost body from a torn one. Now and then an index is made or dropped: the end finds some half filled in or half removed.
 struct WriteLoop: Sendable {
   let directory: String
   let ledger: String
@@ -13,6 +14,7 @@ struct WriteLoop: Sendable {
   let synchronous: String
 
   static let writerCount = 8
+  private static let index = FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: .words)
 
   func run() async {
     do {
@@ -28,6 +30,7 @@ struct WriteLoop: Sendable {
     var options = SQLiteRecordStore.Options()
     options.synchronous = synchronous
     options.checkpointPages = 200
+    options.indexSliceLimit = 10
     let store = try SQLiteRecordStore(directory: directory, shardCount: 1, options: options)
     let shard = try await store.open(shard: 0)
     await withTaskGroup(of: Void.self) { group in
@@ -69,6 +72,8 @@ struct WriteLoop: Sendable {
       let key = "\(writer)-\(number)"
       try await shard.enqueue { [number, state] transaction in
         var lines: [String] = []
+        if number % 8 == 1 { _ = try transaction.makeIndex(Self.index, in: database) }
+        if number % 24 == 20 { for known in try transaction.indexes(in: database) { try transaction.dropIndex(known.key) } }
         for index in 0..<1 + Int(state >> 33 % 5) {
           let name = "note \((state >> 20 &+ UInt64(index)) % 200)"
           let sequence = try transaction.nextSequence(in: database)

@@ -1,5 +1,6 @@
 // records/query (wire-protocol 4.3).
 
+import Indexing
 import JSON
 import ObjectModel
 import RecordStore
@@ -7,46 +8,77 @@ import Records
 import ServiceBus
 import WebServices
 
+/// What one read of a shard found for a query.
+private struct QueryFindings: Sendable {
+  var page = QuerySearch.Page()
+  var syncToken: String?
+  /// The indexes of the database, ready or not.
+  var indexes: [StoredIndex] = []
+  var wishes: [FieldIndex] = []
+}
+
 extension RecordPlaneCall {
   func queryRecords() async throws(RecordError) -> PlaneAnswer {
-    let schema = try await context.schemas.schema(of: database.container, database.environment)
-    let request = try QueryRecordsRequest(json, owner: database.owner, schema: schema.schemaIndex)
-    if database.environment == .production, !schema.schemaIndex.contains(recordType: request.query.recordType) {
-      throw RecordError(.badRequest, "Did not find record type: \(request.query.recordType.prefix(Limit.nameByteCount))")
-    }
+    let schema = try await context.schemas.schema(of: database.container, database.environment).schemaIndex
+    let request = try QueryRecordsRequest(json, owner: database.owner, schema: schema, environment: database.environment)
     let zone = request.isZoneWide ? nil : try zone(request.zone ?? .defaultZone)
-    if self.request.scope == .shared { return write(QuerySearch.Page(hits: [], moreComing: false), as: request, syncToken: nil) }
+    if self.request.scope == .shared { return write(QuerySearch.Page(), as: request, syncToken: nil) }
     let marker = try request.continuationMarker.map { text throws(RecordError) in try QueryMarker(text, for: request.query) }
     let database = database
-    let page = try await read { snapshot in
-      var search = QuerySearch(query: request.query, after: marker, limit: request.resultsLimit)
+    let findings = try await read { snapshot in
+      var findings = QueryFindings()
+      let row = try snapshot.database(database)
+      if let row { findings.indexes = try snapshot.indexes(in: row.key) }
+      var search = QuerySearch(
+        query: request.query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes)
       if let zone {
-        let row = try Self.require(zone, of: database, in: snapshot)
-        if let row { try search.run(in: row, snapshot) }
-        return (search.page, row)
-      }
-      if let row = try snapshot.database(database) {
+        let found = try Self.require(zone, of: database, in: snapshot)
+        if let found { try search.run(in: found, snapshot) }
+        findings.syncToken = found?.shownSyncToken
+      } else if let row {
         // A page is filled zone by zone, so that without an order it is full early.
-        for zone in try Self.zones(of: row, in: snapshot).sorted(by: { $0.zoneName < $1.zoneName }) where !search.isFinished {
+        for zone in try Self.zones(of: row, in: snapshot).sorted(by: { RecordQuery.zone($0.zoneName, precedes: $1.zoneName) }) where !search.isFinished {
           try search.run(in: zone, snapshot)
         }
       }
-      return (search.page, nil)
+      findings.page = search.page
+      findings.wishes = search.wishes
+      return findings
     }
-    return write(page.0, as: request, syncToken: page.1?.shownSyncToken)
+    maintainIndexes(after: findings, schema)
+    return write(findings.page, as: request, syncToken: findings.syncToken)
   }
+
+  /// Takes the index into use that the query missed most, and those out of use that the schema has no more.
+  private func maintainIndexes(after findings: QueryFindings, _ schema: SchemaIndex) {
+    let environment = database.environment
+    let stale = findings.indexes.filter { !schema.declares($0.index, in: environment) }.map(\.key)
+    let known = Set(findings.indexes.map(\.index))
+    let wish = findings.wishes.first { schema.declares($0, in: environment) && !known.contains($0) }
+    let isRoom = known.count < Self.indexLimit
+    guard !stale.isEmpty || (wish != nil && isRoom) else { return }
+    let database = database
+    // Nobody waits for it: a query that comes before it is done is answered without, and asks again.
+    _ = store.enqueue { transaction in
+      for key in stale { try transaction.dropIndex(key) }
+      if let wish, isRoom, let row = try transaction.database(database) { _ = try transaction.makeIndex(wish, in: row.key) }
+    }
+  }
+
+  /// Indexes of one database: each is paid for with every save.
+  private static let indexLimit = 100
 
   fileprivate func write(_ page: QuerySearch.Page, as request: QueryRecordsRequest, syncToken: String?) -> PlaneAnswer {
     var writers: [String: RecordDictionaryWriter] = [:]
     var output = JSONWriter(reservingByteCount: 1024 * (page.hits.count + 1))
     var last: QuerySearch.Hit?
-    var isCut = false
+    var next = page.next
     output.beginObject()
     output.key("records")
     output.beginArray()
     for hit in page.hits {
       if output.bytes.count > Self.pageByteCount {
-        isCut = true
+        next = last?.marker
         break
       }
       let records = writers[hit.zoneName] ?? writer(for: Zone.ID(zoneName: hit.zoneName, ownerName: database.owner))
@@ -55,91 +87,9 @@ extension RecordPlaneCall {
       last = hit
     }
     output.endArray()
-    if let last, page.moreComing || isCut { output.member("continuationMarker", last.marker.text(for: request.query)) }
+    if let next { output.member("continuationMarker", next.text(for: request.query)) }
     if wantsSyncToken, let syncToken { output.member("syncToken", syncToken) }
     output.endObject()
     return PlaneAnswer(body: output.bytes)
-  }
-}
-
-/// Collects one page of a query: the first records after the marker in the query's order.
-private struct QuerySearch {
-  struct Hit: Sendable {
-    let zoneName: String
-    let stored: StoredRecord
-    let sortValues: [FieldValue?]
-
-    var marker: QueryMarker { QueryMarker(zoneName: zoneName, recordName: stored.record.recordName, sortValues: sortValues) }
-  }
-
-  struct Page: Sendable {
-    /// In the query's order.
-    var hits: [Hit]
-    var moreComing: Bool
-  }
-
-  let query: RecordQuery
-  let marker: QueryMarker?
-  let limit: Int
-  /// In the query's order, at most one more than the limit.
-  private var hits: [Hit] = []
-
-  private static let chunk = 256
-
-  init(query: RecordQuery, after marker: QueryMarker?, limit: Int) {
-    self.query = query
-    self.marker = marker
-    self.limit = limit
-  }
-
-  /// Whether no further zone can contribute: without an order, zones and names decide.
-  var isFinished: Bool { query.orders.isEmpty && hits.count > limit }
-
-  var page: Page { Page(hits: Array(hits.prefix(limit)), moreComing: hits.count > limit) }
-
-  mutating func run(in zone: StoredZone, _ snapshot: any ShardSnapshot) throws {
-    var last: String?
-    if query.orders.isEmpty, let marker {
-      if zone.zoneName < marker.zoneName { return }
-      if zone.zoneName == marker.zoneName { last = marker.recordName }
-    }
-    if let names = query.recordNames {
-      for name in names {
-        if let stored = try snapshot.record(named: name, in: zone.key), !stored.isDeleted { take(stored, zone) }
-      }
-      return
-    }
-    while !isFinished {
-      let rows = try snapshot.records(ofType: query.recordType, in: zone.key, afterName: last, limit: Self.chunk)
-      for row in rows { take(row, zone) }
-      guard rows.count == Self.chunk, let end = rows.last else { return }
-      last = end.record.recordName
-    }
-  }
-
-  private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) {
-    guard query.matches(stored.record) else { return }
-    let hit = Hit(zoneName: zone.zoneName, stored: stored, sortValues: query.sortValues(of: stored.record))
-    if let marker, !precedes(marker, hit.marker) { return }
-    if let end = hits.last, hits.count > limit, !precedes(hit.marker, end.marker) { return }
-    hits.insert(hit, at: hits.partitioningIndex { precedes(hit.marker, $0.marker) })
-    if hits.count > limit + 1 { hits.removeLast() }
-  }
-
-  private func precedes(_ first: QueryMarker, _ second: QueryMarker) -> Bool {
-    query.precedes(first, second)
-  }
-}
-
-extension Array {
-  /// The first index whose element, like all after it, satisfies `belongsBehind`.
-  fileprivate func partitioningIndex(_ belongsBehind: (Element) -> Bool) -> Int {
-    var low = 0
-    var high = count
-    while low < high {
-      let middle = (low + high) / 2
-      if belongsBehind(self[middle]) { high = middle } else { low = middle + 1 }
-    }
-    return low
   }
 }

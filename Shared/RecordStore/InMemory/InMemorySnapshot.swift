@@ -1,5 +1,6 @@
 // The oracle's rows and its reads: linear scans and sorts.
 
+import Indexing
 import Records
 
 /// Everything a shard holds, as one value: a copy of it is a snapshot, dropping it is a rollback.
@@ -26,6 +27,7 @@ struct InMemoryRows {
   /// The names in `records` by zone and sequence; here so that tests with thousands of records end.
   var names: [Int64: [Int64: String]] = [:]
   var subscriptions: [StoredSubscription] = []
+  var indexes: [Int64: StoredIndex] = [:]
   var mirrors: [Int64: StoredMirror] = [:]
   /// By mirror, ascending by number.
   var history: [Int64: [StoredTransaction]] = [:]
@@ -75,12 +77,45 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.sequence < $1.sequence }.first(limit)
   }
 
+  func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord] {
+    (rows.records[zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence && $0.sequence < end }
+      .sorted { $0.sequence > $1.sequence }.first(limit)
+  }
+
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
     (rows.records[zone] ?? [:]).values.map(\.stored)
       .filter { stored in
-        !stored.isDeleted && stored.record.recordType == recordType && recordName.map { $0.precedes(stored.record.recordName) } ?? true
+        !stored.isDeleted && stored.record.recordType == recordType && recordName.map { RecordNameOrder.precedes($0, stored.record.recordName) } ?? true
       }
-      .sorted { $0.record.recordName.precedes($1.record.recordName) }.first(limit)
+      .sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.first(limit)
+  }
+
+  func recordCount(in zone: Int64) throws -> Int { (rows.records[zone] ?? [:]).values.count { !$0.stored.isDeleted } }
+
+  func indexes(in database: Int64) throws -> [StoredIndex] { rows.indexes.values.filter { $0.databaseKey == database }.sorted { $0.key < $1.key } }
+
+  func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex] {
+    rows.indexes.values.filter { $0.key > key }.sorted { $0.key < $1.key }.first(limit)
+  }
+
+  func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord] {
+    let found = entries(of: scan.index, in: scan.zone, range: scan.range).filter { entry in
+      guard let after = scan.after else { return true }
+      let end = IndexedRecord(key: after.key, stored: entry.stored.renamed(after.recordName))
+      return scan.isDescending ? entry.precedes(end) : end.precedes(entry)
+    }
+    return found.sorted { scan.isDescending ? $1.precedes($0) : $0.precedes($1) }.first(limit)
+  }
+
+  func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int {
+    min(entries(of: index, in: zone, range: range).count, max(limit, 0))
+  }
+
+  /// Worked out from the records each time.
+  private func entries(of index: Int64, in zone: Int64, range: IndexRange) -> [IndexedRecord] {
+    guard let index = rows.indexes[index]?.index else { return [] }
+    return (rows.records[zone] ?? [:]).values.map(\.stored).filter { !$0.isDeleted && $0.record.recordType == index.recordType }
+      .flatMap { stored in index.keys(of: stored.record).filter(range.contains).map { IndexedRecord(key: $0, stored: stored) } }
   }
 
   func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
@@ -167,4 +202,20 @@ extension InMemoryTransaction: ShardSnapshot {
 extension Array {
   /// The first `limit` elements; none for a limit below 1.
   fileprivate func first(_ limit: Int) -> [Element] { Array(prefix(Swift.max(limit, 0))) }
+}
+
+extension IndexedRecord {
+  /// The order of an index's entries.
+  fileprivate func precedes(_ other: IndexedRecord) -> Bool {
+    key == other.key
+      ? RecordNameOrder.precedes(stored.record.recordName, other.stored.record.recordName) : key.lexicographicallyPrecedes(other.key)
+  }
+}
+
+extension StoredRecord {
+  fileprivate func renamed(_ recordName: String) -> StoredRecord {
+    var copy = self
+    copy.record.recordName = recordName
+    return copy
+  }
 }

@@ -1,5 +1,6 @@
 // The oracle's writes.
 
+import Indexing
 import Records
 
 extension InMemoryTransaction: ShardTransaction {
@@ -92,6 +93,17 @@ extension InMemoryTransaction: ShardTransaction {
     rows.databases[database] = StoredDatabase(
       key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence, subscriptionEdition: makeIncarnation())
   }
+  func makeIndex(_ index: FieldIndex, in database: Int64) throws -> StoredIndex {
+    try write {
+      guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
+      if let known = rows.indexes.values.first(where: { $0.databaseKey == database && $0.index == index }) { return known }
+      let made = StoredIndex(key: nextKey(), databaseKey: database, index: index, isReady: true)
+      rows.indexes[made.key] = made
+      return made
+    }
+  }
+
+  func dropIndex(_ index: Int64) throws { try write { rows.indexes[index] = nil } }
 
   func makeMirror(
     _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,

@@ -6,11 +6,13 @@ enum Query: Int, CaseIterable {
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
-  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs
-  case recordByName, recordRow, changes, recordsByText, recordsByUUID, insertRecord, updateRecord, updateRecordAndType
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
   case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
+  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs, sweepEntries
+  case recordByName, recordRow, recordByRow, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
+  case indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
+  case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
   case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
@@ -50,10 +52,9 @@ enum Query: Int, CaseIterable {
     case .recordByName: Self.recordColumns + " FROM record WHERE zone = ?1 AND name = ?2"
     case .recordRow: "SELECT id, seq, type, deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
     case .changes: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
-    // Texts sort before every blob; x'' is the first of those.
-    case .recordsByText:
-      Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND name < x'' AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
-    case .recordsByUUID: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name >= ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+    case .changesBackwards: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
+    case .recordsOfType: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+    case .recordByRow: Self.recordColumns + " FROM record WHERE id = ?1"
     case .insertRecord:
       "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
     // Without the type, which as good as never changes: setting it would write the index on names, too.
@@ -83,6 +84,9 @@ enum Query: Int, CaseIterable {
     case .deleteSubscription: "DELETE FROM subscription WHERE id = ?1 AND database = ?2"
     case .updateEdition: "UPDATE database SET subscriptions = ?2 WHERE id = ?1"
 
+    case .indexes, .indexesAfter, .allIndexes, .makeIndex, .updateIndex, .removeIndex, .zoneAfterName, .entriesUp, .entriesDown, .countEntries, .insertEntry,
+      .deleteEntry, .dropEntries, .sweepEntries:
+      indexText
     default: historyText
     }
   }
@@ -144,8 +148,8 @@ enum Query: Int, CaseIterable {
 
   private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions FROM database"
   private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live FROM zone"
-  private static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
+  static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =
     "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged FROM mirror"
   private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"

@@ -17,6 +17,10 @@ public final class SQLiteRecordStore: RecordStore {
     public var checkpointPages = 1000
     /// Records of a deleted zone that one commit removes.
     public var sweepLimit = 500
+    /// What one commit fills into a new index at most: records, and for how long while saves wait and while none do.
+    public var indexSliceLimit = 2000
+    public var indexSliceTime = Duration.milliseconds(3)
+    public var idleIndexSliceTime = Duration.milliseconds(25)
     /// Threads that read, shared by all shards, and reads that may wait for them.
     public var readerThreadCount = 4
     public var readLimit = 4096

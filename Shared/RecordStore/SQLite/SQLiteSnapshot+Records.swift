@@ -13,41 +13,32 @@ extension SQLiteSnapshot {
     return try statement.all { try record($0, named: recordName($0, 9), zone: zone) }
   }
 
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
-    guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
-    let texts = try statement(.recordsByText)
-    try texts.bind(1, zone)
-    // Every text sorts after every number.
-    if let recordName { try texts.bind(2, recordName) } else { try texts.bind(2, 0) }
-    try texts.bind(3, type)
-    try texts.bind(4, limit)
-    let named = try texts.all { try record($0, named: self.recordName($0, 9), zone: zone) }
-    guard let first = recordName.map(StoredName.firstUUID) ?? StoredName.UUIDBytes(high: 0, low: 0) else { return named }
-    let uuids = try statement(.recordsByUUID)
-    try uuids.bind(1, zone)
-    try first.withBytes { bytes throws(SQLiteError) in try uuids.bind(2, bytes) }
-    try uuids.bind(3, type)
-    try uuids.bind(4, limit)
-    let numbered = try uuids.all { try record($0, named: self.recordName($0, 9), zone: zone) }
-    return Self.merge(named, numbered, limit: limit)
+  func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let statement = try statement(.changesBackwards)
+    try statement.bind(1, zone)
+    try statement.bind(2, sequence)
+    try statement.bind(3, limit)
+    try statement.bind(4, end)
+    return try statement.all { try record($0, named: recordName($0, 9), zone: zone) }
   }
 
-  /// Two lists in name order as one.
-  private static func merge(_ a: [StoredRecord], _ b: [StoredRecord], limit: Int) -> [StoredRecord] {
-    if a.isEmpty { return b }
-    if b.isEmpty { return a }
-    var merged: [StoredRecord] = []
-    var (i, j) = (0, 0)
-    while merged.count < limit && (i < a.count || j < b.count) {
-      if j == b.count || i < a.count && a[i].record.recordName.precedes(b[j].record.recordName) {
-        merged.append(a[i])
-        i += 1
-      } else {
-        merged.append(b[j])
-        j += 1
-      }
-    }
-    return merged
+  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+    try recordRows(ofType: recordType, in: zone, afterName: recordName, limit: limit) { $1 }
+  }
+
+  /// The same, with the row's id.
+  func recordRows<Value>(
+    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, _ transform: (Int64, StoredRecord) throws -> Value
+  ) throws -> [Value] {
+    guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
+    let statement = try statement(.recordsOfType)
+    try statement.bind(1, zone)
+    // Every name sorts after every number.
+    if let recordName { try statement.bind(2, recordName: recordName) } else { try statement.bind(2, 0) }
+    try statement.bind(3, type)
+    try statement.bind(4, limit)
+    return try statement.all { try transform($0.int64(0), record($0, named: self.recordName($0, 9), zone: zone)) }
   }
 
   func references(to target: String, in zone: Int64) throws -> [IncomingReference] {

@@ -29,7 +29,12 @@ extension SQLiteTransaction {
       if isNew && earlier != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
       let entries = stored.isDeleted ? [] : try references.map(entry)
       let references = try StoredReferences.encode(entries)
+      let known = indexes.byDatabase[row.zone.databaseKey]
+      let predecessor = known == nil ? nil : try indexedPredecessor(earlier, named: name.name, in: zone)
       let written = try storeRow(stored, zone: zone, references: references, replacing: earlier)
+      if let known {
+        try updateEntries(of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name, rowID: written.rowID, zone: zone)
+      }
       if references != earlier?.references ?? [] {
         try replaceReferences(earlier?.references ?? [], by: references, of: written.rowID, in: zone)
       }

@@ -128,14 +128,15 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, references and short GUIDs of a deleted zone; a doomed zone with none left is released.
+  /// Removes up to `limit` rows each of records, references, short GUIDs and index entries of a deleted zone; a doomed zone with none left is released.
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
     guard let zone = doomed?.min() else { return 0 }
     let records = try sweep(.sweepRecords, zone, limit)
     let references = try sweep(.sweepReferences, zone, limit)
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
-    if records < limit && references < limit && shortGUIDs < limit {
+    let entries = try sweep(.sweepEntries, zone, limit)
+    if records < limit && references < limit && shortGUIDs < limit && entries < limit {
       let release = try writing(.releaseZone)
       try release.bind(1, zone)
       try release.run()

@@ -23,6 +23,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private var writtenCounters = ShardCounters()
   private var countersBeforeBody = ShardCounters()
   private var doomedBeforeBody: Set<Int64>?
+  var indexes = ShardIndexes()
+  private var indexesBeforeBody = ShardIndexes()
   /// Tells outcomes of one millisecond apart.
   var outcomeCounter: Int64 = 0
 
@@ -63,6 +65,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
     writtenCounters = counters
     doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
+    indexes = ShardIndexes(try statement(.allIndexes).all(indexRow))
   }
 
   /// To be called when the SQL transaction has begun.
@@ -99,6 +102,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     bodyFailure = nil
     countersBeforeBody = counters
     doomedBeforeBody = doomed
+    indexesBeforeBody = indexes
   }
 
   /// Ends a body that returned.
@@ -115,6 +119,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     cache.undoChanges()
     counters = countersBeforeBody
     doomed = doomedBeforeBody
+    indexes = indexesBeforeBody
     seen.removeAll(keepingCapacity: true)
     guard bodyHasWritten else { return false }
     session.forgetSymbols()

@@ -4,6 +4,8 @@
 enum FormatChange: Int, CaseIterable, Sendable {
   /// The first format. Cost: none, the file is new.
   case initial = 1
+  /// Indexes over fields. Cost: none, two empty tables.
+  case fieldIndexes = 2
   /// Subscriptions. Cost: none, a new table, and a column whose default is not written into rows.
   case subscriptions = 4
   /// Records with a `shortGUID` are found by it. Cost: none, no record had one.
@@ -12,6 +14,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
   var statements: [String] {
     switch self {
     case .initial: Self.initialTables
+    case .fieldIndexes: Self.fieldIndexTables
     case .subscriptions: Self.subscriptionTables
     case .shortGUIDs:
       [
@@ -21,6 +24,20 @@ enum FormatChange: Int, CaseIterable, Sendable {
       ]
     }
   }
+
+  private static let fieldIndexTables = [
+    // `state`: see `IndexState`. `afterZone` and `afterName`: how far filling in or removing has come.
+    """
+    CREATE TABLE fieldindex(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, type TEXT NOT NULL, field TEXT NOT NULL, kind INTEGER NOT NULL,
+      state INTEGER NOT NULL, afterZone TEXT NOT NULL, afterName)
+    """,
+    "CREATE INDEX fieldindex_database ON fieldindex(database)",
+    // The zone first: a deleted zone's entries are one range. With the row id, so that a record is read without a search by its name.
+    """
+    CREATE TABLE entry(zone INTEGER NOT NULL, fieldindex INTEGER NOT NULL, key BLOB NOT NULL, name NOT NULL, record INTEGER NOT NULL,
+      PRIMARY KEY(zone, fieldindex, key, name)) WITHOUT ROWID
+    """,
+  ]
 
   /// Column order matters: SQLite reads a row's columns from the front, so small ones come before blobs.
   private static let initialTables = [

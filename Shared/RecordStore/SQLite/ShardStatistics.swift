@@ -23,6 +23,8 @@ struct ShardStatistics: Sendable {
   /// Checkpoints that had to keep readers out, because the log grew and grew.
   var exclusiveCheckpoints = 0
   var sweptRecords = 0
+  /// Records filled into new indexes, entries removed of dropped ones.
+  var indexedRecords = 0
   var overloads = 0
   var reads = 0
 
@@ -37,7 +39,8 @@ struct ShardStatistics: Sendable {
       ("wal_bytes", Double(logPages * Self.logPageByteCount)), ("checkpoints_total", Double(checkpoints)),
       ("checkpoint_pages_total", Double(checkpointPages)), ("checkpoint_seconds_total", checkpointSeconds),
       ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
-      ("swept_records_total", Double(sweptRecords)), ("overloads_total", Double(overloads)), ("reads_total", Double(reads)),
+      ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)), ("overloads_total", Double(overloads)),
+      ("reads_total", Double(reads)),
       ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
     ].map(StoreStatistic.init)
   }

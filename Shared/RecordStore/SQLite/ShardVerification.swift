@@ -46,26 +46,29 @@ struct ShardVerification {
   private mutating func checkRecords() throws {
     let rows = try statement(
       "verifyRecords", "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM record ORDER BY id")
+    var entries = try EntryVerification(snapshot)
     let reference = try statement("verifyReference", "SELECT count(*) FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4")
     var referenceCount = 0
     defer { rows.reset() }
     while try rows.step() {
       let (id, zone) = (rows.int64(0), rows.int64(10))
       report.recordCount += 1
+      let stored: StoredRecord
       do {
-        _ = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: zone)
+        stored = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: zone)
       } catch let error as StoreError {
         report.note("\(error)")
         continue
       }
-      guard let entries = StoredReferences.decode(rows.blob(7)) else {
+      guard let references = StoredReferences.decode(rows.blob(7)) else {
         report.note("record \(id): its list of references can't be read")
         continue
       }
       // Rows of a deleted zone go table by table.
       if try snapshot.isDoomed(zone) { continue }
-      referenceCount += entries.count
-      for entry in entries {
+      try entries.check(stored, rowID: id, zone: zone, &report)
+      referenceCount += references.count
+      for entry in references {
         try reference.bind(1, zone)
         try reference.bind(2, recordName: entry.target)
         try reference.bind(3, entry.field)
@@ -73,6 +76,7 @@ struct ShardVerification {
         if try reference.first({ $0.int(0) }) != 1 { report.note("record \(id): a reference is missing in the index") }
       }
     }
+    try entries.finish(&report)
     let indexed = try statement("countReferences", "SELECT count(*) FROM reference WHERE zone NOT IN (SELECT zone FROM doomed)").first { $0.int(0) }
     if let indexed, indexed != referenceCount { report.note("the index of references has \(indexed) rows, the records have \(referenceCount)") }
   }
@@ -134,6 +138,12 @@ struct ShardVerification {
       "SELECT s.id FROM subscription s LEFT JOIN database d ON d.id = s.database WHERE coalesce(d.subscriptions, 0) = 0",
       "a subscription's database is missing, or does not know that it has any"
     ),
+    (
+      "verifyEntryIndexes",
+      "SELECT DISTINCT fieldindex FROM entry WHERE fieldindex NOT IN (SELECT id FROM fieldindex) AND zone NOT IN (SELECT zone FROM doomed)",
+      "an index that does not exist has entries"
+    ),
+    ("verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)", "an index's database is missing"),
     ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
     ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),
   ]

@@ -14,9 +14,10 @@ final class ShardWriter {
 
   /// Caches are wrong after a failure and must be read again before the next group.
   private var mustReload = true
+  /// A slice of background work failed: the next one waits until a group was committed.
+  private var isBackgroundHeld = false
   /// Log pages at the last checkpoint, 0 once the log has begun anew.
   private var checkpointedLogPages = 0
-  private var averageGroupPages = 0
 
   init(core: ShardCore, connection: Connection, makeIncarnation: @escaping () -> UInt64) {
     self.core = core
@@ -40,15 +41,21 @@ final class ShardWriter {
         checkpointIfDue()
       }
       sweepIfDoomed()
+      advanceIndexes()
     }
     core.readers.close()
     if core.failure == nil { checkpoint(.truncate) }
     connection.close()
   }
 
-  /// What is queued; empty when nothing is, but rows of deleted zones wait.
+  /// Whether rows of deleted zones or records for new indexes wait.
+  private var hasBackgroundWork: Bool {
+    core.failure == nil && !isBackgroundHeld && (transaction.doomed?.isEmpty == false || !transaction.indexes.unfinished.isEmpty)
+  }
+
+  /// What is queued; empty when nothing is, but background work waits.
   private func nextBodies() -> [any QueuedBody]? {
-    if core.failure == nil, transaction.doomed?.isEmpty == false {
+    if hasBackgroundWork {
       let waiting = core.queue.takeWaiting(atMost: core.options.groupBodyLimit)
       if !waiting.isEmpty || !core.queue.isClosed { return waiting }
     }
@@ -83,6 +90,7 @@ final class ShardWriter {
       let middle = clock.now
       try connection.commit()
       transaction.groupCommitted()
+      isBackgroundHeld = false
       count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now)
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
       return ran.count
@@ -201,24 +209,51 @@ final class ShardWriter {
     }
   }
 
-  // MARK: Deleted zones
+  // MARK: Background work
 
-  /// Removes a slice of a deleted zone's rows, in a commit of its own.
+  /// Removes a slice of a deleted zone's rows.
   private func sweepIfDoomed() {
-    guard core.failure == nil, transaction.doomed?.isEmpty == false else { return }
+    guard hasBackgroundWork, transaction.doomed?.isEmpty == false else { return }
+    let count = inBackground { try $0.sweep(limit: core.options.sweepLimit) }
+    core.statistics.update { $0.sweptRecords += count }
+  }
+
+  /// Fills a slice of records into a new index, or removes one of an index that was dropped.
+  private func advanceIndexes() {
+    guard hasBackgroundWork, !transaction.indexes.unfinished.isEmpty else { return }
+    let options = core.options
+    let deadline = clock.now.advanced(by: core.queue.count > 0 ? options.indexSliceTime : options.idleIndexSliceTime)
+    let count = inBackground { transaction in
+      var count = 0
+      repeat {
+        count += try transaction.advanceIndexes(limit: min(Self.indexChunk, options.indexSliceLimit - count))
+      } while count < options.indexSliceLimit && !transaction.indexes.unfinished.isEmpty && clock.now < deadline
+      return count
+    }
+    core.statistics.update { $0.indexedRecords += count }
+  }
+
+  /// Records between two looks at the clock.
+  private static let indexChunk = 64
+
+  /// Commits a slice of work that nobody waits for.
+  /// - Returns: what it counted; 0 when it failed.
+  private func inBackground(_ slice: (SQLiteTransaction) throws -> Int) -> Int {
     do {
       try begin()
       transaction.bodyBegins()
-      let count = try transaction.sweep(limit: core.options.sweepLimit)
+      let count = try slice(transaction)
       try transaction.bodyEnds()
       try transaction.groupEnds()
       try connection.commit()
       transaction.groupCommitted()
-      core.statistics.update { $0.sweptRecords += count }
       checkpointIfDue()
+      return count
     } catch {
       // Dropped because nobody waits for it: whoever writes next meets the same failure and hears of it.
       _ = abandonGroup(error)
+      isBackgroundHeld = true
+      return 0
     }
   }
 }

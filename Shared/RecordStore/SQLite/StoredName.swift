@@ -8,14 +8,7 @@ enum StoredName {
     var high: UInt64
     var low: UInt64
 
-    /// The next larger value, nil after the last.
-    var successor: UUIDBytes? {
-      let (low, carry) = low.addingReportingOverflow(1)
-      let (high, overflow) = high.addingReportingOverflow(carry ? 1 : 0)
-      return overflow ? nil : UUIDBytes(high: high, low: low)
-    }
-
-    /// The 16 bytes of the blob, most significant first, so that blobs sort like the texts they stand for.
+    /// The 16 bytes of the blob, most significant first, so that blobs sort like the texts they stand for (`RecordNameOrder`).
     func withBytes<Value, Failure: Error>(_ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure) -> Value {
       let pair = (high.bigEndian, low.bigEndian)
       return try Swift.withUnsafeBytes(of: pair, body)
@@ -76,42 +69,6 @@ enum StoredName {
       }
       return textLength
     }
-  }
-
-  /// The smallest UUID whose text sorts after `text`, nil when there is none: where a scan in name order goes on among the blobs.
-  static func firstUUID(after text: String) -> UUIDBytes? {
-    let text = Array(text.utf8)
-    var uuid = UUIDBytes(high: 0, low: 0)
-    var index = 0
-    for position in 0..<textLength {
-      // `text` is a prefix of every UUID that begins like this.
-      if position == text.count { return uuid }
-      let byte = text[position]
-      if isDash(position) {
-        if byte < dash { return uuid }
-        if byte > dash { return prefixSuccessor(uuid, length: index) }
-      } else if let nibble = nibble(byte) {
-        uuid.set(nibble, at: index)
-        index += 1
-      } else {
-        guard let digit = digits.firstIndex(where: { $0 > byte }) else { return prefixSuccessor(uuid, length: index) }
-        uuid.set(UInt64(digit), at: index)
-        return uuid
-      }
-    }
-    return uuid.successor
-  }
-
-  /// `uuid`, of which only the first `length` digits are set, with those counted up by one.
-  private static func prefixSuccessor(_ uuid: UUIDBytes, length: Int) -> UUIDBytes? {
-    if length == 0 { return nil }
-    if length > 16 {
-      let (low, carry) = uuid.low.addingReportingOverflow(1 << UInt64(64 - 4 * (length - 16)))
-      let (high, overflow) = uuid.high.addingReportingOverflow(carry ? 1 : 0)
-      return overflow ? nil : UUIDBytes(high: high, low: low)
-    }
-    let (high, overflow) = uuid.high.addingReportingOverflow(1 << UInt64(64 - 4 * length))
-    return overflow ? nil : UUIDBytes(high: high, low: 0)
   }
 }
 

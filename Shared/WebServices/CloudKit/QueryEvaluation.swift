@@ -1,5 +1,6 @@
 // Whether a record passes a query, and where it stands in the query's order.
 
+import Indexing
 public import Records
 
 extension RecordQuery {
@@ -9,18 +10,25 @@ extension RecordQuery {
     return filters.allSatisfy { $0.matches($0.key.value(in: record)) }
   }
 
-  /// The values that decide the record's place, one an order; nil where it has none.
-  public func sortValues(of record: Record) -> [FieldValue?] { orders.map { $0.key.value(in: record) } }
+  /// The keys that decide the record's place, one an order (`IndexKey.order`: long texts count by their beginning).
+  public func sortKeys(of record: Record) -> [[UInt8]] { orders.map { $0.sortKey(of: record) } }
 
-  /// Whether a record comes before another: by the orders, missing values first in ascending ones; then by zone and name.
+  /// Whether records come with the largest first, names among equals as well.
+  public var isDescending: Bool { orders.first.map { !$0.isAscending } ?? false }
+
+  /// Whether a record comes before another: by the orders, missing values first in ascending ones; then by zone and name, in the
+  /// direction of the first order, as an index is walked.
   public func precedes(_ first: QueryMarker, _ second: QueryMarker) -> Bool {
-    for (index, order) in orders.enumerated() {
-      let comparison = Self.compare(first.sortValues[index], second.sortValues[index])
-      if comparison != 0 { return (comparison < 0) == order.isAscending }
+    for (index, order) in orders.enumerated() where first.sortKeys[index] != second.sortKeys[index] {
+      return first.sortKeys[index].lexicographicallyPrecedes(second.sortKeys[index]) == order.isAscending
     }
-    if first.zoneName != second.zoneName { return first.zoneName < second.zoneName }
-    return first.recordName < second.recordName
+    let (first, second) = isDescending ? (second, first) : (first, second)
+    if first.zoneName != second.zoneName { return RecordQuery.zone(first.zoneName, precedes: second.zoneName) }
+    return RecordNameOrder.precedes(first.recordName, second.recordName)
   }
+
+  /// The order of zones by name.
+  public static func zone(_ first: String, precedes second: String) -> Bool { first.utf8.lexicographicallyPrecedes(second.utf8) }
 
   /// The only names that can pass, each once, where a filter gives them; nil where any can.
   public var recordNames: [String]? {
@@ -35,31 +43,15 @@ extension RecordQuery {
     }
     return nil
   }
-
-  /// < 0, 0 or > 0; values of different types keep the order of their types, so that the order is total whatever records hold.
-  private static func compare(_ first: FieldValue?, _ second: FieldValue?) -> Int {
-    switch (first, second) {
-    case (nil, nil): 0
-    case (nil, _): -1
-    case (_, nil): 1
-    case (let first?, let second?): first.compared(with: second) ?? (Int(first.type.rawValue) - Int(second.type.rawValue))
-    }
-  }
 }
 
-extension RecordQuery.Key {
-  func value(in record: Record) -> FieldValue? {
-    switch self {
-    case .field(let name): record.fields[name]?.value
-    case .system(.recordName): .string(record.recordName)
-    case .system(.parent): record.parent.map { .string($0) }
-    // A record knows its share only through the zone's share record, which queries don't reach.
-    case .system(.share): nil
-    case .system(.createdUserRecordName): .string(record.created.userRecordName)
-    case .system(.createdTimestamp): .timestamp(record.created.timestamp)
-    case .system(.modifiedUserRecordName): .string(record.modified.userRecordName)
-    case .system(.modifiedTimestamp): .timestamp(record.modified.timestamp)
-    }
+extension RecordQuery.Order {
+  /// Places without a distance come after all that have one, as if they were infinitely far.
+  fileprivate func sortKey(of record: Record) -> [UInt8] {
+    let value = key.value(in: record)
+    guard let relativeLocation else { return IndexKey.order(value) }
+    guard case .location(let place)? = value else { return IndexKey.order(.double(.infinity)) }
+    return IndexKey.order(.double(Earth.distance(place, relativeLocation)))
   }
 }
 
@@ -85,8 +77,18 @@ extension RecordQuery.Filter {
     case .notBeginsWith: !(field.map(begins) ?? false)
     case .listMemberBeginsWith: field?.listElements.contains(where: begins) ?? false
     case .notListMemberBeginsWith: !(field?.listElements.contains(where: begins) ?? false)
-    case .near, .containsAllTokens, .containsAnyTokens: false
+    case .near: isNear(field)
+    case .containsAllTokens: Words.words(of: field).map { Self.words(of: value).isSubset(of: $0) } ?? false
+    case .containsAnyTokens: Words.words(of: field).map { !Self.words(of: value).isDisjoint(with: $0) } ?? false
     }
+  }
+
+  /// The words a filter asks for.
+  static func words(of value: FieldValue) -> Set<Words.Word> { Words.words(of: value) ?? [] }
+
+  private func isNear(_ field: FieldValue?) -> Bool {
+    guard case .location(let place)? = field, case .location(let center) = value, let distance else { return false }
+    return Earth.distance(place, center) <= distance
   }
 
   private func isOrdered(_ field: FieldValue?, _ holds: (Int) -> Bool) -> Bool {
@@ -110,7 +112,7 @@ extension RecordQuery.Filter {
 
 extension FieldValue {
   /// A list's elements; none for a scalar.
-  fileprivate var listElements: [FieldValue] {
+  var listElements: [FieldValue] {
     if case .list(_, let values) = self { values } else { [] }
   }
 
@@ -130,7 +132,7 @@ extension FieldValue {
   fileprivate func compared(with other: FieldValue) -> Int? {
     switch (self, other) {
     case (.int64(let a), .int64(let b)), (.timestamp(let a), .timestamp(let b)): a < b ? -1 : a > b ? 1 : 0
-    case (.double(let a), .double(let b)): a < b ? -1 : a > b ? 1 : 0
+    case (.double(let a), .double(let b)): a < b ? -1 : a > b ? 1 : a == b ? 0 : nil
     case (.string(let a), .string(let b)): a.comparedByBytes(with: b)
     case (.reference(let a), .reference(let b)): a.recordName.comparedByBytes(with: b.recordName)
     default: nil

@@ -4,17 +4,17 @@ import Crypto
 import JSON
 public import Records
 
-/// The last record of a page.
+/// The last record of a page, or the last that was looked at.
 public struct QueryMarker: Hashable, Sendable {
   public let zoneName: String
   public let recordName: String
-  /// One an order of the query (`RecordQuery.sortValues`).
-  public let sortValues: [FieldValue?]
+  /// One an order of the query (`RecordQuery.sortKeys`); bounded, whatever the values are.
+  public let sortKeys: [[UInt8]]
 
-  public init(zoneName: String, recordName: String, sortValues: [FieldValue?]) {
+  public init(zoneName: String, recordName: String, sortKeys: [[UInt8]]) {
     self.zoneName = zoneName
     self.recordName = recordName
-    self.sortValues = sortValues
+    self.sortKeys = sortKeys
   }
 
   private static let checksumByteCount = 16
@@ -25,7 +25,7 @@ public struct QueryMarker: Hashable, Sendable {
     writer.beginArray()
     writer.string(zoneName)
     writer.string(recordName)
-    for value in sortValues { Self.write(value, to: &writer) }
+    for key in sortKeys { writer.string(Base64.encode(key)) }
     writer.endArray()
     return Base64.encode(writer.bytes + Self.checksum(writer.bytes, query))
   }
@@ -37,7 +37,7 @@ public struct QueryMarker: Hashable, Sendable {
     guard Self.checksum(json, query).elementsEqual(bytes.suffix(Self.checksumByteCount)), let parts = Self.elements(json),
       parts.count == query.orders.count + 2, let zoneName = parts[0].string, let recordName = parts[1].string
     else { throw SyncToken.Refusal.invalidFormat.recordError }
-    self.init(zoneName: zoneName, recordName: recordName, sortValues: parts.dropFirst(2).map(Self.read))
+    self.init(zoneName: zoneName, recordName: recordName, sortKeys: parts.dropFirst(2).map { $0.base64 ?? [] })
   }
 
   private static func elements(_ json: [UInt8]) -> [JSONValue]? {
@@ -47,37 +47,5 @@ public struct QueryMarker: Hashable, Sendable {
 
   private static func checksum(_ json: [UInt8], _ query: RecordQuery) -> [UInt8] {
     Array(SHA256.hash(json + Array(String(describing: query).utf8)).prefix(checksumByteCount))
-  }
-
-  /// Values without an order count by their type alone.
-  private static func write(_ value: FieldValue?, to writer: inout JSONWriter) {
-    guard let value else { return writer.null() }
-    writer.beginArray()
-    writer.integer(Int64(value.type.rawValue))
-    switch value {
-    case .int64(let number), .timestamp(let number): writer.integer(number)
-    case .double(let number) where number.isFinite: writer.double(number)
-    case .string(let text): writer.string(text)
-    case .reference(let reference): writer.string(reference.recordName)
-    default: break
-    }
-    writer.endArray()
-  }
-
-  private static func read(_ json: JSONValue) -> FieldValue? {
-    let parts = json.elements
-    guard let raw = parts.first?.int64, let type = UInt8(exactly: raw).flatMap(FieldType.init(rawValue:)) else { return nil }
-    let value = parts.dropFirst().first
-    switch type {
-    case .int64: return value?.int64.map { .int64($0) }
-    case .timestamp: return value?.int64.map { .timestamp($0) }
-    case .double: return value?.double.map { .double($0) }
-    case .string: return value?.string.map { .string($0) }
-    case .reference: return value?.string.map { .reference(Reference(recordName: $0, action: .none)) }
-    case .bytes: return .bytes([])
-    case .location: return .location(Location(latitude: 0, longitude: 0))
-    case .asset: return .asset(Asset(hash: [], byteCount: 0))
-    default: return type.element.map { .list(element: $0, []) }
-    }
   }
 }

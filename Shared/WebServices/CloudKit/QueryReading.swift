@@ -1,6 +1,8 @@
 // The body of `records/query` (wire-protocol 3.5, 4.3).
 
+import Indexing
 public import JSON
+import ObjectModel
 public import Records
 
 /// A query with how its answer is paged and shown.
@@ -14,8 +16,10 @@ public struct QueryRecordsRequest: Sendable {
   public let continuationMarker: String?
   public let presentation: RecordPresentation
 
-  /// - Parameter owner: whose zones are searched; references without an owner mean theirs.
-  public init(_ request: JSONValue, owner: String, schema: SchemaIndex) throws(RecordError) {
+  /// - Parameters:
+  ///   - owner: whose zones are searched; references without an owner mean theirs.
+  ///   - environment: production answers just what its schema has indexes for, and knows no other types.
+  public init(_ request: JSONValue, owner: String, schema: SchemaIndex, environment: Environment) throws(RecordError) {
     zone = try request.member("zoneID").map { json throws(RecordError) in try ZoneReference(json) }
     isZoneWide = try request.optionalBool("zoneWide") ?? false && zone == nil
     resultsLimit = try ResultsLimit.clamped(request)
@@ -27,6 +31,7 @@ public struct QueryRecordsRequest: Sendable {
     } catch {
       throw error.within("query")
     }
+    if environment == .production { try schema.check(self.query) }
   }
 }
 
@@ -53,26 +58,44 @@ struct QueryReader {
 
   private func filter(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Filter {
     let text = try json.requiredString("comparator")
-    guard let comparator = RecordQuery.Comparator(rawValue: text) else { throw RecordError(.badRequest, "unknown comparator '\(text.prefix(40))'") }
-    guard comparator.isSupported else { throw RecordError(.badRequest, "comparator \(text) is not supported") }
+    guard let comparator = RecordQuery.Comparator(wireName: text) else { throw RecordError(.badRequest, "unknown comparator '\(text.prefix(40))'") }
     let key = try key(of: json, declarations)
     let fieldValue = try json.requiredObject("fieldValue")
     guard let value = fieldValue.member("value") else { throw RecordError(.badRequest, "fieldValue.value is missing") }
     do {
       let type = try type(of: fieldValue, value, comparator, key, declarations)
-      return RecordQuery.Filter(key: key, comparator: comparator, value: try read(value, as: type, key))
+      return RecordQuery.Filter(
+        key: key, comparator: comparator, value: try read(value, as: type, key), distance: comparator == .near ? try distance(of: json) : nil)
     } catch {
       throw error.within(key.name)
     }
   }
 
+  private func distance(of json: JSONValue) throws(RecordError) -> Double {
+    guard let value = json.member("distance") else { throw RecordError(.badRequest, "distance is missing") }
+    guard case .double(let metres) = try ValueReader(zone: zone).value(value, as: .double), metres >= 0 else {
+      throw RecordError(.badRequest, "distance must be a number of metres")
+    }
+    return metres
+  }
+
   private func order(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Order {
-    if json.member("relativeLocation") != nil { throw RecordError(.badRequest, "sorting by relativeLocation is not supported") }
     let key = try key(of: json, declarations)
-    if case .field(let name) = key, let type = declarations[name]?.type, !Self.isSortable(type) {
+    let isAscending = try json.optionalBool("ascending") ?? true
+    let relative = json.member("relativeLocation")
+    if case .field(let name) = key, let type = declarations[name]?.type, !(relative == nil ? Self.isSortable(type) : type == .location) {
       throw RecordError(.badRequest, "Field '\(name)' is not marked sortable")
     }
-    return RecordQuery.Order(key: key, isAscending: try json.optionalBool("ascending") ?? true)
+    guard let relative else { return RecordQuery.Order(key: key, isAscending: isAscending) }
+    guard case .field = key else { throw RecordError(.badRequest, "Field '\(key.name)' is no location") }
+    do throws(RecordError) {
+      guard case .location(let place) = try ValueReader(zone: zone).value(relative.member("value") ?? relative, as: .location) else {
+        throw RecordError(.badRequest, "LOCATION must be an object with latitude and longitude")
+      }
+      return RecordQuery.Order(key: key, isAscending: isAscending, relativeLocation: place)
+    } catch {
+      throw error.within("relativeLocation")
+    }
   }
 
   private static func isSortable(_ type: FieldType) -> Bool {
@@ -94,7 +117,10 @@ struct QueryReader {
       guard let field = RecordQuery.SystemField(fieldName: name) else { throw RecordError(.badRequest, "unknown system field '\(name.prefix(40))'") }
       return .system(field)
     }
-    if declarations[name]?.isEncrypted ?? false { throw RecordError(.badRequest, "Field '\(name)' is not marked queryable") }
+    // Nobody can search what is encrypted, and an asset's or a blob's content is not compared.
+    if let declared = declarations[name], declared.isEncrypted || [.bytes, .asset].contains(declared.type.element ?? declared.type) {
+      throw SchemaIndex.refusal(name, "queryable")
+    }
     return .field(name)
   }
 
@@ -109,7 +135,11 @@ struct QueryReader {
       case .system(let field): field.type
       }
     let sent = try fieldValue.optionalString("type").map { text throws(RecordError) in try WireType(text).type }
+    // Words of an untyped value are looked for in whatever the field holds.
+    if comparator.isOfWords, value.kind == .array { return .stringList }
     guard let declared else {
+      if comparator == .near { return .location }
+      if comparator.isOfWords { return .string }
       if let sent { return comparator.takesList && sent.element == nil ? .list(of: sent) : sent }
       return try ValueReader.inferredType(of: value)
     }
@@ -142,13 +172,14 @@ struct QueryReader {
 }
 
 extension RecordQuery.Comparator {
-  /// Whether queries with it can be answered.
-  public var isSupported: Bool {
-    switch self {
-    case .near, .containsAllTokens, .containsAnyTokens: false
-    default: true
-    }
+  /// Also by the name that one client has for it.
+  init?(wireName: String) {
+    guard let comparator = wireName == "CONTAINS_ANY" ? .containsAnyTokens : Self(rawValue: wireName) else { return nil }
+    self = comparator
   }
+
+  /// Whether words are looked for.
+  var isOfWords: Bool { self == .containsAllTokens || self == .containsAnyTokens }
 
   /// Whether the filter's value is a list.
   var takesList: Bool {
@@ -169,7 +200,30 @@ extension RecordQuery.Comparator {
     case .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll: field.element == nil ? nil : field
     case .beginsWith, .notBeginsWith: field == .string ? .string : nil
     case .listMemberBeginsWith, .notListMemberBeginsWith: field == .stringList ? .string : nil
-    case .near, .containsAllTokens, .containsAnyTokens: nil
+    case .near: field == .location ? .location : nil
+    case .containsAllTokens, .containsAnyTokens: field == .string || field == .stringList ? .string : nil
+    }
+  }
+}
+
+extension SchemaIndex {
+  static func refusal(_ field: String, _ index: String) -> RecordError { RecordError(.badRequest, "Field '\(field)' is not marked \(index)") }
+
+  /// Refuses what CloudKit refuses in production: types it does not know, and fields without the index that a query needs.
+  fileprivate func check(_ query: RecordQuery) throws(RecordError) {
+    guard contains(recordType: query.recordType) else {
+      throw RecordError(.badRequest, "Did not find record type: \(query.recordType.prefix(Limit.nameByteCount))")
+    }
+    for filter in query.filters {
+      let index = filter.comparator.isOfWords ? (Schema.Indexes.searchable, "searchable") : (.queryable, "queryable")
+      guard indexes(of: filter.key, in: query.recordType).contains(index.0) else { throw Self.refusal(filter.key.name, index.1) }
+    }
+    // Without a filter all records are asked for by their names.
+    if query.filters.isEmpty, !indexes(of: .system(.recordName), in: query.recordType).contains(.queryable) {
+      throw Self.refusal(RecordKey.system(.recordName).name, "queryable")
+    }
+    for order in query.orders where !indexes(of: order.key, in: query.recordType).contains(.sortable) {
+      throw Self.refusal(order.key.name, "sortable")
     }
   }
 }

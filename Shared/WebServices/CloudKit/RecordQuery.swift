@@ -1,5 +1,6 @@
 // Queries as values: what `records/query` asks for (wire-protocol 3.5).
 
+public import Indexing
 public import Records
 
 /// The query dictionary: records of one type that pass all filters, in an order.
@@ -29,69 +30,42 @@ public struct RecordQuery: Hashable, Sendable {
     case notListMemberBeginsWith = "NOT_LIST_MEMBER_BEGINS_WITH"
   }
 
-  /// What every record has besides its fields. The raw value is `systemFieldName`.
-  public enum SystemField: String, Hashable, Sendable, CaseIterable {
-    case recordName, share, parent
-    case createdUserRecordName, createdTimestamp, modifiedTimestamp, modifiedUserRecordName
-
-    /// The same under the name that schemas and `fieldName` use.
-    public init?(fieldName: String) {
-      switch fieldName {
-      case "___recordId", "___recordID": self = .recordName
-      case "___share": self = .share
-      case "___parent": self = .parent
-      case "___createdBy": self = .createdUserRecordName
-      case "___createTime": self = .createdTimestamp
-      case "___modTime": self = .modifiedTimestamp
-      case "___modifiedBy": self = .modifiedUserRecordName
-      default: return nil
-      }
-    }
-
-    /// How values of the field are compared; names are compared as strings, whatever dictionary they came in.
-    var type: FieldType { self == .createdTimestamp || self == .modifiedTimestamp ? .timestamp : .string }
-  }
-
+  public typealias SystemField = Indexing.SystemField
   /// What a filter or an order looks at.
-  public enum Key: Hashable, Sendable {
-    case field(String)
-    case system(SystemField)
-
-    /// As requests spell it, for refusals.
-    public var name: String {
-      switch self {
-      case .field(let name): name
-      case .system(let field): field.rawValue
-      }
-    }
-  }
+  public typealias Key = RecordKey
 
   public struct Filter: Hashable, Sendable {
     public let key: Key
     public let comparator: Comparator
     public let value: FieldValue
+    /// Metres; with NEAR alone.
+    public let distance: Double?
 
-    public init(key: Key, comparator: Comparator, value: FieldValue) {
+    public init(key: Key, comparator: Comparator, value: FieldValue, distance: Double? = nil) {
       self.key = key
       self.comparator = comparator
       self.value = value
+      self.distance = distance
     }
   }
 
   public struct Order: Hashable, Sendable {
     public let key: Key
     public let isAscending: Bool
+    /// Sorts by the distance from here rather than by the value.
+    public let relativeLocation: Location?
 
-    public init(key: Key, isAscending: Bool) {
+    public init(key: Key, isAscending: Bool, relativeLocation: Location? = nil) {
       self.key = key
       self.isAscending = isAscending
+      self.relativeLocation = relativeLocation
     }
   }
 
   public let recordType: String
   /// All of them must hold.
   public let filters: [Filter]
-  /// The first decides; the zone's and the record's name decide among equals.
+  /// The first decides; the zone's and the record's name decide among equals, in the direction of the first.
   public let orders: [Order]
 
   public init(recordType: String, filters: [Filter] = [], orders: [Order] = []) {

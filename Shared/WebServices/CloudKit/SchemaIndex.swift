@@ -1,5 +1,6 @@
 // A schema made ready for looking fields up by name, once per version rather than once per field.
 
+public import Indexing
 public import ObjectModel
 public import Records
 
@@ -9,29 +10,63 @@ public struct SchemaIndex: Sendable {
   public struct FieldDeclaration: Hashable, Sendable {
     public let type: FieldType
     public let isEncrypted: Bool
+    public let indexes: Schema.Indexes
 
-    public init(type: FieldType, isEncrypted: Bool) {
+    public init(type: FieldType, isEncrypted: Bool, indexes: Schema.Indexes = []) {
       self.type = type
       self.isEncrypted = isEncrypted
+      self.indexes = indexes
     }
   }
 
   private let fieldsByType: [String: [String: FieldDeclaration]]
+  private let systemIndexesByType: [String: [String: Schema.Indexes]]
 
   public init(_ schema: Schema) {
     var fieldsByType: [String: [String: FieldDeclaration]] = [:]
     for recordType in schema.recordTypes {
       var fields: [String: FieldDeclaration] = [:]
-      for field in recordType.fields { fields[field.name] = FieldDeclaration(type: field.type, isEncrypted: field.isEncrypted) }
+      for field in recordType.fields { fields[field.name] = FieldDeclaration(type: field.type, isEncrypted: field.isEncrypted, indexes: field.indexes) }
       fieldsByType[recordType.name] = fields
     }
     self.fieldsByType = fieldsByType
+    systemIndexesByType = Dictionary(
+      schema.recordTypes.map { ($0.name, $0.systemIndexes) }, uniquingKeysWith: { first, _ in first })
   }
 
   public func contains(recordType: String) -> Bool { fieldsByType[recordType] != nil }
 
   /// The declared fields of a type by name; empty for an unknown type.
   public func fields(of recordType: String) -> [String: FieldDeclaration] { fieldsByType[recordType] ?? [:] }
+}
+
+extension SchemaIndex {
+  /// What the schema lets be done with a field of a type.
+  ///
+  /// Schemas can't name a record's parent and share: those can always be asked for.
+  public func indexes(of key: RecordKey, in recordType: String) -> Schema.Indexes {
+    switch key {
+    case .field(let name):
+      guard let field = fieldsByType[recordType]?[name], !field.isEncrypted else { return [] }
+      return field.indexes
+    case .system(.parent), .system(.share): return .queryable
+    case .system(let field): return systemIndexesByType[recordType]?[field.fieldName] ?? []
+    }
+  }
+
+  /// Whether a store may keep an index: the schema declares it. In development every system field may have one; a type's own index
+  /// shows in no answer and needs no declaration.
+  public func declares(_ index: FieldIndex, in environment: Environment) -> Bool {
+    if index.kind == .type { return true }
+    if case .system = index.key, environment == .development { return true }
+    let declared = indexes(of: index.key, in: index.recordType)
+    return switch index.kind {
+    case .type: true
+    case .value: !declared.isDisjoint(with: [.queryable, .sortable])
+    case .words: declared.contains(.searchable)
+    case .place: declared.contains(.queryable)
+    }
+  }
 }
 
 /// A field that records carry and the schema does not know.

@@ -1,5 +1,6 @@
 // Random bodies for the comparison of the two stores.
 
+import Indexing
 import RecordStore
 import Records
 
@@ -33,6 +34,8 @@ enum ScriptStep: Sendable {
   case exported(owner: Int, mirror: Int)
   case purge(owner: Int, mirror: Int, keep: Int64)
   case event(owner: Int, mirror: Int, kind: Int, ends: Int64)
+  case makeIndex(owner: Int, index: Int)
+  case dropIndex(owner: Int, index: Int)
   case outcome(key: Int, at: Int64)
   case forget(before: Int64, limit: Int)
   case readZones(owner: Int)
@@ -46,6 +49,10 @@ struct Script: Sendable {
   static let names = (0..<14).map { $0 % 3 == 0 ? "name \($0)" : Sample.uuid($0 * 0x1111) }
   static let types = ["CD_Note", "CD_Tag", "CDMR"]
   static let fields = ["CD_parent", "CD_recordNames"]
+  static let indexes = [
+    FieldIndex(recordsOfType: "CD_Note"), Sample.titles, FieldIndex(recordType: "CD_Tag", key: .field("CD_title"), kind: .words),
+    FieldIndex(recordType: "CD_Note", key: .system(.modifiedTimestamp), kind: .value), FieldIndex(recordType: "CDMR", key: .system(.recordName), kind: .value),
+  ]
   struct Stop: Error {}
 
   init(using generator: inout SeededGenerator, at: Int64) {
@@ -70,7 +77,8 @@ struct Script: Sendable {
       case 75..<79: return .exported(owner: owner, mirror: mirror)
       case 79..<81: return .purge(owner: owner, mirror: mirror, keep: Int64(number(4)))
       case 81..<86: return .event(owner: owner, mirror: mirror, kind: number(3), ends: Int64(number(8)))
-      case 86..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
+      case 86..<88: return number(3) > 0 ? .makeIndex(owner: owner, index: number(Self.indexes.count)) : .dropIndex(owner: owner, index: number(Self.indexes.count))
+      case 88..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
       case 90..<92: return .forget(before: at * 10 - Int64(number(40)), limit: 1 + number(8))
       case 92..<95: return .readZones(owner: owner)
       case 95..<97: return .readCounts
@@ -186,6 +194,15 @@ struct Script: Sendable {
         number: number, identifier: "\(ends)", kind: StoredEvent.Kind(rawValue: kind) ?? .setup, startedAt: ends, endedAt: number == 0 ? nil : 9,
         errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
       return "\(try transaction.put(event, of: row.key))"
+    case .makeIndex(let owner, let index):
+      let database = try transaction.makeDatabase(Sample.database("\(owner)"))
+      return "\(try transaction.makeIndex(indexes[index], in: database.key).key)"
+    case .dropIndex(let owner, let index):
+      guard let database = try transaction.database(Sample.database("\(owner)")),
+        let known = try transaction.indexes(in: database.key).first(where: { $0.index == indexes[index] })
+      else { return "none" }
+      try transaction.dropIndex(known.key)
+      return "\(try transaction.indexes(in: database.key).map(\.key))"
     case .outcome(let key, let at):
       if let payload = try transaction.outcome(of: names[key % names.count] + "\(key)") { return "\(payload)" }
       try transaction.putOutcome([UInt8(key)], of: names[key % names.count] + "\(key)", at: at)
@@ -204,6 +221,7 @@ struct Script: Sendable {
       for zone in try snapshot.zones(in: database.key, after: 0, limit: 99) {
         lines.append("\(zone) \(String(describing: try snapshot.zone(key: zone.key)))")
         lines += try dumpZone(zone.key, snapshot, limit: limit)
+        lines += try dumpIndexes(of: database.key, in: zone.key, snapshot, limit: limit)
       }
       for mirror in 0..<3 { lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))") }
       lines += try snapshot.subscriptions(in: database.key, afterKey: 0, limit: limit).map { "\($0)" }
@@ -223,12 +241,36 @@ struct Script: Sendable {
     return lines
   }
 
+  /// What every index says of a zone, upwards and downwards; they must be ready.
+  private static func dumpIndexes(of database: Int64, in zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
+    var lines = ["\(try snapshot.recordCount(in: zone)) live"]
+    for index in try snapshot.indexes(in: database) {
+      lines.append("\(index)")
+      for range in [IndexRange(lower: [], upper: [0xff]), IndexRange(lower: [], upper: Array("title".utf8)), IndexKey.everything] {
+        lines.append("\(try snapshot.entryCount(of: index.key, in: zone, range: range, limit: 5))")
+        for isDescending in [false, true] {
+          var scan = IndexScan(index: index.key, zone: zone, range: range, isDescending: isDescending)
+          while let last = try snapshot.indexedRecords(scan, limit: limit).last {
+            lines += try snapshot.indexedRecords(scan, limit: limit).map { "\($0.key) \($0.stored)" }
+            scan.after = IndexPosition(key: last.key, recordName: last.stored.record.recordName)
+          }
+        }
+      }
+    }
+    return lines
+  }
+
   private static func dumpZone(_ zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
     var lines: [String] = []
     var sequence: Int64 = 0
     while let last = try snapshot.changes(in: zone, after: sequence, limit: limit).last {
       lines += try snapshot.changes(in: zone, after: sequence, limit: limit).map { "\($0)" }
       sequence = last.sequence
+    }
+    var end = Int64.max
+    while let last = try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).last {
+      lines += try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).map { "\($0.sequence)" }
+      end = last.sequence
     }
     for type in types {
       var name: String?

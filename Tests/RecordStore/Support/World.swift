@@ -1,8 +1,10 @@
 // The stores under test, and the rows that tests write.
 
+import Indexing
 import RecordStore
 import Records
 import Synchronization
+import Testing
 
 /// Every implementation that must keep the protocol's promises.
 enum StoreKind: String, CaseIterable, Sendable {
@@ -58,6 +60,15 @@ extension ShardStore {
   func write<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) async throws -> Value {
     try await enqueue(body).value
   }
+
+  /// Commits nothing again and again until every index is ready: each commit is followed by a slice of what is to be filled in.
+  func settleIndexes() async throws {
+    for _ in 0..<100_000 {
+      if try await read({ try $0.indexes(afterKey: 0, limit: 1000).allSatisfy(\.isReady) }) { return }
+      try await write { _ in }
+    }
+    Issue.record("an index was never ready")
+  }
 }
 
 /// A database and a zone to write to.
@@ -81,6 +92,8 @@ struct Place: Sendable {
 }
 
 enum Sample {
+  static let titles = FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: .value)
+
   static func database(_ owner: String) -> DatabaseID {
     guard let container = ContainerID(rawValue: "iCloud.org.example.notes") else { fatalError("the sample container's name is valid") }
     return DatabaseID(container: container, environment: .development, owner: owner)

@@ -1,12 +1,14 @@
+import Indexing
 import JSON
+import ObjectModel
 import Records
 import Testing
 
 @testable import WebServices
 
 @Suite struct `Queries` {
-  static func request(_ text: String) throws -> QueryRecordsRequest {
-    try QueryRecordsRequest(try Wire.json(text), owner: "_alice", schema: Wire.schema)
+  static func request(_ text: String, schema: SchemaIndex = Wire.schema, environment: Environment = .development) throws -> QueryRecordsRequest {
+    try QueryRecordsRequest(try Wire.json(text), owner: "_alice", schema: schema, environment: environment)
   }
 
   static func query(filters: String = "[]", orders: String = "[]") throws -> RecordQuery {
@@ -46,10 +48,94 @@ import Testing
     ("___recordId", "EQUALS", #"{"recordName":"m"}"#, true), ("___recordID", "IN", #"["m","n"]"#, true), ("system.recordName", "BEGINS_WITH", #""m""#, true),
     ("___parent", "EQUALS", #"{"recordName":"root"}"#, true), ("___share", "EQUALS", #"{"recordName":"s"}"#, false),
     ("___createdBy", "EQUALS", #"{"recordName":"_alice"}"#, true), ("___modifiedBy", "EQUALS", #""_bob""#, true),
+    ("string", "CONTAINS_ALL_TOKENS", #""MILK""#, true), ("string", "CONTAINS_ALL_TOKENS", #""milk bread""#, false), ("string", "CONTAINS_ALL_TOKENS", #""""#, true),
+    ("string", "CONTAINS_ANY_TOKENS", #"["bread","milk"]"#, true), ("string", "CONTAINS_ANY", #""bread milk""#, true), ("string", "CONTAINS_ANY", #""""#, false),
+    ("stringList", "CONTAINS_ALL_TOKENS", #""Green red""#, true), ("missing", "CONTAINS_ALL_TOKENS", #""x""#, false),
     ("___createTime", "LESS_THAN", "1700000000001", true), ("system.modifiedTimestamp", "GREATER_THAN", "1700000000000", true),
   ])
   func `a filter passes what it should`(key: String, comparator: String, value: String, passes: Bool) throws {
     #expect(try Self.matches(key, comparator, value) == passes)
+  }
+
+  @Test func `NEAR passes what is within the distance, and sorting by distance begins with the nearest`() throws {
+    func near(_ distance: String) throws -> RecordQuery {
+      try Self.query(
+        filters: #"[{"fieldName":"location","comparator":"NEAR","distance":\#(distance),"fieldValue":{"value":{"latitude":1,"longitude":2.001}}}]"#)
+    }
+    #expect(try near("112").matches(Self.record))
+    #expect(try !near("111").matches(Self.record))
+    #expect(try near(#""112.5""#).matches(Self.record))
+    let query = try Self.query(
+      orders:
+        #"[{"fieldName":"location","relativeLocation":{"value":{"latitude":0,"longitude":179},"type":"LOCATION"}},{"fieldName":"location","relativeLocation":{"latitude":0,"longitude":0}}]"#
+    )
+    let longitudes: [Double?] = [-179, 178.5, 0, nil, 170]
+    let keys = longitudes.map { longitude in
+      var record = Self.record
+      record.fields["location"] = longitude.map { Field(.location(Location(latitude: 0, longitude: $0))) }
+      return (longitude, query.sortKeys(of: record)[0])
+    }
+    #expect(keys.sorted { $0.1.lexicographicallyPrecedes($1.1) }.map(\.0) == [178.5, -179, 170, 0, nil])
+  }
+
+  /// `Note`: n is QUERYABLE, s is SORTABLE, t is SEARCHABLE, and createTime may be asked for.
+  static let declared = SchemaIndex(
+    Schema(recordTypes: [
+      Schema.RecordType(
+        name: "Note",
+        fields: [
+          Schema.Field(name: "n", type: .int64, indexes: .queryable), Schema.Field(name: "s", type: .string, indexes: .sortable),
+          Schema.Field(name: "t", type: .string, indexes: .searchable),
+        ], grants: [], systemIndexes: ["___createTime": [.queryable, .sortable]])
+    ]))
+
+  @Test(
+    arguments: [
+      (#"{"recordType":"None"}"#, "Did not find record type: None"),
+      (#"{"recordType":"Note"}"#, "Field 'recordName' is not marked queryable"),
+      (#"{"recordType":"Note","sortBy":[{"fieldName":"s"}]}"#, "Field 'recordName' is not marked queryable"),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":1}}]}"#, nil),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"s","comparator":"EQUALS","fieldValue":{"value":"1"}}]}"#, "Field 's' is not marked queryable"),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"x","comparator":"EQUALS","fieldValue":{"value":"1"}}]}"#, "Field 'x' is not marked queryable"),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"t","comparator":"CONTAINS_ALL_TOKENS","fieldValue":{"value":"1"}}]}"#, nil),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"s","comparator":"CONTAINS_ANY_TOKENS","fieldValue":{"value":"1"}}]}"#, "Field 's' is not marked searchable"),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":1}}],"sortBy":[{"fieldName":"n"}]}"#,
+        "Field 'n' is not marked sortable"
+      ),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":1}}],"sortBy":[{"fieldName":"s"},{"fieldName":"___createTime"}]}"#,
+        nil
+      ),
+      (
+        #"{"recordType":"Note","filterBy":[{"systemFieldName":"recordName","comparator":"EQUALS","fieldValue":{"value":{"recordName":"a"}}}]}"#,
+        "Field 'recordName' is not marked queryable"
+      ),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"___createTime","comparator":"LESS_THAN","fieldValue":{"value":1}}]}"#, nil),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"___modTime","comparator":"LESS_THAN","fieldValue":{"value":1}}]}"#,
+        "Field 'modifiedTimestamp' is not marked queryable"
+      ),
+      (#"{"recordType":"Note","filterBy":[{"fieldName":"___parent","comparator":"EQUALS","fieldValue":{"value":{"recordName":"a"}}}]}"#, nil),
+    ] as [(String, String?)])
+  func `production answers what its schema has indexes for, development everything`(query: String, reason: String?) throws {
+    let text = #"{"query":\#(query)}"#
+    _ = try Self.request(text, schema: Self.declared)
+    if let reason {
+      #expect(try Wire.reason { _ = try Self.request(text, schema: Self.declared, environment: .production) } == reason)
+    } else {
+      _ = try Self.request(text, schema: Self.declared, environment: .production)
+    }
+  }
+
+  @Test func `an index is kept while the schema declares it`() {
+    func declares(_ key: RecordKey, _ kind: FieldIndex.Kind, _ environment: Environment = .production) -> Bool {
+      Self.declared.declares(FieldIndex(recordType: "Note", key: key, kind: kind), in: environment)
+    }
+    #expect(declares(.field("n"), .value) && declares(.field("s"), .value) && !declares(.field("t"), .value) && declares(.field("t"), .words))
+    #expect(!declares(.field("n"), .words) && declares(.field("n"), .place) && !declares(.field("x"), .value, .development))
+    #expect(declares(.system(.createdTimestamp), .value) && !declares(.system(.modifiedTimestamp), .value))
+    #expect(declares(.system(.modifiedTimestamp), .value, .development) && declares(.system(.recordName), .type))
   }
 
   @Test func `filters are joined by and, and the type must fit`() throws {
@@ -65,9 +151,34 @@ import Testing
     (#"{"query":{}}"#, "query: recordType is missing"),
     (#"{"query":{"recordType":"Note","filterBy":[{}]}}"#, "query: filterBy[0]: comparator is missing"),
     (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIKE"}]}}"#, "query: filterBy[0]: unknown comparator 'LIKE'"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR"}]}}"#, "query: filterBy[0]: comparator NEAR is not supported"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"CONTAINS_ALL_TOKENS"}]}}"#, "query: filterBy[0]: comparator CONTAINS_ALL_TOKENS is not supported"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"CONTAINS_ANY_TOKENS"}]}}"#, "query: filterBy[0]: comparator CONTAINS_ANY_TOKENS is not supported"),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR","fieldName":"location","fieldValue":{"value":{"latitude":1,"longitude":2}}}]}}"#,
+      "query: filterBy[0]: location: distance is missing"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR","fieldName":"location","distance":-1,"fieldValue":{"value":{"latitude":1,"longitude":2}}}]}}"#,
+      "query: filterBy[0]: location: distance must be a number of metres"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR","fieldName":"location","distance":5,"fieldValue":{"value":{"latitude":91,"longitude":2}}}]}}"#,
+      "query: filterBy[0]: location: latitude or longitude is out of range"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR","fieldName":"string","distance":5,"fieldValue":{"value":{"latitude":1,"longitude":2}}}]}}"#,
+      "query: filterBy[0]: string: NEAR does not apply to a field of type STRING"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"CONTAINS_ALL_TOKENS","fieldName":"int64","fieldValue":{"value":"x"}}]}}"#,
+      "query: filterBy[0]: int64: CONTAINS_ALL_TOKENS does not apply to a field of type INT64"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"asset","fieldValue":{"value":"x"}}]}}"#,
+      "query: filterBy[0]: Field 'asset' is not marked queryable"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIST_CONTAINS","fieldName":"bytesList","fieldValue":{"value":"AA=="}}]}}"#,
+      "query: filterBy[0]: Field 'bytesList' is not marked queryable"
+    ),
     (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldValue":{"value":1}}]}}"#, "query: filterBy[0]: fieldName is missing"),
     (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"___nope"}]}}"#, "query: filterBy[0]: unknown system field '___nope'"),
     (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","systemFieldName":"nope"}]}}"#, "query: filterBy[0]: unknown systemFieldName 'nope'"),
@@ -98,7 +209,15 @@ import Testing
       "query: filterBy[0]: recordName: the filter's value must name a record"
     ),
     (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"stringList"}]}}"#, "query: sortBy[0]: Field 'stringList' is not marked sortable"),
-    (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"where","relativeLocation":{}}]}}"#, "query: sortBy[0]: sorting by relativeLocation is not supported"),
+    (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"location"}]}}"#, "query: sortBy[0]: Field 'location' is not marked sortable"),
+    (
+      #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"string","relativeLocation":{"latitude":1,"longitude":2}}]}}"#,
+      "query: sortBy[0]: Field 'string' is not marked sortable"
+    ),
+    (
+      #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"location","relativeLocation":{}}]}}"#,
+      "query: sortBy[0]: relativeLocation: LOCATION must be an object with latitude and longitude"
+    ),
     (#"{"query":{"recordType":"Note"},"resultsLimit":-1}"#, "resultsLimit must be positive"),
     (#"{"query":{"recordType":"Note"},"continuationMarker":1}"#, "continuationMarker must be a string"),
   ])
@@ -115,7 +234,7 @@ import Testing
     #expect(query.matches(Self.record))
   }
 
-  @Test func `records are ordered by each order in turn, missing values first, names last`() throws {
+  @Test func `records are ordered by each order in turn, missing values first, names last and in the direction of the first`() throws {
     let query = try Self.query(orders: #"[{"fieldName":"int64","ascending":false},{"fieldName":"string"}]"#)
     func record(_ name: String, _ number: Int64?, _ text: String?) -> Record {
       var record = Record(recordName: name, recordType: "Note", fields: Fields(), created: Wire.stamp, modified: Wire.stamp)
@@ -124,9 +243,9 @@ import Testing
       return record
     }
     let records = [record("a", 1, "x"), record("b", 2, "y"), record("c", 2, nil), record("d", nil, "a"), record("e", 2, "y"), record("f", 2, "Y")]
-    func marker(_ record: Record) -> QueryMarker { QueryMarker(zoneName: "Trips", recordName: record.recordName, sortValues: query.sortValues(of: record)) }
+    func marker(_ record: Record) -> QueryMarker { QueryMarker(zoneName: "Trips", recordName: record.recordName, sortKeys: query.sortKeys(of: record)) }
     let sorted = records.sorted { query.precedes(marker($0), marker($1)) }
-    #expect(sorted.map(\.recordName) == ["c", "f", "b", "e", "a", "d"])
+    #expect(sorted.map(\.recordName) == ["c", "f", "e", "b", "a", "d"])
   }
 
   @Test func `zoneWide holds only without a zone`() throws {
@@ -136,9 +255,12 @@ import Testing
 
   @Test func `a marker comes back as it was, for its own query alone`() throws {
     let query = try Self.query(orders: #"[{"fieldName":"int64"},{"fieldName":"string"},{"fieldName":"reference"},{"fieldName":"double"},{"fieldName":"none"}]"#)
-    let marker = QueryMarker(zoneName: "Trips", recordName: "m", sortValues: query.sortValues(of: Self.record))
+    let marker = QueryMarker(zoneName: "Trips", recordName: "m", sortKeys: query.sortKeys(of: Self.record))
     let text = marker.text(for: query)
     #expect(try QueryMarker(text, for: query) == marker)
+    var long = Self.record
+    long.fields["string"] = Field(.string(String(repeating: "é", count: 100_000)))
+    #expect(QueryMarker(zoneName: "Trips", recordName: "m", sortKeys: query.sortKeys(of: long)).text(for: query).utf8.count < 1000)
     let refusal = RecordError(.badRequest, "Invalid continuation format")
     #expect(throws: refusal) { try QueryMarker(text, for: RecordQuery(recordType: "Note")) }
     #expect(throws: refusal) { try QueryMarker(String(text.dropLast(4)), for: query) }

@@ -1,0 +1,226 @@
+// One page of a query out of a shard: the first records after the marker in the query's order, by whatever path is cheapest.
+
+import Indexing
+import RecordStore
+import Records
+import WebServices
+
+/// Collects the hits of a page, zone by zone.
+///
+/// Indexes only propose records: each is looked at itself (`RecordQuery.matches`), so that an index that knows just the beginning of a
+/// value, or words where a phrase was meant, is as good as one that knows all. Which path was taken shows in nothing but the time.
+struct QuerySearch {
+  struct Hit: Sendable {
+    let zoneName: String
+    let stored: StoredRecord
+    let sortKeys: [[UInt8]]
+    let byteCount: Int
+
+    var marker: QueryMarker { QueryMarker(zoneName: zoneName, recordName: stored.record.recordName, sortKeys: sortKeys) }
+  }
+
+  struct Page: Sendable {
+    /// In the query's order.
+    var hits: [Hit] = []
+    /// Where the next page begins; nil after the last.
+    var next: QueryMarker?
+  }
+
+  let query: RecordQuery
+  let plan: QueryPlan
+  let marker: QueryMarker?
+  let limit: Int
+  /// Whether further zones are searched: then a zone's own order is not the query's.
+  let isZoneWide: Bool
+  /// Those that can answer.
+  private let indexes: [FieldIndex: Int64]
+
+  /// In the query's order: at most one more than the limit, and as many as a page has room for.
+  private var hits: [Hit] = []
+  private var byteCount = 0
+  /// Hits were left out.
+  private var hasMore = false
+  /// The last record that was looked at, where the work for one page ended.
+  private var stoppedAt: QueryMarker?
+  private var lookedAtCount = 0
+  /// Records of the largest zone that was gone through without an index, those of other types included.
+  private var scannedZoneCount = 0
+
+  /// Records of one read.
+  private static let chunk = 64
+  /// Records that one page looks at, where the place can be kept: the page may be short then, or empty, and the next one goes on.
+  static let workLimit = 20_000
+  /// Records that a query may look at in vain before it wants an index, and those of a zone it may pass over.
+  static let tolerance = 100
+  static let scanTolerance = 1000
+
+  init(query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex]) {
+    self.query = query
+    self.marker = marker
+    self.limit = limit
+    self.isZoneWide = isZoneWide
+    self.indexes = Dictionary(indexes.filter(\.isReady).map { ($0.index, $0.key) }, uniquingKeysWith: { first, _ in first })
+    plan = QueryPlan(query)
+  }
+
+  // MARK: Results
+
+  var page: Page {
+    let isLast = hits.count <= limit && !hasMore && stoppedAt == nil
+    let shown = Array(hits.prefix(limit))
+    return Page(hits: shown, next: isLast ? nil : hits.count > limit || hasMore ? shown.last?.marker : stoppedAt)
+  }
+
+  /// Whether no further zone can contribute: without an order, zones and names decide.
+  var isFinished: Bool { stoppedAt != nil || (query.orders.isEmpty && isFull) }
+
+  /// The indexes that would have saved work, the most helpful first.
+  var wishes: [FieldIndex] {
+    let wishes = lookedAtCount - hits.count > Self.tolerance ? plan.wishes : []
+    return scannedZoneCount > Self.scanTolerance ? wishes + [plan.type] : wishes
+  }
+
+  private var isFull: Bool { hits.count > limit || byteCount >= RecordPlaneCall.pageByteCount }
+
+  // MARK: Paths
+
+  mutating func run(in zone: StoredZone, _ snapshot: any ShardSnapshot) throws {
+    if query.orders.isEmpty, let marker, RecordQuery.zone(zone.zoneName, precedes: marker.zoneName) { return }
+    let recordCount = try snapshot.recordCount(in: zone.key)
+    let path = try plan.path(usable: { indexes[$0] != nil }, recordCount: recordCount, limit: limit) { access, limit in
+      try count(access, in: zone, limit: limit, snapshot)
+    }
+    switch path {
+    case .names(let names):
+      for name in names { if let stored = try snapshot.record(named: name, in: zone.key), !stored.isDeleted { take(stored, zone) } }
+    case .candidates(let access) where query.orders.isEmpty && access.isInNameOrder:
+      try stream(zone, scan(access.index, access.ranges[0], zone), isInOrder: true, snapshot)
+    case .candidates(let access): try takeAll(access, zone, snapshot)
+    case .walk(let index, let range): try stream(zone, scan(index, range, zone), isInOrder: true, snapshot)
+    case .type(let index):
+      if indexes[index] == nil { scannedZoneCount = max(scannedZoneCount, recordCount) }
+      let isInOrder = query.orders.isEmpty
+      let whole = indexes[index].map { IndexScan(index: $0, zone: zone.key, range: FieldIndex.typeRange) }
+      try stream(zone, isInOrder ? scan(index, FieldIndex.typeRange, zone) : whole, isInOrder: isInOrder, snapshot)
+    }
+  }
+
+  private func count(_ access: IndexAccess, in zone: StoredZone, limit: Int, _ snapshot: any ShardSnapshot) throws -> Int {
+    guard let index = indexes[access.index] else { return limit }
+    var count = 0
+    for range in access.ranges where count < limit { count += try snapshot.entryCount(of: index, in: zone.key, range: range, limit: limit - count) }
+    return count
+  }
+
+  /// The scan of an index in the query's order from where this page begins.
+  private func scan(_ index: FieldIndex, _ range: IndexRange, _ zone: StoredZone) -> IndexScan? {
+    guard let key = indexes[index] else { return nil }
+    var scan = IndexScan(index: key, zone: zone.key, range: range, isDescending: query.isDescending)
+    guard let marker else { return scan }
+    guard let first = marker.sortKeys.first else {
+      // By name within one key.
+      if zone.zoneName == marker.zoneName { scan.after = IndexPosition(key: range.lower, recordName: marker.recordName) }
+      return scan
+    }
+    let rest = IndexRange(key: first).intersection(range)
+    if scan.isDescending { scan.range.upper = rest.upper } else { scan.range.lower = rest.lower }
+    // Among equals the further orders decide, and the names only after those.
+    if query.orders.count == 1, zone.zoneName == marker.zoneName, range.contains(first) {
+      scan.after = IndexPosition(key: first, recordName: marker.recordName)
+    }
+    return scan
+  }
+
+  /// Goes through records of an index, or without one of the type by name; in the query's order until the page is full.
+  private mutating func stream(_ zone: StoredZone, _ scan: IndexScan?, isInOrder: Bool, _ snapshot: any ShardSnapshot) throws {
+    var scan = scan
+    var last = query.orders.isEmpty && marker?.zoneName == zone.zoneName ? marker?.recordName : nil
+    while true {
+      let rows: [IndexedRecord]
+      if let scan {
+        rows = try snapshot.indexedRecords(scan, limit: Self.chunk)
+      } else {
+        rows = try snapshot.records(ofType: query.recordType, in: zone.key, afterName: last, limit: Self.chunk).map { IndexedRecord(key: [], stored: $0) }
+      }
+      for row in rows {
+        if isInOrder, isBeyondPage(row, zone) {
+          hasMore = true
+          return
+        }
+        take(row.stored, zone)
+      }
+      guard rows.count == Self.chunk, let end = rows.last else { return }
+      last = end.stored.record.recordName
+      scan?.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
+      // With further orders or zones what was not looked at yet may come before what was.
+      let keepsPlace = query.orders.isEmpty || (query.orders.count == 1 && !isZoneWide)
+      if isInOrder, keepsPlace, lookedAtCount >= Self.workLimit, !isFull {
+        stoppedAt = marker(of: end.stored, zone)
+        return
+      }
+    }
+  }
+
+  /// Whether neither this row nor any after it in the stream can be on the page.
+  private func isBeyondPage(_ row: IndexedRecord, _ zone: StoredZone) -> Bool {
+    guard isFull, let end = hits.last else { return false }
+    guard let order = query.orders.first else { return true }
+    if query.orders.count > 1 { return row.key != end.sortKeys[0] && end.sortKeys[0].lexicographicallyPrecedes(row.key) == order.isAscending }
+    let place = QueryMarker(zoneName: zone.zoneName, recordName: row.stored.record.recordName, sortKeys: [row.key])
+    return !query.precedes(place, end.marker)
+  }
+
+  /// Looks at every record of an access, once.
+  private mutating func takeAll(_ access: IndexAccess, _ zone: StoredZone, _ snapshot: any ShardSnapshot) throws {
+    guard let index = indexes[access.index] else { return }
+    var seen: Set<String> = []
+    for range in access.ranges {
+      var scan = IndexScan(index: index, zone: zone.key, range: range)
+      while true {
+        let rows = try snapshot.indexedRecords(scan, limit: Self.chunk)
+        for row in rows where seen.insert(row.stored.record.recordName).inserted { take(row.stored, zone) }
+        guard rows.count == Self.chunk, let end = rows.last else { break }
+        scan.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
+      }
+    }
+  }
+
+  // MARK: Hits
+
+  private func marker(of stored: StoredRecord, _ zone: StoredZone) -> QueryMarker {
+    QueryMarker(zoneName: zone.zoneName, recordName: stored.record.recordName, sortKeys: query.sortKeys(of: stored.record))
+  }
+
+  /// The one place every record passes: what its reader may not see is left out here.
+  private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) {
+    lookedAtCount += 1
+    guard query.matches(stored.record) else { return }
+    let hit = Hit(
+      zoneName: zone.zoneName, stored: stored, sortKeys: query.sortKeys(of: stored.record), byteCount: stored.record.fields.byteCount)
+    if let marker, !query.precedes(marker, hit.marker) { return }
+    if isFull, let end = hits.last, !query.precedes(hit.marker, end.marker) {
+      hasMore = true
+      return
+    }
+    hits.insert(hit, at: hits.partitioningIndex { query.precedes(hit.marker, $0.marker) })
+    byteCount += hit.byteCount
+    while let end = hits.last, hits.count > limit + 1 || (hits.count > 1 && byteCount - end.byteCount >= RecordPlaneCall.pageByteCount) {
+      byteCount -= end.byteCount
+      hits.removeLast()
+      hasMore = true
+    }
+  }
+}
+
+extension Array {
+  /// The first index whose element, like all after it, satisfies `belongsBehind`.
+  fileprivate func partitioningIndex(_ belongsBehind: (Element) -> Bool) -> Int {
+    var low = 0
+    var high = count
+    while low < high {
+      let middle = (low + high) / 2
+      if belongsBehind(self[middle]) { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+}

@@ -1,0 +1,55 @@
+// Looks over the entries of a shard's field indexes: a ready one has exactly what its records say.
+
+import Indexing
+import Records
+import SQLite
+
+/// Compares records with the indexes of their databases, and counts.
+struct EntryVerification {
+  private let snapshot: SQLiteSnapshot
+  private let entry: Statement
+  private var indexes: [Int64: [IndexRow]] = [:]
+  private var databases: [Int64: Int64] = [:]
+  /// Entries that the records of ready indexes should have.
+  private var expected: [Int64: Int] = [:]
+
+  init(_ snapshot: SQLiteSnapshot) throws {
+    self.snapshot = snapshot
+    let connection = snapshot.session.connection
+    entry = try connection.statement(
+      SQL("verifyEntry", "SELECT record FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key = ?3 AND name = ?4"))
+    for row in try connection.statement(SQL("verifyIndexes", Query.allIndexes.text)).all(snapshot.indexRow) {
+      indexes[row.databaseKey, default: []].append(row)
+      if row.state == .ready { expected[row.key] = 0 }
+    }
+    for (zone, database) in try connection.statement(SQL("verifyZones", "SELECT id, database FROM zone")).all({ ($0.int64(0), $0.int64(1)) }) {
+      databases[zone] = database
+    }
+  }
+
+  /// A record of a zone that nobody is removing.
+  mutating func check(_ stored: StoredRecord, rowID: Int64, zone: Int64, _ report: inout VerificationReport) throws {
+    guard !stored.isDeleted, let database = databases[zone], let known = indexes[database] else { return }
+    for row in known where row.state == .ready && row.index.recordType == stored.record.recordType {
+      for key in row.index.keys(of: stored.record) {
+        expected[row.key, default: 0] += 1
+        try entry.bind(1, zone)
+        try entry.bind(2, row.key)
+        try entry.bind(3, key)
+        try entry.bind(4, recordName: stored.record.recordName)
+        if try entry.first({ $0.int64(0) }) != rowID { report.note("record \(rowID): its entry in index \(row.key) is missing") }
+      }
+    }
+  }
+
+  /// With every expected entry found, a surplus shows in the numbers.
+  func finish(_ report: inout VerificationReport) throws {
+    let count = try snapshot.session.connection.statement(
+      SQL("verifyEntryCount", "SELECT count(*) FROM entry WHERE fieldindex = ?1 AND zone NOT IN (SELECT zone FROM doomed)"))
+    for (key, expected) in expected.sorted(by: { $0.key < $1.key }) {
+      try count.bind(1, key)
+      let found = try count.first { $0.int(0) } ?? 0
+      if found != expected { report.note("index \(key) has \(found) entries, the records have \(expected)") }
+    }
+  }
+}

@@ -1,0 +1,42 @@
+// The statements that read and write field indexes.
+
+extension Query {
+  var indexText: String {
+    switch self {
+    case .indexes: Self.indexColumns + " WHERE database = ?1 ORDER BY id"
+    case .indexesAfter: Self.indexColumns + " WHERE id > ?1 AND state <> \(IndexState.dropping.rawValue) ORDER BY id LIMIT ?2"
+    case .allIndexes: Self.indexColumns + " ORDER BY id"
+    case .makeIndex: "INSERT INTO fieldindex(id, database, type, field, kind, state, afterZone, afterName) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+    case .updateIndex: "UPDATE fieldindex SET state = ?2, afterZone = ?3, afterName = ?4 WHERE id = ?1"
+    case .removeIndex: "DELETE FROM fieldindex WHERE id = ?1"
+    case .zoneAfterName: "SELECT id, name FROM zone WHERE database = ?1 AND name > ?2 AND deleted = 0 ORDER BY name LIMIT 1"
+
+    // CROSS JOIN: entries first, whatever the planner of SQLite thinks.
+    case .entriesUp:
+      """
+      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key FROM entry e CROSS JOIN record r ON r.id = e.record
+      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) > (?3, ?4) AND e.key < ?5 ORDER BY e.key, e.name LIMIT ?6
+      """
+    case .entriesDown:
+      """
+      SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key FROM entry e CROSS JOIN record r ON r.id = e.record
+      WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) < (?3, ?4) AND e.key >= ?5 ORDER BY e.key DESC, e.name DESC LIMIT ?6
+      """
+    case .countEntries:
+      "SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 LIMIT ?5)"
+    // A record that was changed since its index is in use has entries before it is filled in.
+    case .insertEntry: "INSERT OR IGNORE INTO entry(zone, fieldindex, key, name, record) VALUES (?1, ?2, ?3, ?4, ?5)"
+    case .deleteEntry: "DELETE FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key = ?3 AND name = ?4"
+    case .dropEntries:
+      """
+      DELETE FROM entry WHERE (zone, fieldindex, key, name) IN
+        (SELECT zone, fieldindex, key, name FROM entry WHERE zone = ?1 AND fieldindex = ?2 LIMIT ?3)
+      """
+    case .sweepEntries:
+      "DELETE FROM entry WHERE (zone, fieldindex, key, name) IN (SELECT zone, fieldindex, key, name FROM entry WHERE zone = ?1 LIMIT ?2)"
+    default: preconditionFailure("\(self) is no statement of indexes")
+    }
+  }
+
+  private static let indexColumns = "SELECT id, database, type, field, kind, state, afterZone, afterName FROM fieldindex"
+}

@@ -1,0 +1,84 @@
+// Reads of field indexes.
+
+import Indexing
+import Records
+import SQLite
+
+/// What is being done about an index. Numbers are stored: never renumber.
+enum IndexState: Int64 {
+  /// Records from before it was made are still missing.
+  case filling = 0
+  case ready = 1
+  /// Out of use; its entries are being removed.
+  case dropping = 2
+}
+
+/// An index's row.
+struct IndexRow {
+  let key: Int64
+  let databaseKey: Int64
+  let index: FieldIndex
+  var state: IndexState
+  /// How far filling in or removing has come: through `afterZone` up to `afterName`, or wholly when that is nil. `""` is before all zones.
+  var afterZone = ""
+  var afterName: String?
+
+  var stored: StoredIndex { StoredIndex(key: key, databaseKey: databaseKey, index: index, isReady: state == .ready) }
+}
+
+extension SQLiteSnapshot {
+  func recordCount(in zone: Int64) throws -> Int { Int(try zoneRow(key: zone)?.liveCount ?? 0) }
+
+  func indexes(in database: Int64) throws -> [StoredIndex] {
+    let statement = try statement(.indexes)
+    try statement.bind(1, database)
+    return try statement.all(indexRow).filter { $0.state != .dropping }.map(\.stored)
+  }
+
+  func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex] {
+    guard limit > 0 else { return [] }
+    let statement = try statement(.indexesAfter)
+    try statement.bind(1, key)
+    try statement.bind(2, limit)
+    return try statement.all(indexRow).map(\.stored)
+  }
+
+  func indexRow(_ row: Statement) throws -> IndexRow {
+    guard let kind = FieldIndex.Kind(rawValue: row.int(4)), let state = IndexState(rawValue: row.int64(5)) else {
+      throw StoreError.corrupt("shard \(shard): index \(row.int64(0)) is of no known kind or state")
+    }
+    return IndexRow(
+      key: row.int64(0), databaseKey: row.int64(1),
+      index: FieldIndex(recordType: row.text(2), key: RecordKey(schemaName: row.text(3)), kind: kind), state: state, afterZone: row.text(6),
+      afterName: row.recordName(7))
+  }
+
+  func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord] {
+    guard limit > 0, try !isDoomed(scan.zone) else { return [] }
+    let statement = try statement(scan.isDescending ? .entriesDown : .entriesUp)
+    try statement.bind(1, scan.zone)
+    try statement.bind(2, scan.index)
+    // Where there is no name to go on after: every name sorts after every number.
+    if let after = scan.after {
+      try statement.bind(3, after.key)
+      try statement.bind(4, recordName: after.recordName)
+    } else {
+      try statement.bind(3, scan.isDescending ? scan.range.upper : scan.range.lower)
+      try statement.bind(4, 0)
+    }
+    try statement.bind(5, scan.isDescending ? scan.range.lower : scan.range.upper)
+    try statement.bind(6, limit)
+    return try statement.all { IndexedRecord(key: $0.blob(10), stored: try record($0, named: recordName($0, 9), zone: scan.zone)) }
+  }
+
+  func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int {
+    guard limit > 0, try !isDoomed(zone) else { return 0 }
+    let statement = try statement(.countEntries)
+    try statement.bind(1, zone)
+    try statement.bind(2, index)
+    try statement.bind(3, range.lower)
+    try statement.bind(4, range.upper)
+    try statement.bind(5, limit)
+    return try statement.first { $0.int(0) } ?? 0
+  }
+}

@@ -1,0 +1,177 @@
+// Writes of field indexes: taking them into and out of use, keeping them up, and the slices in which they are filled in and removed.
+
+import Indexing
+import Records
+import SQLite
+
+/// The indexes of a shard, as the writer keeps them in memory: a save must know without asking whether its database has any.
+struct ShardIndexes {
+  private(set) var byDatabase: [Int64: [IndexRow]] = [:]
+  /// The database of each.
+  private var databases: [Int64: Int64] = [:]
+  /// Those that are being filled in or removed, ascending.
+  private(set) var unfinished: [Int64] = []
+
+  init(_ rows: [IndexRow] = []) { for row in rows { set(row) } }
+
+  subscript(key: Int64) -> IndexRow? {
+    databases[key].flatMap { byDatabase[$0]?.first { $0.key == key } }
+  }
+
+  mutating func set(_ row: IndexRow) {
+    remove(row)
+    byDatabase[row.databaseKey, default: []].append(row)
+    databases[row.key] = row.databaseKey
+    if row.state != .ready { unfinished.insert(row.key, at: unfinished.firstIndex { $0 > row.key } ?? unfinished.count) }
+  }
+
+  mutating func remove(_ row: IndexRow) {
+    byDatabase[row.databaseKey]?.removeAll { $0.key == row.key }
+    if byDatabase[row.databaseKey]?.isEmpty == true { byDatabase[row.databaseKey] = nil }
+    databases[row.key] = nil
+    unfinished.removeAll { $0 == row.key }
+  }
+}
+
+extension SQLiteTransaction {
+  func makeIndex(_ index: FieldIndex, in database: Int64) throws -> StoredIndex {
+    try write {
+      guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
+      if let row = indexes.byDatabase[database]?.first(where: { $0.index == index && $0.state != .dropping }) { return row.stored }
+      let row = IndexRow(key: nextKey(), databaseKey: database, index: index, state: .filling)
+      let insert = try writing(.makeIndex)
+      try insert.bind(1, row.key)
+      try insert.bind(2, database)
+      try insert.bind(3, index.recordType)
+      try insert.bind(4, index.key.schemaName)
+      try insert.bind(5, index.kind.rawValue)
+      try insert.bind(6, row.state.rawValue)
+      try insert.bind(7, row.afterZone)
+      try insert.bindNull(8)
+      try insert.run()
+      indexes.set(row)
+      return row.stored
+    }
+  }
+
+  func dropIndex(_ index: Int64) throws {
+    try write {
+      guard var row = indexes[index], row.state != .dropping else { return }
+      row.state = .dropping
+      row.afterZone = ""
+      row.afterName = nil
+      try store(row)
+    }
+  }
+
+  private func store(_ row: IndexRow) throws {
+    let update = try writing(.updateIndex)
+    try update.bind(1, row.key)
+    try update.bind(2, row.state.rawValue)
+    try update.bind(3, row.afterZone)
+    if let name = row.afterName { try update.bind(4, recordName: name) } else { try update.bindNull(4) }
+    try update.run()
+    indexes.set(row)
+  }
+
+  // MARK: Keeping up
+
+  /// The record that a row holds before it is replaced; nil for a tombstone.
+  func indexedPredecessor(_ earlier: SeenRecord?, named recordName: String, in zone: Int64) throws -> Record? {
+    guard let earlier, !earlier.isDeleted else { return nil }
+    let select = try statement(.recordByRow)
+    try select.bind(1, earlier.rowID)
+    return try select.first { try record($0, named: recordName, zone: zone).record }
+  }
+
+  /// Brings the entries from those of `earlier` to those of `later`, a record of the same name; nil where there is none.
+  func updateEntries(of known: [IndexRow], from earlier: Record?, to later: Record?, named recordName: String, rowID: Int64, zone: Int64) throws {
+    for row in known where row.state != .dropping {
+      let old = earlier.map { $0.recordType == row.index.recordType ? row.index.keys(of: $0) : [] } ?? []
+      let new = later.map { $0.recordType == row.index.recordType ? row.index.keys(of: $0) : [] } ?? []
+      if old == new { continue }
+      let (oldKeys, newKeys) = (Set(old), Set(new))
+      for key in old where !newKeys.contains(key) {
+        let delete = try writing(.deleteEntry)
+        try bind(delete, zone, row.key, key, recordName)
+        try delete.run()
+      }
+      for key in new where !oldKeys.contains(key) { try insertEntry(key, of: row.key, recordName, rowID: rowID, zone: zone) }
+    }
+  }
+
+  private func insertEntry(_ key: [UInt8], of index: Int64, _ recordName: String, rowID: Int64, zone: Int64) throws {
+    let insert = try writing(.insertEntry)
+    try bind(insert, zone, index, key, recordName)
+    try insert.bind(5, rowID)
+    try insert.run()
+  }
+
+  private func bind(_ statement: Statement, _ zone: Int64, _ index: Int64, _ key: [UInt8], _ recordName: String) throws {
+    try statement.bind(1, zone)
+    try statement.bind(2, index)
+    try statement.bind(3, key)
+    try statement.bind(4, recordName: recordName)
+  }
+
+  // MARK: Slices
+
+  /// Fills in or removes up to `limit` records' worth of the first index that needs it.
+  /// - Returns: how many records or entries were handled.
+  func advanceIndexes(limit: Int) throws -> Int {
+    guard let key = indexes.unfinished.first, var row = indexes[key] else { return 0 }
+    var count = 0
+    // Zones without anything to do are cheap, but not free.
+    for _ in 0..<max(limit, 1) where count < limit {
+      guard let zone = try currentZone(of: &row) else {
+        if row.state == .dropping {
+          let remove = try writing(.removeIndex)
+          try remove.bind(1, row.key)
+          try remove.run()
+          indexes.remove(row)
+        } else {
+          row.state = .ready
+          try store(row)
+        }
+        return count
+      }
+      count += row.state == .dropping ? try removeEntries(of: &row, in: zone, limit: limit - count) : try fillIn(&row, zone, limit: limit - count)
+    }
+    try store(row)
+    return count
+  }
+
+  /// The zone in which to go on; nil when all are done. Zones made meanwhile are kept up from their first record.
+  private func currentZone(of row: inout IndexRow) throws -> Int64? {
+    if row.afterName != nil, let zone = try zoneRow(named: row.afterZone, in: row.databaseKey)?.zone, !zone.isDeleted { return zone.key }
+    let select = try statement(.zoneAfterName)
+    try select.bind(1, row.databaseKey)
+    try select.bind(2, row.afterZone)
+    guard let next = try select.first({ (key: $0.int64(0), name: $0.text(1)) }) else { return nil }
+    row.afterZone = next.name
+    // No record's name is empty.
+    row.afterName = ""
+    return next.key
+  }
+
+  private func fillIn(_ row: inout IndexRow, _ zone: Int64, limit: Int) throws -> Int {
+    let after = row.afterName.flatMap { $0.isEmpty ? nil : $0 }
+    let records = try recordRows(ofType: row.index.recordType, in: zone, afterName: after, limit: limit) { (rowID: $0, record: $1.record) }
+    for (rowID, record) in records {
+      for key in row.index.keys(of: record) { try insertEntry(key, of: row.key, record.recordName, rowID: rowID, zone: zone) }
+    }
+    row.afterName = records.count < limit ? nil : records.last?.record.recordName
+    return records.count
+  }
+
+  private func removeEntries(of row: inout IndexRow, in zone: Int64, limit: Int) throws -> Int {
+    let delete = try writing(.dropEntries)
+    try delete.bind(1, zone)
+    try delete.bind(2, row.key)
+    try delete.bind(3, limit)
+    try delete.run()
+    let count = session.connection.changes
+    if count < limit { row.afterName = nil }
+    return count
+  }
+}
