@@ -74,12 +74,14 @@ extension Schema.Grant {
 }
 
 extension Schema.Indexes {
-  /// The indexes a field gets unless a schema text says otherwise: none on encrypted fields, bytes, assets and the rest.
+  /// The indexes a field gets unless a schema text says otherwise, as CloudKit gives them: none on encrypted fields, bytes and assets.
   public static func standard(for type: FieldType, isEncrypted: Bool = false) -> Schema.Indexes {
     if isEncrypted { return [] }
     return switch type {
     case .string: [.queryable, .searchable, .sortable]
-    case .int64, .double, .timestamp: [.queryable, .sortable]
+    case .int64, .double, .timestamp, .location: [.queryable, .sortable]
+    case .stringList: [.queryable, .searchable]
+    case .reference, .int64List, .doubleList, .timestampList, .referenceList: .queryable
     default: []
     }
   }

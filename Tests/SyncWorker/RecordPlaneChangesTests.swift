@@ -129,11 +129,44 @@ import Testing
     #expect(empty["records"]?.count == 0 && empty["moreComing"]?.bool == true)
   }
 
-  @Test func `reverse turns the page round, not the feed`() async throws {
-    let world = try await Self.world()
-    let page = try await world.changes(since: nil, limit: 2, more: #","reverse":true"#)
-    #expect(page["records"]?.names == ["b", "a"])
-    #expect(try await world.changes(since: page["syncToken"]?.string, more: #","reverse":true"#)["records"]?.names == ["c"])
+  @Test(arguments: [1, 2, 3, 7]) func `in reverse the newest come first, page after page, and what changes meanwhile is the next feed's`(limit: Int) async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    for name in ["a", "b", "c", "d", "e"] { _ = try await world.operate("create", name) }
+    var names: [String] = []
+    var token: String?
+    for round in 0..<10 {
+      let page = try await world.changes(since: token, limit: limit, more: #","reverse":true"#)
+      let again = try await world.changes(since: token, limit: limit, more: #","reverse":true"#)
+      #expect(page.text == again.text)
+      names += page["records"]?.names ?? []
+      token = page["syncToken"]?.string
+      if round == 0, limit < 5 { _ = try await world.operate("forceUpdate", "a", fields: #"{"n":{"value":1}}"#) }
+      if page["moreComing"]?.bool == false { break }
+    }
+    #expect(names == ["e", "d", "c", "b", "a"])
+    // The last token is as good forwards, and has seen everything.
+    #expect(try await world.changes(since: token)["records"]?.names == [])
+    let end = try await world.changes(since: token, more: #","reverse":true"#)
+    #expect(end["records"]?.names == [] && end["moreComing"]?.bool == false && end["syncToken"]?.string == token)
+  }
+
+  @Test func `a feed in reverse that is left goes on forwards from where it began, and large records end its pages early`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    _ = try await world.operate("create", "old")
+    let seen = try await world.changes(since: nil)["syncToken"]?.string
+    let text = String(repeating: "x", count: 900_000)
+    for index in 0..<6 { _ = try await world.operate("create", "r\(index)", fields: #"{"text":{"value":"\#(text)"}}"#) }
+    let page = try await world.changes(since: seen, more: #","reverse":true"#)
+    #expect(page["records"]?.names == ["r5", "r4", "r3", "r2"] && page["moreComing"]?.bool == true)
+    let rest = try await world.changes(since: page["syncToken"]?.string, more: #","reverse":true"#)
+    #expect(rest["records"]?.names == ["r1", "r0"] && rest["moreComing"]?.bool == false)
+    #expect(try await world.changes(since: page["syncToken"]?.string, limit: 2)["records"]?.names == ["r0", "r1"])
+    // Another zone's place, or one that this zone never gave out.
+    try await world.makeZone("Other")
+    #expect(try await world.changes(since: page["syncToken"]?.string, zone: "Other", more: #","reverse":true"#).reason == "Unknown sync continuation type")
+    #expect(try await world.changes(since: "", more: #","reverse":true"#)["records"]?.names == [])
   }
 
   @Test func `a page ends before it is too large for a message`() async throws {

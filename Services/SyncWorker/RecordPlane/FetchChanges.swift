@@ -9,11 +9,11 @@ import WebServices
 /// A page of a zone's feed as it was read.
 private struct ZonePage: Sendable {
   var zone: StoredZone
-  /// Ascending by sequence.
+  /// In the feed's direction.
   var records: [StoredRecord] = []
   var moreComing = false
   /// Where the page began.
-  var start: Int64
+  var start: FeedPosition
 }
 
 extension RecordPlaneCall {
@@ -64,7 +64,7 @@ extension RecordPlaneCall {
     let database = database
     return try await read { snapshot in
       guard let row = try Self.find(zone, of: database, in: snapshot) else { throw Self.missing(zone.zoneName) }
-      let start = try Self.start(token, at: changes.position, incarnation: row.incarnation, end: row.sequence)
+      let start = try FeedPosition(token, at: changes.position, in: row, isReversed: changes.isReversed)
       var page = ZonePage(zone: row, start: start)
       try page.fill(limit: limit, from: snapshot)
       return page
@@ -75,17 +75,16 @@ extension RecordPlaneCall {
   private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter) {
     let records = writer(for: zone)
     let desiredTypes = changes.desiredRecordTypes
-    var end = page.start
+    var position = page.start
     var isCut = false
     output.key("records")
     output.beginArray()
-    for stored in changes.isReversed ? page.records.reversed() : page.records {
-      // A page in reverse is written whole: its token is its newest record.
-      if output.bytes.count > Self.pageByteCount, !changes.isReversed {
+    for stored in page.records {
+      if output.bytes.count > Self.pageByteCount {
         isCut = true
         break
       }
-      end = max(end, stored.sequence)
+      position.pass(stored.sequence)
       if stored.isDeleted {
         records.writeTombstone(stored.record.recordName, to: &output)
       } else if desiredTypes?.contains(stored.record.recordType) ?? true {
@@ -93,9 +92,13 @@ extension RecordPlaneCall {
       }
     }
     output.endArray()
-    let moreComing = page.moreComing || isCut
-    if !moreComing { end = page.zone.sequence }
-    output.member("syncToken", SyncToken(.zone, incarnation: page.zone.incarnation, sequence: end).text)
+    var moreComing = page.moreComing || isCut
+    if !moreComing {
+      position.finish(at: page.zone.sequence)
+      // A feed in reverse ends where it began; what came meanwhile is the next one's.
+      moreComing = position.since < page.zone.sequence
+    }
+    output.member("syncToken", position.token(incarnation: page.zone.incarnation).text)
     output.member("moreComing", moreComing)
   }
 
@@ -153,7 +156,7 @@ extension RecordPlaneCall {
     }
   }
 
-  /// The sequence a feed goes on after.
+  /// The sequence a database's feed goes on after.
   /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an earlier life.
   private static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64 {
     guard let token else { return position == .caughtUp ? end : 0 }
@@ -171,18 +174,18 @@ extension ZonePage {
   private static let chunk = 64
 
   fileprivate mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
-    var last = start
+    var position = start
     var byteCount = 0
     while records.count < limit, byteCount <= RecordPlaneCall.pageByteCount {
       let wanted = min(Self.chunk, limit - records.count)
-      let rows = try snapshot.changes(in: zone.key, after: last, limit: wanted)
+      let rows = try position.rows(in: zone.key, limit: wanted, from: snapshot)
       for row in rows where byteCount <= RecordPlaneCall.pageByteCount {
         byteCount += row.record.fields.byteCount
         records.append(row)
-        last = row.sequence
+        position.pass(row.sequence)
       }
-      if rows.count < wanted, last == rows.last?.sequence ?? last { return }
+      if rows.count < wanted, records.last?.sequence == rows.last?.sequence || rows.isEmpty { return }
     }
-    moreComing = last < zone.sequence ? try !snapshot.changes(in: zone.key, after: last, limit: 1).isEmpty : false
+    moreComing = try !position.rows(in: zone.key, limit: 1, from: snapshot).isEmpty
   }
 }

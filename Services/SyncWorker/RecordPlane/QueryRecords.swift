@@ -19,18 +19,23 @@ private struct QueryFindings: Sendable {
 
 extension RecordPlaneCall {
   func queryRecords() async throws(RecordError) -> PlaneAnswer {
-    let schema = try await context.schemas.schema(of: database.container, database.environment).schemaIndex
+    let environmentSchema = try await context.schemas.schema(of: database.container, database.environment)
+    let schema = environmentSchema.schemaIndex
     let request = try QueryRecordsRequest(json, owner: database.owner, schema: schema, environment: database.environment)
     let zone = request.isZoneWide ? nil : try zone(request.zone ?? .defaultZone)
     if self.request.scope == .shared { return write(QuerySearch.Page(), as: request, syncToken: nil) }
     let marker = try request.continuationMarker.map { text throws(RecordError) in try QueryMarker(text, for: request.query) }
+    let permissions = environmentSchema.permissions(of: self.request.caller, in: database)
+    guard let query = request.query.readable(permissions?.readable(request.query.recordType)) else {
+      return write(QuerySearch.Page(), as: request, syncToken: nil)
+    }
     let database = database
     let findings = try await read { snapshot in
       var findings = QueryFindings()
       let row = try snapshot.database(database)
       if let row { findings.indexes = try snapshot.indexes(in: row.key) }
       var search = QuerySearch(
-        query: request.query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes)
+        query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes)
       if let zone {
         let found = try Self.require(zone, of: database, in: snapshot)
         if let found { try search.run(in: found, snapshot) }
@@ -91,5 +96,18 @@ extension RecordPlaneCall {
     if wantsSyncToken, let syncToken { output.member("syncToken", syncToken) }
     output.endObject()
     return PlaneAnswer(body: output.bytes)
+  }
+}
+
+extension RecordQuery {
+  /// The query for what a reader may see; nil when he may see no record of the type, `self` when there is nothing to decide.
+  fileprivate func readable(_ readable: RecordPermissions.Readable?) -> RecordQuery? {
+    switch readable {
+    case nil, .all?: return self
+    case .none?: return nil
+    case .created(let user)?:
+      let own = Filter(key: .system(.createdUserRecordName), comparator: .equals, value: .string(user))
+      return RecordQuery(recordType: recordType, filters: filters + [own], orders: orders)
+    }
   }
 }

@@ -32,6 +32,8 @@ struct QuerySearch {
   let limit: Int
   /// Whether further zones are searched: then a zone's own order is not the query's.
   let isZoneWide: Bool
+  /// Records that one page looks at, where the place can be kept: the page may be short then, or empty, and the next one goes on.
+  let workLimit: Int
   /// Those that can answer.
   private let indexes: [FieldIndex: Int64]
 
@@ -48,14 +50,13 @@ struct QuerySearch {
 
   /// Records of one read.
   private static let chunk = 64
-  /// Records that one page looks at, where the place can be kept: the page may be short then, or empty, and the next one goes on.
-  static let workLimit = 20_000
   /// Records that a query may look at in vain before it wants an index, and those of a zone it may pass over.
   static let tolerance = 100
   static let scanTolerance = 1000
 
-  init(query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex]) {
+  init(query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], workLimit: Int = 20_000) {
     self.query = query
+    self.workLimit = workLimit
     self.marker = marker
     self.limit = limit
     self.isZoneWide = isZoneWide
@@ -154,7 +155,7 @@ struct QuerySearch {
       scan?.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
       // With further orders or zones what was not looked at yet may come before what was.
       let keepsPlace = query.orders.isEmpty || (query.orders.count == 1 && !isZoneWide)
-      if isInOrder, keepsPlace, lookedAtCount >= Self.workLimit, !isFull {
+      if isInOrder, keepsPlace, lookedAtCount >= workLimit, !isFull {
         stoppedAt = marker(of: end.stored, zone)
         return
       }
@@ -191,7 +192,7 @@ struct QuerySearch {
     QueryMarker(zoneName: zone.zoneName, recordName: stored.record.recordName, sortKeys: query.sortKeys(of: stored.record))
   }
 
-  /// The one place every record passes: what its reader may not see is left out here.
+  /// The one place every record passes on its way to a page.
   private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) {
     lookedAtCount += 1
     guard query.matches(stored.record) else { return }

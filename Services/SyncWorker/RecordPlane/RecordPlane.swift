@@ -34,6 +34,30 @@ struct RecordPlane: Plane {
     }
   }
 
+  /// Takes indexes out of use that the schemas declare no more; queries do the same for the databases they ask.
+  func run(on store: any ShardStore) async {
+    do {
+      var last: Int64 = 0
+      while !Task.isCancelled {
+        let after = last
+        let page = try await store.read { snapshot in
+          try snapshot.indexes(afterKey: after, limit: Self.indexPage).map { ($0, try snapshot.database(key: $0.databaseKey)?.id) }
+        }
+        for case (let stored, let database?) in page {
+          let schema = try await context.schemas.schema(of: database.container, database.environment).schemaIndex
+          if !schema.declares(stored.index, in: database.environment) { try await store.enqueue { try $0.dropIndex(stored.key) }.value }
+        }
+        guard page.count == Self.indexPage, let end = page.last else { return }
+        last = end.0.key
+      }
+    } catch {
+      // Not lost: the next query of each database, or the next opening, looks again.
+      context.log.debug("indexes were not compared with their schemas", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+    }
+  }
+
+  private static let indexPage = 200
+
   /// The paths after `/{database}/` that are answered here.
   private enum Endpoint: String {
     case recordsModify = "records/modify"

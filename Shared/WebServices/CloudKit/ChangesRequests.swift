@@ -40,7 +40,7 @@ public struct ZoneChangesRequest: Hashable, Sendable {
   public let presentation: RecordPresentation
   /// Tombstones are delivered whatever their type; nil: all.
   public let desiredRecordTypes: Set<String>?
-  /// Newest first within the page.
+  /// Newest first, page after page.
   public let isReversed: Bool
 
   /// What holds for zones that don't say otherwise.
