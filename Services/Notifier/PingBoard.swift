@@ -118,13 +118,13 @@ struct PingBoard: Sendable {
     let scope = Scope(container: change.database.container, environment: change.database.environment)
     let isSubscribed = change.hasSubscriptions ?? false
     if change.database.isPublic {
-      return Self.delivery(.public, others(than: change.originStore, byScope[scope] ?? [], withoutCouriers: isSubscribed))
+      return Self.delivery(.public, others(than: change.origin, byScope[scope] ?? [], withoutCouriers: isSubscribed))
     }
     var owners: [ListenerID] = []
     var participants: [[ListenerID]] = []
     for user in Set(change.audience) {
       let isOwner = user == change.database.owner
-      let found = others(than: change.originStore, byUser[User(scope: scope, userRecordName: user)] ?? [], withoutCouriers: isSubscribed && isOwner)
+      let found = others(than: change.origin, byUser[User(scope: scope, userRecordName: user)] ?? [], withoutCouriers: isSubscribed && isOwner)
       if isOwner { owners = found } else if !found.isEmpty { participants.append(found) }
     }
     let shared = participants.count == 1 ? participants[0] : participants.flatMap(\.self).sorted()
@@ -138,15 +138,22 @@ struct PingBoard: Sendable {
   /// Whom to tell what a subscription says: its user's devices but the one that made the change.
   func listeners(to notification: SubscriptionNotification) -> [ListenerID] {
     let scope = Scope(container: notification.container, environment: notification.environment)
-    return others(than: notification.originDevice, byUser[User(scope: scope, userRecordName: notification.userRecordName)] ?? [], withoutCouriers: false)
+    return others(
+      than: notification.originDevice.map { ($0, nil) }, byUser[User(scope: scope, userRecordName: notification.userRecordName)] ?? [], withoutCouriers: false)
   }
 
-  private func others(than origin: String?, _ ids: [ListenerID], withoutCouriers: Bool) -> [ListenerID] {
+  /// - Parameter origin: a device, and whose it is; nil: anybody's of that name.
+  private func others(than origin: (device: String, user: String?)?, _ ids: [ListenerID], withoutCouriers: Bool) -> [ListenerID] {
     if origin == nil, !withoutCouriers { return ids }
     return ids.filter { id in
       guard let listener = listeners[id] else { return false }
       if withoutCouriers, listener.kind == .courier { return false }
-      return origin.map { !listener.devices.contains($0) } ?? true
+      guard let origin, origin.user ?? listener.userRecordName == listener.userRecordName else { return true }
+      return !listener.devices.contains(origin.device)
     }
   }
+}
+
+extension ZoneChange {
+  fileprivate var origin: (device: String, user: String?)? { originStore.map { ($0, originUser) } }
 }

@@ -23,7 +23,7 @@ final class ConflatedChangePublisher: ChangePublisher {
   /// Notifications that wait for one notifier at most; the oldest is dropped.
   static let notificationLimit = 50_000
   /// So that a batch stays far below the bus's message limit, however much the notifications carry.
-  private static let notificationBatchCount = 300
+  static let notificationBatchCount = 100
 
   init(bus: any Bus) {
     self.bus = bus

@@ -10,11 +10,11 @@ private func scope(_ container: String = "iCloud.a", _ environment: Environment 
 }
 
 private func change(
-  _ scope: PingBoard.Scope, owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil, audience: [String]
+  _ scope: PingBoard.Scope, owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil, by user: String? = nil, audience: [String]
 ) -> ZoneChange {
   ZoneChange(
     database: DatabaseID(container: scope.container, environment: scope.environment, owner: owner), zoneName: zone, sequence: sequence,
-    syncToken: "token \(sequence)", originStore: origin, audience: audience)
+    syncToken: "token \(sequence)", originStore: origin, originUser: user, audience: audience)
 }
 
 struct PingBoardTests {
@@ -34,8 +34,9 @@ struct PingBoardTests {
       _ = board.connect(.init(scope: try scope("iCloud.b"), userRecordName: "ann", device: nil))
     }
 
-    func told(_ owner: String, _ audience: [String], origin: String? = nil) -> [DatabaseScope: [PingBoard.ListenerID]] {
-      Dictionary(uniqueKeysWithValues: board.deliveries(of: change(home, owner: owner, origin: origin, audience: audience)).map { ($0.databaseScope, $0.listeners) })
+    func told(_ owner: String, _ audience: [String], origin: String? = nil, by user: String? = nil) -> [DatabaseScope: [PingBoard.ListenerID]] {
+      Dictionary(
+        uniqueKeysWithValues: board.deliveries(of: change(home, owner: owner, origin: origin, by: user, audience: audience)).map { ($0.databaseScope, $0.listeners) })
     }
   }
 
@@ -65,6 +66,9 @@ struct PingBoardTests {
     let world = try World()
     #expect(world.told(DatabaseID.publicOwner, []) == [.public: [world.ann1, world.ann2, world.bob, world.cid]])
     #expect(world.told(DatabaseID.publicOwner, [], origin: "C1") == [.public: [world.ann1, world.ann2, world.bob]])
+    // Somebody else's device of the same name is another device.
+    #expect(world.told(DatabaseID.publicOwner, [], origin: "C1", by: "cid") == [.public: [world.ann1, world.ann2, world.bob]])
+    #expect(world.told(DatabaseID.publicOwner, [], origin: "C1", by: "ann") == [.public: [world.ann1, world.ann2, world.bob, world.cid]])
   }
 
   @Test func `a private zone without an audience is told to nobody`() throws {

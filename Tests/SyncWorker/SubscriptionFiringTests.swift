@@ -142,6 +142,16 @@ struct SubscriptionFiringTests {
     #expect(world.changes.takeNotifications().map(\.originDevice) == [nil, nil])
   }
 
+  @Test func `another user's device of the same name is another device`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    for user in ["_alice", "_bob"] { try await world.subscribeToNotes("notes", on: #""create""#, user: user, scope: .public) }
+    let body = #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}]}"#
+    let reply = try await world.post("records/modify", body, user: "_bob", scope: .public, query: ["clientId": "C1"])
+    try #require(reply.records.first?.code == nil, "\(reply.text)")
+    #expect(world.changes.takeNotifications().map { "\($0.userRecordName) \($0.originDevice ?? "-")" } == ["_alice -", "_bob C1"])
+    #expect(world.changes.take().last?.originUser == "_bob")
+  }
+
   @Test func `couriers of a database that nobody ever subscribed to are left to its zone's pings`() async throws {
     let world = try await world()
     try await save(world, "a", done: 1)
@@ -186,6 +196,22 @@ struct SubscriptionFiringTests {
     try await world.subscribeToNotes("odd", filters: list, more: #","zoneWide":true"#)
     _ = try await world.operate("create", "c", fields: #"{"price":{"value":9.0,"type":"DOUBLE"},"tags":{"value":["x"],"type":"STRING_LIST"}}"#)
     #expect(try world.told() == ["_alice dear: qry c create"])
+  }
+
+  @Test func `a batch of the largest notifications fits into a message`() async throws {
+    let world = try await world()
+    // Each of these is one byte that JSON spells with six.
+    let long = String(repeating: "\u{1}", count: 4000)
+    let names = (0..<32).map { #""f\($0)""# }.joined(separator: ",")
+    let sent = String(repeating: #"\u0001"#, count: 4000)
+    let info = #""alertBody":"\#(String(repeating: "x", count: 7000))","alertLocalizationArgs":[\#(names)],"additionalFields":[\#(names)]"#
+    try await world.subscribeToNotes("large", more: #","zoneWide":true,"notificationInfo":{\#(info)}"#)
+    let fields = (0..<32).map { #""f\#($0)":{"value":"\#($0 == 3 ? sent : "y")"}"# }.joined(separator: ",")
+    let reply = try await world.operate("create", String(repeating: "n", count: 255), fields: "{\(fields)}")
+    try #require(reply.records.first?.value("f3")?.string == long)
+    let notification = try #require(world.changes.takeNotifications().first)
+    #expect(notification.json.count > 30_000)
+    #expect((notification.json.count + 2000) * ConflatedChangePublisher.notificationBatchCount < BusConfiguration().partByteLimit)
   }
 
   // MARK: Once

@@ -75,7 +75,7 @@ struct ExportRun: Sendable {
     let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
     let source = ZoneSource(zone, in: transaction)
     let plan = try plan(batch, of: mirror, from: source)
-    let firing = try context.watch(schema).firing(in: zone.databaseKey, transaction)
+    let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: zone.databaseKey, transaction)
     let written = try write(plan, of: mirror, to: zone, from: source, firing, in: transaction)
     mirror.exportedTransactionNumber = last
     return try finish(mirror, try transaction.zone(key: zone.key), problems, [written], try firing?.finish(), in: transaction)
@@ -204,7 +204,7 @@ struct ExportRun: Sendable {
     let writes = plans.flatMap(\.writes)
     if !plans.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
     if let zone, let plan = plans.last, !writes.isEmpty {
-      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: plan.originDevice(mirror), hasSubscriptions: fired != nil)]
+      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: plan.originDevice(mirror), originUser: mirror.userRecordName, hasSubscriptions: fired != nil)]
       outcome.fired = fired ?? []
     }
     let counts = plans.reduce((saved: 0, deleted: 0)) { ($0.saved + $1.savedCount, $0.deleted + $1.deletedCount) }

@@ -23,12 +23,12 @@ extension StoreCall {
     }
     let at = now
     let identifier = context.random.uuid()
-    let watch = context.watch(schema)
+    let watch = context.watch(schema, by: user)
     let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, watch, in: transaction) }
     startNext()
     let (mirror, zone, fired) = try await value(of: commit)
     if let zone {
-      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, hasSubscriptions: fired != nil))
+      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
       context.publish(fired ?? [])
     }
     return PlaneAnswer(body: StoreAnswer.setup(storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber)))
@@ -146,9 +146,9 @@ extension StoreCall {
 
 extension ZoneChange {
   /// That a zone changed, up to its sequence.
-  init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, hasSubscriptions: Bool) {
+  init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, originUser: String?, hasSubscriptions: Bool) {
     self.init(
-      database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore,
+      database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore, originUser: originUser,
       audience: database.isPublic ? [] : [database.owner], hasSubscriptions: hasSubscriptions)
   }
 }

@@ -20,7 +20,7 @@ extension RecordPlaneCall {
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
         permissions: schema.permissions(of: request.caller, in: database), key: key, originDevice: request.clientID,
-        watch: context.watch(schema))
+        watch: context.watch(schema, by: user))
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {

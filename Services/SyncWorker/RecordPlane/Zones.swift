@@ -93,7 +93,7 @@ extension RecordPlaneCall {
     let schema = try await context.schemas.schema(of: database.container, database.environment)
     let modification = ZoneModification(
       database: database, plans: plans, key: IdempotencyKey(request: request, body: body), now: context.clock.now,
-      originDevice: request.clientID, watch: context.watch(schema))
+      originDevice: request.clientID, watch: context.watch(schema, by: request.caller.userRecordName))
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
     let results: [ZoneModification.Outcome]

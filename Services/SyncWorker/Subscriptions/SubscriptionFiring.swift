@@ -10,6 +10,8 @@ import WebServices
 struct SubscriptionWatch: Sendable {
   let indexes: SubscriptionIndexes
   let schema: EnvironmentSchema
+  /// The user who writes. Names of devices are their users' choice: another user's device of the same name is told.
+  let userRecordName: String?
   let log: Log
 
   /// - Returns: nil when nobody has ever subscribed to anything of the database.
@@ -83,7 +85,9 @@ final class SubscriptionFiring {
   /// Something in a zone changed, or the zone was made.
   func zone(changed zoneName: String, sequence: Int64, by originDevice: String?) {
     let position = zones.last?.zoneName == zoneName ? zones.indices.last : zones.firstIndex { $0.zoneName == zoneName }
-    guard let position else { return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: originDevice)) }
+    guard let position else {
+      return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: watch.userRecordName == entry.stored.userRecordName ? originDevice : nil))
+    }
     zones[position].sequence = sequence
     if zones[position].originDevice != originDevice { zones[position].originDevice = nil }
   }
@@ -118,7 +122,9 @@ final class SubscriptionFiring {
       return
     }
     if entry.subscription.firesOnce, !spent.insert(entry.stored.key).inserted { return }
-    fired.append(FiredSubscription(database: database.id, entry: entry, change: change, sequence: sequence, originDevice: originDevice))
+    fired.append(
+      FiredSubscription(
+        database: database.id, entry: entry, change: change, sequence: sequence, originDevice: watch.userRecordName == entry.stored.userRecordName ? originDevice : nil))
   }
 }
 
@@ -142,7 +148,9 @@ extension FiredSubscription {
 
 extension PlaneContext {
   /// What writes are watched with.
-  func watch(_ schema: EnvironmentSchema) -> SubscriptionWatch { SubscriptionWatch(indexes: subscriptions, schema: schema, log: log) }
+  func watch(_ schema: EnvironmentSchema, by userRecordName: String?) -> SubscriptionWatch {
+    SubscriptionWatch(indexes: subscriptions, schema: schema, userRecordName: userRecordName, log: log)
+  }
 
   /// Sends what a commit fired.
   func publish(_ fired: [FiredSubscription]) {

@@ -13,6 +13,8 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   /// The device that made all of it, and so is not pinged: a store identifier, or the `clientId` of a record plane's request; nil when
   /// there were several or none.
   public let originStore: String?
+  /// Whose device `originStore` is; nil: anybody's of that name.
+  public let originUser: String?
   /// Users to ping: the owner and, in shared zones, the participants. Empty for the public database: everybody connected to the container.
   public let audience: [String]
   /// Somebody has subscribed to something of this database, now or once: couriers get what subscriptions cause (`SubscriptionNotification`)
@@ -20,13 +22,15 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   public let hasSubscriptions: Bool?
 
   public init(
-    database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, audience: [String], hasSubscriptions: Bool = false
+    database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, originUser: String? = nil, audience: [String],
+    hasSubscriptions: Bool = false
   ) {
     self.database = database
     self.zoneName = zoneName
     self.sequence = sequence
     self.syncToken = syncToken
     self.originStore = originStore
+    self.originUser = originUser
     self.audience = audience
     self.hasSubscriptions = hasSubscriptions ? true : nil
   }
@@ -36,7 +40,8 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     let latest = next.sequence >= sequence ? next : self
     return ZoneChange(
       database: latest.database, zoneName: latest.zoneName, sequence: latest.sequence, syncToken: latest.syncToken,
-      originStore: originStore == next.originStore ? originStore : nil,
+      originStore: originStore == next.originStore && originUser == next.originUser ? originStore : nil,
+      originUser: originUser == next.originUser ? originUser : nil,
       audience: audience == next.audience ? audience : Array(Set(audience).union(next.audience)).sorted(),
       hasSubscriptions: latest.hasSubscriptions ?? false)
   }
