@@ -202,7 +202,7 @@ struct SubscriptionFiringTests {
     let world = try await world()
     // Each of these is one byte that JSON spells with six.
     let long = String(repeating: "\u{1}", count: 4000)
-    let names = (0..<32).map { #""f\($0)""# }.joined(separator: ",")
+    let names = (0..<32).map { #""f\#($0)""# }.joined(separator: ",")
     let sent = String(repeating: #"\u0001"#, count: 4000)
     let info = #""alertBody":"\#(String(repeating: "x", count: 7000))","alertLocalizationArgs":[\#(names)],"additionalFields":[\#(names)]"#
     try await world.subscribeToNotes("large", more: #","zoneWide":true,"notificationInfo":{\#(info)}"#)

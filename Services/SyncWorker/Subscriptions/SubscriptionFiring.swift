@@ -85,9 +85,7 @@ final class SubscriptionFiring {
   /// Something in a zone changed, or the zone was made.
   func zone(changed zoneName: String, sequence: Int64, by originDevice: String?) {
     let position = zones.last?.zoneName == zoneName ? zones.indices.last : zones.firstIndex { $0.zoneName == zoneName }
-    guard let position else {
-      return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: watch.userRecordName == entry.stored.userRecordName ? originDevice : nil))
-    }
+    guard let position else { return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: originDevice)) }
     zones[position].sequence = sequence
     if zones[position].originDevice != originDevice { zones[position].originDevice = nil }
   }
@@ -122,9 +120,8 @@ final class SubscriptionFiring {
       return
     }
     if entry.subscription.firesOnce, !spent.insert(entry.stored.key).inserted { return }
-    fired.append(
-      FiredSubscription(
-        database: database.id, entry: entry, change: change, sequence: sequence, originDevice: watch.userRecordName == entry.stored.userRecordName ? originDevice : nil))
+    let origin = watch.userRecordName == entry.stored.userRecordName ? originDevice : nil
+    fired.append(FiredSubscription(database: database.id, entry: entry, change: change, sequence: sequence, originDevice: origin))
   }
 }
 
