@@ -17,9 +17,9 @@ enum Need: Hashable, Sendable {
 extension Route.Target {
   func need(in scope: DatabaseScope?) -> Need {
     switch self {
-    case .recordPlane: scope == .public ? .app : .user
+    case .recordPlane, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
-    case .objectPlane, .userCaller, .userCurrent, .userDiscovery, .createPushToken, .registerPushToken: .user
+    case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .createPushToken, .registerPushToken: .user
     case .operatorCall: .operatorToken
     case .asset, .signIn: .nothing
     }

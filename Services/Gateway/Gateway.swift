@@ -112,6 +112,8 @@ struct Gateway: HTTPHandler {
     switch match.route.target {
     case .recordPlane: return try await database(.record, exchange, match, address, caller)
     case .objectPlane: return try await database(.object, exchange, match, address, caller)
+    case .resolveShares: return try await resolve(exchange, .resolve, address, caller)
+    case .acceptShares: return try await resolve(exchange, .accept, address, caller)
     case .operatorCall: return try await operatorCall(exchange)
     case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
     case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))

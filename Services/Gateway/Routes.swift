@@ -7,6 +7,8 @@ struct Route: Sendable {
   enum Target: Hashable, Sendable {
     /// The worker that holds the database's shard.
     case recordPlane, objectPlane
+    /// The workers whose shards the request's short GUIDs name.
+    case resolveShares, acceptShares
     /// The share service, for operators.
     case operatorCall
     /// The directory's people.
@@ -118,7 +120,8 @@ extension RouteTable {
 
   /// wire-protocol.md 1.1. What the worker doesn't offer it answers itself.
   private static let recordRoutes: [Route] =
-    ["records/query", "records/modify", "records/lookup", "records/changes", "records/resolve", "records/accept"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    ["records/query", "records/modify", "records/lookup", "records/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    + [Route([.post], "\(record)/records/resolve", .resolveShares), Route([.post], "\(record)/records/accept", .acceptShares)]
     + ["changes/database", "changes/zone", "zones/lookup", "zones/modify", "zones/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + ["subscriptions/lookup", "subscriptions/modify", "assets/upload", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + ["zones/list", "subscriptions/list"].map { Route([.get, .post], "\(record)/\($0)", .recordPlane) }

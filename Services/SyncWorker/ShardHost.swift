@@ -67,8 +67,10 @@ actor ShardHost {
   /// The store of the shard that holds a database.
   /// - Throws: `BusError.notMine` for a shard that is not assigned to this worker, `.overloaded` when too many wait for it to open;
   ///   `RecordError` when it can't be opened.
-  func store(of database: DatabaseID) async throws -> any ShardStore {
-    let number = database.shard(of: recordStore.shardCount)
+  func store(of database: DatabaseID) async throws -> any ShardStore { try await store(ofShard: database.shard(of: recordStore.shardCount)) }
+
+  /// The same for a shard by its number.
+  func store(ofShard number: Int) async throws -> any ShardStore {
     guard let shard = shards[number], shard.isAssigned else { throw Self.notMine(number) }
     if let store = shard.store { return store }
     if let failure = shard.failure { throw failure }

@@ -58,6 +58,7 @@ public final class Worker: Sendable {
         status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter, mayWait: answer.mayWait ? true : nil)
       return Answer(reply, body: answer.body)
     }
+    handlers.on(ResolveShortGUIDs.self) { [self] message, _, _ in Answer(Acknowledgement(), body: try await resolve(message)) }
     handlers.on(WorkerReport.self) { [self] message, _, _ in
       let parts = try openParts()
       let reports = await WorkerReports(
@@ -115,7 +116,7 @@ public final class Worker: Sendable {
 
   // MARK: Requests
 
-  private func openParts() throws -> Parts {
+  func openParts() throws -> Parts {
     guard let parts = parts.withLock({ $0 }) else { throw BusError(.notMine, "this worker has not heard of the cluster yet") }
     return parts
   }

@@ -14,6 +14,8 @@ final class GatewayWorld: Sendable {
   static let apiToken = String(repeating: "a", count: 64)
   static let restrictedToken = String(repeating: "b", count: 64)
   static let shardCount = 8
+  /// The chance of a short GUID that no worker knows.
+  static let absent: UInt8 = 9
   static let signingKey = [UInt8](repeating: 7, count: 32)
 
   typealias Worker = @Sendable (_ worker: String, DatabaseRequest, _ body: [UInt8]) async throws -> Answer<DatabaseRequest.Reply>
@@ -21,6 +23,7 @@ final class GatewayWorld: Sendable {
   struct Record: Sendable {
     var authentications = 0
     var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] = []
+    var resolutions: [ResolveShortGUIDs] = []
     var operatorRequests: [(request: OperatorRequest, body: [UInt8])] = []
     /// Tokens the directory no longer knows.
     var revoked: Set<String> = []
@@ -61,6 +64,13 @@ final class GatewayWorld: Sendable {
       handlers.on(DatabaseRequest.self) { message, body, _ in
         relay.world.record.withLock { $0.requests.append((name, message, body)) }
         return try await worker?(name, message, body) ?? Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
+      }
+      handlers.on(ResolveShortGUIDs.self) { message, _, _ in
+        relay.world.record.withLock { $0.resolutions.append(message) }
+        let results = message.items.map { item in
+          item.shortGUID.last == "9" ? "null" : #"{"from":"\#(name)","user":"\#(message.caller.userRecordName ?? "")"}"#
+        }
+        return Answer(Acknowledgement(), body: Array("[\(results.joined(separator: ","))]".utf8))
       }
       buses.append(InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true))
     }

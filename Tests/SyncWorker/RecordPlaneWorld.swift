@@ -149,9 +149,11 @@ final class RecordPlaneWorld {
   }
 
   /// Sends a request, with a failure rendered as the worker does.
-  func send(_ request: DatabaseRequest, _ body: String = "") async throws -> PlaneReply {
+  func send(_ request: DatabaseRequest, _ body: String = "") async throws -> PlaneReply { try await send(request, bytes: Array(body.utf8)) }
+
+  func send(_ request: DatabaseRequest, bytes body: [UInt8]) async throws -> PlaneReply {
     do {
-      let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store, startNext: {})
+      let answer = try await plane.respond(to: request, body: body, in: store, startNext: {})
       return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
     } catch let error as RecordError {
       let bytes = error.dictionary(uuid: request.uuid)

@@ -65,10 +65,13 @@ extension RecordPlaneCall {
     _ zone: Zone.ID, _ schema: EnvironmentSchema, _ recordTypes: [String: String], _ key: IdempotencyKey
   ) throws(RecordError) -> ModifyRecordsRequest {
     var count = 0
-    return try ModifyRecordsRequest(json, zone: zone, schema: schema.schemaIndex, recordTypes: recordTypes) {
-      count += 1
-      return key.recordName(at: count)
-    }
+    let (shard, random) = (store.shard, context.random)
+    return try ModifyRecordsRequest(
+      json, zone: zone, schema: schema.schemaIndex, recordTypes: recordTypes,
+      newRecordName: {
+        count += 1
+        return key.recordName(at: count)
+      }, newShortGUID: { ShortGUID(shard: shard, random: random.bytes).text })
   }
 
   private func recordTypes(of names: [String], in zone: Zone.ID, _ permissions: RecordPermissions?) async throws(RecordError) -> [String: String] {

@@ -139,18 +139,22 @@ struct RecordPlaneCall: Sendable {
   }
 
   /// Writes the records of a zone into an answer.
-  func writer(for zone: Zone.ID) -> RecordDictionaryWriter {
+  func writer(for zone: Zone.ID) -> RecordDictionaryWriter { context.writer(for: zone, baseURL: request.baseURL) }
+
+  /// Where a page ends, whatever its `resultsLimit`: the longest record's JSON still fits into the bus's message limit behind it.
+  static let pageByteCount = 3_000_000
+}
+
+extension PlaneContext {
+  /// Writes the records of a zone into an answer.
+  func writer(for zone: Zone.ID, baseURL: String) -> RecordDictionaryWriter {
     RecordDictionaryWriter(
       zone: zone,
-      assets: RecordDictionaryWriter.AssetLinks(
-        baseURL: request.baseURL, signingKey: context.signingKey, expiry: context.clock.now / 1000 + Self.assetURLLifetime))
+      assets: RecordDictionaryWriter.AssetLinks(baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + Self.assetURLLifetime))
   }
 
   /// Seconds.
   private static let assetURLLifetime: Int64 = 15 * 60
-
-  /// Where a page ends, whatever its `resultsLimit`: the longest record's JSON still fits into the bus's message limit behind it.
-  static let pageByteCount = 3_000_000
 }
 
 extension RecordPlaneCall {

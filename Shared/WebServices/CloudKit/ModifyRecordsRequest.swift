@@ -23,15 +23,17 @@ public struct ModifyRecordsRequest: Sendable {
   ///   - zone: the request's zone, resolved.
   ///   - recordTypes: the types of the records that `recordNamesWithoutType` listed, as far as they exist.
   ///   - newRecordName: a fresh name, for creations that leave it to the server.
+  ///   - newShortGUID: a fresh one, for records that are to have one.
   /// - Throws: `BAD_REQUEST` for what is wrong with the request as a whole; what is wrong with one record is in its operation.
   public init(
-    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], newRecordName: () -> String
+    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], newRecordName: () -> String,
+    newShortGUID: () -> String = { "" }
   ) throws(RecordError) {
     isAtomic = try request.optionalBool("atomic")
     let presentation = try RecordPresentation(of: request)
     let reader = OperationReader(zone: zone, schema: schema, recordTypes: recordTypes, presentation: presentation)
     operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
-      try reader.read(json, newRecordName: newRecordName)
+      try reader.read(json, newRecordName: newRecordName, newShortGUID: newShortGUID)
     }
     var names: Set<String> = []
     names.reserveCapacity(operations.count)
@@ -78,7 +80,7 @@ private struct OperationReader {
   let recordTypes: [String: String]
   let presentation: RecordPresentation
 
-  func read(_ json: JSONValue, newRecordName: () -> String) throws(RecordError) -> RecordOperation {
+  func read(_ json: JSONValue, newRecordName: () -> String, newShortGUID: () -> String) throws(RecordError) -> RecordOperation {
     let text = try json.requiredString("operationType")
     guard let kind = RecordOperation.Kind(rawValue: text) else { throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'") }
     let record = try json.requiredObject("record")
@@ -87,7 +89,7 @@ private struct OperationReader {
     let name = sentName ?? newRecordName()
     let patch: Result<RecordPatch, RecordError>
     do {
-      patch = .success(try self.patch(record, name: name, kind: kind))
+      patch = .success(try self.patch(record, name: name, kind: kind, newShortGUID))
     } catch {
       patch = .failure(error)
     }
@@ -96,13 +98,15 @@ private struct OperationReader {
       presentation: try RecordPresentation(of: json, otherwise: presentation))
   }
 
-  private func patch(_ record: JSONValue, name: String, kind: RecordOperation.Kind) throws(RecordError) -> RecordPatch {
+  private func patch(_ record: JSONValue, name: String, kind: RecordOperation.Kind, _ newShortGUID: () -> String) throws(RecordError) -> RecordPatch {
     if kind.isDelete { return RecordPatch() }
     if let problem = RecordName.problem(name, kind: "recordName") { throw RecordError(.badRequest, problem) }
     let recordType = try record.optionalString("recordType") ?? recordTypes[name]
     if let recordType, let problem = Self.problem(ofType: recordType) { throw RecordError(.badRequest, problem) }
     if recordType == nil, kind == .create { throw RecordError(.badRequest, "recordType is missing for the new record '\(name)'") }
-    return RecordPatch(recordType: recordType, changes: try changes(record, recordType: recordType ?? ""), parent: try parent(record))
+    return RecordPatch(
+      recordType: recordType, changes: try changes(record, recordType: recordType ?? ""), parent: try parent(record),
+      shortGUID: try record.optionalBool("createShortGUID") ?? false ? newShortGUID() : nil)
   }
 
   private func changes(_ record: JSONValue, recordType: String) throws(RecordError) -> [RecordPatch.Change] {

@@ -26,11 +26,14 @@ public struct RecordPatch: Hashable, Sendable {
   /// In the order they were sent, each name once.
   public var changes: [Change]
   public var parent: Parent
+  /// For a record that has none; nil: it is not asked for.
+  public var shortGUID: String?
 
-  public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned) {
+  public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned, shortGUID: String? = nil) {
     self.recordType = recordType
     self.changes = changes
     self.parent = parent
+    self.shortGUID = shortGUID
   }
 }
 
@@ -135,6 +138,7 @@ extension RecordPatch {
     }
     for change in changes { result.fields[change.name] = change.field }
     if case .set(let parent) = parent { result.parent = parent }
+    if result.shortGUID == nil { result.shortGUID = shortGUID }
     let byteCount = result.fields.byteCount
     guard byteCount <= Limit.recordByteCount else {
       throw RecordError(.quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")

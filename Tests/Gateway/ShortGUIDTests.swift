@@ -1,0 +1,75 @@
+import HTTPServer
+import JSON
+import Records
+import ServiceBus
+import Synchronization
+import Testing
+
+@testable import Gateway
+
+@Suite struct `records/resolve and records/accept` {
+  private static let resolve = "/database/1/\(GatewayWorld.container)/development/public/records/resolve"
+  private static let accept = "/database/1/\(GatewayWorld.container)/development/public/records/accept"
+
+  private func shortGUID(_ shard: Int, _ number: UInt8) -> String { ShortGUID(shard: shard) { Array(repeating: number, count: $0) }.text }
+
+  private func world() async throws -> GatewayWorld { try await GatewayWorld(workers: ["worker-1", "worker-2"]) }
+
+  @Test func `each short GUID is asked of its shard, and the results are in the request's order`() async throws {
+    let world = try await world()
+    let (first, second, third) = (shortGUID(1, 1), shortGUID(0, 2), shortGUID(3, 3))
+    let absent = shortGUID(1, GatewayWorld.absent)
+    let body =
+      #"{"shortGUIDs":[{"value":"\#(first)"},{"value":"nonsense"},{"value":"\#(second)","shouldFetchRootRecord":true,"rootRecordDesiredKeys":["a"]},"#
+      + #"{"value":"\#(absent)"},{"value":"\#(third)","shouldFetchRootRecord":false},{"value":"\#(shortGUID(99, 4))"}]}"#
+    let response = await world.alice(.post, Self.resolve, body: body)
+    #expect(response.status == 200)
+    let missing = #""serverErrorCode":"NOT_FOUND","reason":"There is no share with this short GUID"}"#
+    #expect(
+      response.text
+        == #"{"results":[{"shortGUID":{"value":"\#(first)"},"from":"worker-2","user":"_alice"},{"shortGUID":{"value":"nonsense"},\#(missing),"#
+        + #"{"shortGUID":{"value":"\#(second)","shouldFetchRootRecord":true,"rootRecordDesiredKeys":["a"]},"from":"worker-1","user":"_alice"},"#
+        + #"{"shortGUID":{"value":"\#(absent)"},\#(missing),"#
+        + #"{"shortGUID":{"value":"\#(third)","shouldFetchRootRecord":false},"from":"worker-2","user":"_alice"},"#
+        + #"{"shortGUID":{"value":"\#(shortGUID(99, 4))"},\#(missing)]}"#)
+    let asked = world.record.withLock { $0.resolutions }
+    #expect(asked.map(\.shard) == [0, 1, 3])
+    #expect(asked[0].items == [.init(shortGUID: second, fetchesRootRecord: true, desiredKeys: ["a"])])
+    #expect(asked.allSatisfy { $0.purpose == .resolve && $0.container.rawValue == GatewayWorld.container && $0.environment == .development })
+  }
+
+  @Test func `both are asked on the path of the public database only`() async throws {
+    let world = try await world()
+    for path in [Self.resolve, Self.accept] {
+      let response = await world.alice(.post, path.replacing("/public/", with: "/private/"), body: #"{"shortGUIDs":[]}"#)
+      #expect(response.status == 400 && response.text.contains("is asked on the path of the public database"))
+      #expect(await world.alice(.post, path, body: #"{"shortGUIDs":[]}"#).text == #"{"results":[]}"#)
+    }
+  }
+
+  @Test(
+    arguments: [
+      ("{}", "shortGUIDs is missing"), (#"{"shortGUIDs":{}}"#, "shortGUIDs must be an array"), (#"{"shortGUIDs":["0a"]}"#, "shortGUIDs[0] must be an object"),
+      (#"{"shortGUIDs":[{}]}"#, "shortGUIDs[0]: value is missing"), (#"{"shortGUIDs":[{"value":1}]}"#, "shortGUIDs[0]: value must be a string"),
+      (#"{"shortGUIDs":[{"value":"0","shouldFetchRootRecord":1}]}"#, "shouldFetchRootRecord must be true or false"),
+      (#"{"shortGUIDs":[{"value":"0","rootRecordDesiredKeys":[1]}]}"#, "rootRecordDesiredKeys[0] must be a string"), ("[", "The body is not JSON"),
+      (#"{"shortGUIDs":[\#(Array(repeating: #"{"value":"0"}"#, count: 201).joined(separator: ","))]}"#, "shortGUIDs has 201 items, the limit is 200"),
+    ])
+  func `a body that can't be read is refused, naming the place`(body: String, reason: String) async throws {
+    let world = try await world()
+    let response = await world.alice(.post, Self.resolve, body: body)
+    #expect(response.status == 400 && response.text.contains(reason), "\(response.text)")
+    #expect(world.record.withLock { $0.resolutions.isEmpty })
+  }
+
+  @Test func `an app may resolve without a user, but not accept`() async throws {
+    let world = try await world()
+    let body = #"{"shortGUIDs":[{"value":"\#(shortGUID(0, 1))"}]}"#
+    let query = [("ckAPIToken", GatewayWorld.apiToken)]
+    #expect(await world.respond(.post, Self.resolve, query: query, body: body).status == 200)
+    #expect(await world.respond(.post, Self.accept, query: query, body: body).status == 421)
+    #expect(await world.alice(.post, Self.accept, body: body).status == 200)
+    #expect(world.record.withLock { $0.resolutions.map(\.purpose) } == [.resolve, .accept])
+    #expect(world.record.withLock { $0.resolutions.map(\.caller.userRecordName) } == [nil, "_alice"])
+  }
+}

@@ -1,0 +1,108 @@
+// References that record clients set between mirrored records hold when the object plane deletes them, and GRANTs when it saves.
+
+import JSON
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import Testing
+
+@testable import SyncWorker
+
+@Suite struct `References and grants on the object plane` {
+  /// Saves a record beside the mirrored ones, as a record client does.
+  private func saveRecord(
+    _ world: ObjectPlaneWorld, _ name: String, _ action: String, to target: String, type: String = "CD_Note"
+  ) async throws -> JSONValue {
+    let body =
+      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"\#(name)","recordType":"\#(type)","fields":{"to":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}}}],"zoneID":"\#(ReservedName.privateMirrorZone)"}"#
+    let request = DatabaseRequest(
+      plane: .record, method: "POST", path: ["records", "modify"], query: [:], database: world.request("GET", "x").database, scope: .private,
+      caller: Caller(userRecordName: "_alice"), requestID: "\(name)\(action)\(target)", baseURL: "https://host")
+    let answer = try await world.records.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
+    return try #require(try JSONValue(parsing: answer.body)["records"]?.elements.first)
+  }
+
+  private func with(_ kind: StoreKind, _ body: (ObjectPlaneWorld) async throws -> Void) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      // The record client's type is declared; ModelSchemas learns nothing.
+      let schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
+      let note = Schema.RecordType(name: "CD_Note", fields: [Schema.Field(name: "to", type: .reference)], grants: [])
+      world.schemas.replaceSchema(schema.merging(Schema(recordTypes: [note]), replacesConflicts: false), in: .development)
+      try await body(world)
+    }
+  }
+
+  private static let photo = #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x"}}"#
+  private static let deletion = #"{"changeType":"delete","entity":"Photo","objectID":"P"}"#
+
+  @Test(arguments: StoreKind.allCases) func `an object that is deleted takes along what record clients tied to it, and the device hears of it`(_ kind: StoreKind)
+    async throws
+  {
+    try await with(kind) { world in
+      try await world.setUp("A")
+      try await world.save("A", Self.photo, query: ["wait": "export"])
+      #expect(try await saveRecord(world, "note", "DELETE_SELF", to: "P")["serverErrorCode"] == nil)
+      #expect(try await saveRecord(world, "note of note", "DELETE_SELF", to: "note")["serverErrorCode"] == nil)
+      #expect(try await saveRecord(world, "free", "NONE", to: "P")["serverErrorCode"] == nil)
+      _ = world.changes.take()
+      try await world.withExports {
+        try await world.save("A", Self.deletion, query: ["wait": "export"])
+        // Not this device alone did that, so it is pinged as well.
+        #expect(try await world.published(1).map(\.originStore) == [nil])
+      }
+      #expect(try await world.liveRecords().map(\.recordName) == ["free"])
+      let event = try #require(try await world.get("A/events", ["type": "export"]).json["events"]?.elements.last)
+      #expect(event["counts"]?["deleted"]?.int64 == 3 && event["succeeded"]?.bool == true)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `an object that a record is validated against is not deleted, and its siblings are`(_ kind: StoreKind) async throws {
+    try await with(kind) { world in
+      try await world.setUp("A")
+      try await world.save("A", Self.photo + #",{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#, query: ["wait": "export"])
+      #expect(try await saveRecord(world, "note", "VALIDATE", to: "P")["serverErrorCode"] == nil)
+      try await world.save("A", Self.deletion + #",{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
+      #expect(try await world.liveRecords().map(\.recordName) == ["P", "note"])
+      let event = try #require(try await world.get("A/events", ["type": "export"]).json["events"]?.elements.last)
+      #expect(event["succeeded"]?.bool == false && event["counts"]?["deleted"]?.int64 == 1)
+      #expect(
+        event.text.contains("VALIDATING_REFERENCE_ERROR") && event.text.contains("Record delete would violate validating reference, rejecting update"), "\(event.text)")
+      #expect(try await saveRecord(world, "note", "NONE", to: "P")["serverErrorCode"] == nil)
+      try await world.save("A", Self.deletion, query: ["wait": "export"])
+      #expect(try await world.liveRecords().map(\.recordName) == ["note"])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a record may be validated against an object, and not against one that is gone`(_ kind: StoreKind) async throws {
+    try await with(kind) { world in
+      try await world.setUp("A")
+      try await world.save("A", Self.photo, query: ["wait": "export"])
+      try await world.save("A", Self.deletion, query: ["wait": "export"])
+      #expect(try await saveRecord(world, "note", "VALIDATE", to: "P")["serverErrorCode"]?.string == "VALIDATING_REFERENCE_ERROR")
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `in the public database objects of others are not changed by an export`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.setUp("A", user: "_alice", scope: .public)
+      try await world.setUp("B", user: "_bob", scope: .public)
+      try await world.save("A", Self.photo, query: ["wait": "export"], user: "_alice", scope: .public)
+      try await world.save(
+        "B",
+        #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"bob's"}},{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#,
+        query: ["wait": "export"], user: "_bob", scope: .public)
+      try await world.save("B", Self.deletion, query: ["wait": "export"], user: "_bob", scope: .public)
+      let database = DatabaseID(container: ObjectPlaneWorld.container, environment: .development, owner: DatabaseID.publicOwner)
+      let live = try await world.store.read { snapshot -> [Record] in
+        guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: ReservedName.defaultZone, in: row.key) else { return [] }
+        return try snapshot.changes(in: zone.key, after: 0, limit: 99).filter { !$0.isDeleted }.map(\.record)
+      }
+      #expect(live.map(\.recordName) == ["P", "T"])
+      #expect(live.first?.fields.string("CD_displayName") == "x")
+      let events = try await world.get("B/events", ["type": "export"], user: "_bob", scope: .public).json["events"]?.elements ?? []
+      #expect(events.map { $0["succeeded"]?.bool } == [false, false])
+      #expect(events.allSatisfy { $0.text.contains("WRITE operation not permitted") })
+    }
+  }
+}
