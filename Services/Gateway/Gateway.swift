@@ -68,6 +68,14 @@ struct Gateway: HTTPHandler {
     return response
   }
 
+  /// Requests for databases: a look at the request, a call, and its answer passed on.
+  func executor(for request: HTTPRequest) -> (any TaskExecutor)? {
+    switch request.pathSegments.first {
+    case "database", "mirror": share.bus.executor
+    default: nil
+    }
+  }
+
   func refusal(status: Int, reason: String) -> HTTPResponse {
     let uuid = random.uuid()
     var response = ErrorAnswer.response(ErrorAnswer.error(forStatus: status, reason: reason), uuid: uuid, showsCKErrorCode: false)

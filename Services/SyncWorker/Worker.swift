@@ -52,7 +52,7 @@ public final class Worker: Sendable {
 
   /// What the worker answers; to be given to the bus that `start` is called with.
   public func register(in handlers: inout BusHandlers) {
-    handlers.on(DatabaseRequest.self) { [self] request, body, context in
+    handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in
       let answer = try await respond(to: request, body: body, context)
       let reply = DatabaseRequest.Reply(
         status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter, mayWait: answer.mayWait ? true : nil)
@@ -115,6 +115,9 @@ public final class Worker: Sendable {
   }
 
   // MARK: Requests
+
+  /// Small writes: they wait for the shard's writer, and what they do before and after is short. Reads answer whole pages.
+  private static let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool = { key, byteCount in !key.isEmpty && byteCount <= 16 * 1024 }
 
   func openParts() throws -> Parts {
     guard let parts = parts.withLock({ $0 }) else { throw BusError(.notMine, "this worker has not heard of the cluster yet") }

@@ -9,6 +9,8 @@ final class Exchange: Sendable {
     case receiving
     /// Reading (and dropping) a body that is over the limit; then the refusal is sent.
     case refusing(Refusal)
+    /// The handler has begun; the connection is not suspended yet.
+    case starting
     /// Suspended while the handler works.
     case working(Task<Void, Never>)
     /// Resumed; the library will ask for the answer.
@@ -25,6 +27,8 @@ final class Exchange: Sendable {
     var reservedByteCount = 0
     var droppedByteCount = 0
     var hasHungUp = false
+    /// The server gave the request up before the handler's first part was over.
+    var isAbandoned = false
   }
 
   /// What of a request is known before its body.
@@ -119,7 +123,7 @@ final class Exchange: Sendable {
         // The library can't answer before the body's end; a peer that goes on for long is cut off.
         state.droppedByteCount += piece.count
         return state.droppedByteCount <= core.configuration.bodyByteLimit
-      case .working, .answered, .sending, .over: return false
+      case .starting, .working, .answered, .sending, .over: return false
       }
     }
   }
@@ -144,7 +148,7 @@ final class Exchange: Sendable {
       case .answered(let response):
         state.phase = .sending(response.feed)
         return .queue(response)
-      case .working, .sending, .over: return .close
+      case .starting, .working, .sending, .over: return .close
       }
     }
     switch step {
@@ -155,10 +159,54 @@ final class Exchange: Sendable {
     }
   }
 
-  /// Suspends the connection and lets the handler work.
+  /// Lets the handler work, and suspends the connection unless its answer is there at once.
   private func start() -> Bool {
     link.bodyIsComplete()
-    let started: (task: Task<Void, Never>, hasHungUp: Bool)? = state.withLock { state in
+    guard let (request, isHead) = takeRequest() else { return queue(refusal(Refusal(503, "The server is stopping."), closes: true)) }
+    let task =
+      if let executor = core.handler.executor(for: request) {
+        Task.immediate(executorPreference: executor) { await self.work(request, isHead: isHead) }
+      } else {
+        Task { await self.work(request, isHead: isHead) }
+      }
+    switch began(task) {
+    case .answered(let response): return queue(response)
+    case .waits(let isWanted):
+      if !isWanted { task.cancel() }
+      return true
+    case .stopped:
+      task.cancel()
+      return queue(refusal(Refusal(503, "The server is stopping."), closes: true))
+    }
+  }
+
+  /// What has become of a request once its handler has begun.
+  private enum Beginning {
+    case answered(PreparedResponse)
+    case waits(isWanted: Bool)
+    case stopped
+  }
+
+  private func began(_ task: Task<Void, Never>) -> Beginning {
+    state.withLock { state in
+      if case .answered(let response) = state.phase {
+        state.phase = .sending(response.feed)
+        return .answered(response)
+      }
+      // Whoever stops the server has looked for suspended connections already.
+      if state.isAbandoned || core.isStopped.load(ordering: .sequentiallyConsistent) {
+        state.phase = .sending(nil)
+        return .stopped
+      }
+      MHD_suspend_connection(connection.pointer)
+      state.phase = .working(task)
+      return .waits(isWanted: !state.hasHungUp)
+    }
+  }
+
+  /// The request for the handler; nil when the server is stopping.
+  private func takeRequest() -> (request: HTTPRequest, isHead: Bool)? {
+    state.withLock { state in
       guard !core.isStopped.load(ordering: .sequentiallyConsistent), let head = state.head else { return nil }
       let forwarding = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)
       let request = HTTPRequest(
@@ -166,14 +214,9 @@ final class Exchange: Sendable {
         body: state.body, remoteAddress: forwarding?.clientAddress ?? link.remoteAddress, forwardedOrigin: forwarding?.origin)
       state.head = nil
       state.body = []
-      MHD_suspend_connection(connection.pointer)
-      let task = Task { await self.work(request, isHead: head.isHead) }
-      state.phase = .working(task)
-      return (task, state.hasHungUp)
+      state.phase = .starting
+      return (request, head.isHead)
     }
-    guard let started else { return queue(refusal(Refusal(503, "The server is stopping."), closes: true)) }
-    if started.hasHungUp { started.task.cancel() }
-    return true
   }
 
   private func queue(_ response: PreparedResponse) -> Bool {
@@ -195,7 +238,7 @@ final class Exchange: Sendable {
     case .working(let task): task.cancel()
     case .answered(let response): response.discard()
     case .sending(let feed): feed?.close()
-    case .receiving, .refusing, .over: break
+    case .receiving, .refusing, .starting, .over: break
     }
   }
 
@@ -208,9 +251,12 @@ final class Exchange: Sendable {
 
   private func answer(_ response: PreparedResponse) {
     let isWanted = state.withLock { state in
-      guard case .working = state.phase else { return false }
+      switch state.phase {
+      case .working: MHD_resume_connection(connection.pointer)
+      case .starting: break
+      case .receiving, .refusing, .answered, .sending, .over: return false
+      }
       state.phase = .answered(response)
-      MHD_resume_connection(connection.pointer)
       return true
     }
     if !isWanted { response.discard() }
@@ -230,7 +276,7 @@ final class Exchange: Sendable {
     switch phase {
     case .working(let task): task.cancel()
     case .sending(let feed): feed?.abort()
-    case .receiving, .refusing, .answered, .over: break
+    case .receiving, .refusing, .starting, .answered, .over: break
     }
   }
 
@@ -239,13 +285,17 @@ final class Exchange: Sendable {
   }
 
   func abandon() {
-    switch state.withLock({ $0.phase }) {
+    let phase = state.withLock { state in
+      state.isAbandoned = true
+      return state.phase
+    }
+    switch phase {
     case .working(let task):
       answer(refusal(Refusal(503, "The server is stopping."), closes: true))
       task.cancel()
     case .sending(let feed): feed?.abort()
     case .receiving, .refusing: core.connections.shutDown(link)
-    case .answered, .over: break
+    case .starting, .answered, .over: break
     }
   }
 }

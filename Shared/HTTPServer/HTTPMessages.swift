@@ -102,10 +102,14 @@ public protocol HTTPHandler: Sendable {
   /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's
   /// own error form.
   func refusal(status: Int, reason: String) -> HTTPResponse
+  /// Where the handler goes on after it has waited; its first part then runs on the server's own thread, so neither may block or take long.
+  /// nil: a task on the threads that all tasks share.
+  func executor(for request: HTTPRequest) -> (any TaskExecutor)?
   /// Called once when the server starts to drain: requests that wait for something to happen should be answered now.
   func releaseHeldRequests()
 }
 
 extension HTTPHandler {
+  public func executor(for request: HTTPRequest) -> (any TaskExecutor)? { nil }
   public func releaseHeldRequests() {}
 }

@@ -7,23 +7,27 @@ extension BusHandlers {
   ///
   /// Arguments that don't decode are answered `badMessage`. A `BusError` that `handle` throws reaches the caller as it is, a
   /// `CancellationError` as `cancelled`, anything else as `internalError` with a static text, described to `report` only.
-  /// - Parameter handle: gets the message, its opaque body and the call's context; runs in a task that is cancelled with the call.
+  /// - Parameters:
+  ///   - isBrief: told a request's ordering key (empty: none) and the bytes of its arguments and body, says whether the handler only takes
+  ///     short steps for it and never blocks: such a request may be served on the bus's own thread.
+  ///   - handle: gets the message, its opaque body and the call's context; runs in a task that is cancelled with the call.
   public mutating func on<M: Message>(
-    _ type: M.Type, _ handle: @escaping @Sendable (_ message: M, _ body: [UInt8], _ context: CallContext) async throws -> Answer<M.Reply>
+    _ type: M.Type, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false },
+    _ handle: @escaping @Sendable (_ message: M, _ body: [UInt8], _ context: CallContext) async throws -> Answer<M.Reply>
   ) {
     let report = report
-    set(
-      Entry { arguments, body, context in
-        let message: M
-        do {
-          message = try MessagePackDecoder().decode(M.self, from: arguments)
-        } catch {
-          report(M.name, "arguments that do not decode: \(error)")
-          throw BusError(.badMessage, "the arguments of \(M.name) do not decode")
-        }
-        let answer = try await handle(message, body, context)
-        return (try MessagePackEncoder().encode(answer.reply), answer.body)
-      }, for: M.name)
+    let handler: Handler = { arguments, body, context in
+      let message: M
+      do {
+        message = try MessagePackDecoder().decode(M.self, from: arguments)
+      } catch {
+        report(M.name, "arguments that do not decode: \(error)")
+        throw BusError(.badMessage, "the arguments of \(M.name) do not decode")
+      }
+      let answer = try await handle(message, body, context)
+      return (try MessagePackEncoder().encode(answer.reply), answer.body)
+    }
+    set(Entry(handler: handler, isBrief: isBrief), for: M.name)
   }
 
   /// What a handler's end means for the caller.

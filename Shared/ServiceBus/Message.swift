@@ -149,9 +149,14 @@ public protocol Bus: AnyObject, Sendable {
   func close()
   /// Counts since the start; zeros once the bus is closed.
   func statistics() async -> BusStatistics
+  /// Runs the steps of a task on the thread where answers to calls arrive, so that an answer needs no further thread to be taken on. For
+  /// tasks whose steps are short and never block; nil: the bus has no such thread.
+  var executor: (any TaskExecutor)? { get }
 }
 
 extension Bus {
+  public var executor: (any TaskExecutor)? { nil }
+
   public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration) async throws(BusError) -> M.Reply {
     try await call(message, body: [], to: destination, within: deadline).reply
   }
@@ -164,8 +169,12 @@ public struct BusHandlers: Sendable {
 
   public struct Entry: Sendable {
     public let handler: Handler
+    let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool
 
-    public init(handler: @escaping Handler) { self.handler = handler }
+    public init(handler: @escaping Handler, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }) {
+      self.handler = handler
+      self.isBrief = isBrief
+    }
   }
 
   public private(set) var entries: [String: Entry] = [:]

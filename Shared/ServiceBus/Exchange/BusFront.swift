@@ -15,6 +15,8 @@ enum Command: Sendable {
   case statistics(@Sendable (BusStatistics) -> Void)
   case connect(String)
   case disconnect(String)
+  /// A step of a task that runs on the bus's own thread.
+  case run(UnownedJob)
 }
 
 /// The callers' side of a bus.
@@ -109,19 +111,24 @@ final class BusFront: Sendable {
   }
 
   /// Runs a handler in a task of its own and posts its end.
-  func serve(_ request: IncomingRequest, post: @escaping @Sendable (Command) -> Bool) {
+  /// - Parameter executor: where a brief one runs, beginning now on the calling thread; nil: nowhere.
+  func serve(_ request: IncomingRequest, on executor: (any TaskExecutor)? = nil, post: @escaping @Sendable (Command) -> Bool) {
     let context = CallContext(caller: request.caller, deadline: start + .milliseconds(request.deadline)) {
       _ = post(.startNext(request.id))
     }
-    request.handle.set(
-      Task { [self] in
-        var outcome = await handlers.serve(request.name, arguments: request.arguments, body: request.body, context: context)
-        if case .success(let payload) = outcome, max(payload.body.count, payload.arguments.count) > configuration.partByteLimit {
-          outcome = .failure(
-            BusError(.tooLarge, "a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \(configuration.partByteLimit)"))
-        }
-        _ = post(.finished(request.id, outcome))
-      })
+    let work: @Sendable () async -> Void = { [self] in
+      var outcome = await handlers.serve(request.name, arguments: request.arguments, body: request.body, context: context)
+      if case .success(let payload) = outcome, max(payload.body.count, payload.arguments.count) > configuration.partByteLimit {
+        outcome = .failure(
+          BusError(.tooLarge, "a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \(configuration.partByteLimit)"))
+      }
+      _ = post(.finished(request.id, outcome))
+    }
+    if let executor, handlers.entries[request.name]?.isBrief(request.key, request.byteCount) == true {
+      request.handle.set(Task.immediate(executorPreference: executor) { await work() })
+    } else {
+      request.handle.set(Task { await work() })
+    }
   }
 
   /// Waits until peers know and what runs is finished.

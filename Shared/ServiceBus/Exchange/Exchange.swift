@@ -132,7 +132,7 @@ struct Exchange {
     }
   }
 
-  /// Does what callers and handlers ask for; connections and statistics are the shell's.
+  /// Does what callers and handlers ask for; connections, statistics and steps of tasks are the shell's.
   mutating func obey(_ command: Command) {
     switch command {
     case .call(let request): call(request)
@@ -141,7 +141,7 @@ struct Exchange {
     case .startNext(let id): startNext(id)
     case .setReady(let isReady): setReady(isReady)
     case .drain(let limit, let done): drain(until: now + limit.milliseconds, done)
-    case .statistics, .connect, .disconnect: break
+    case .statistics, .connect, .disconnect, .run: break
     }
   }
 

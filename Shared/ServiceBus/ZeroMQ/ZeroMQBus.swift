@@ -8,6 +8,7 @@ import Synchronization
 public final class ZeroMQBus: Bus {
   let front: BusFront
   private let queue: CommandQueue
+  private let loopExecutor: LoopExecutor
   private let thread: Mutex<pthread_t?>
   /// Where others connect to, with the port that was found for `tcp://127.0.0.1:*`.
   public let endpoint: String
@@ -23,6 +24,7 @@ public final class ZeroMQBus: Bus {
   ) throws(BusError) {
     if let reason = Endpoint.refusal(endpoint) { throw BusError(.refused, reason) }
     queue = try CommandQueue()
+    loopExecutor = LoopExecutor(queue)
     guard let context = zmq_ctx_new() else { throw BusError(.refused, "no ZeroMQ context: \(ZeroMQSocket.lastError)") }
     zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 16_384)
     let router: ZeroMQSocket
@@ -41,7 +43,7 @@ public final class ZeroMQBus: Bus {
     let peer = Peer(
       name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: .now)
-    let loop = ZeroMQLoop(context: context, router: router, peer: peer, queue: queue, front: front)
+    let loop = ZeroMQLoop(context: context, router: router, peer: peer, queue: queue, executor: loopExecutor, front: front)
     var started = pthread_t()
     let parcel = Unmanaged.passRetained(loop)
     let result = pthread_create(
@@ -80,6 +82,7 @@ public final class ZeroMQBus: Bus {
     try await front.call(message, body: body, to: destination, within: deadline, now: front.now) { [queue] in queue.post($0) }
   }
 
+  public var executor: (any TaskExecutor)? { loopExecutor }
   public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }

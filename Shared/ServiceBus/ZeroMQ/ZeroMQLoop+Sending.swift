@@ -12,7 +12,7 @@ extension ZeroMQLoop {
         switch action {
         case .send(let frame, let link): send(frame, on: link)
         case .settle(let reply, let outcome): reply.settle(outcome)
-        case .start(let request): front.serve(request) { [queue] in queue.post($0) }
+        case .start(let request): front.serve(request, on: executor) { [queue] in queue.post($0) }
         case .cancel(let handle): handle.cancel()
         case .peersChanged(let peers, let version): front.board.publish(peers, version: version)
         case .event(let event): front.configuration.observe(event)

@@ -22,6 +22,7 @@ final class ZeroMQLoop {
   private let context: UnsafeMutableRawPointer
   let router: ZeroMQSocket
   let queue: CommandQueue
+  let executor: LoopExecutor
   let front: BusFront
   var exchange: Exchange
   var dealers: [Dealer] = []
@@ -39,13 +40,16 @@ final class ZeroMQLoop {
   /// Links over the ROUTER are numbered by their routes, others below.
   static let routeFlag: UInt64 = 1 << 32
   private static let batchCount = 512
+  /// How often commands are looked for before sockets are.
+  private static let roundCount = 8
   static let leftoverCount = 16_384
   private static let retrySpan: Int64 = 2
 
-  init(context: UnsafeMutableRawPointer, router: ZeroMQSocket, peer: Peer, queue: CommandQueue, front: BusFront) {
+  init(context: UnsafeMutableRawPointer, router: ZeroMQSocket, peer: Peer, queue: CommandQueue, executor: LoopExecutor, front: BusFront) {
     self.context = context
     self.router = router
     self.queue = queue
+    self.executor = executor
     self.front = front
     exchange = Exchange(peer: peer, names: Set(front.handlers.entries.keys), configuration: front.configuration, now: front.now)
     updateItems()
@@ -58,14 +62,27 @@ final class ZeroMQLoop {
       exchange.now = front.now
       readEvents()
       readFrames()
-      isClosed = queue.take(into: &commands)
-      for command in commands { obey(command) }
+      isClosed = obeyCommands()
       exchange.tick(now: front.now)
       probe()
       retryLeftovers()
       perform()
     }
     end()
+  }
+
+  /// Carries out what was posted, and what that posted in turn: a handler's start is followed by its call, its last step by its answer.
+  /// - Returns: whether the bus is closed.
+  private func obeyCommands() -> Bool {
+    for _ in 0..<Self.roundCount {
+      if queue.take(into: &commands) {
+        for command in commands { obey(command) }
+        return true
+      }
+      if commands.isEmpty { return false }
+      for command in commands { obey(command) }
+    }
+    return false
   }
 
   private func end() {
@@ -168,6 +185,7 @@ final class ZeroMQLoop {
     case .connect(let endpoint): connect(endpoint)
     case .disconnect(let endpoint): disconnect(endpoint)
     case .statistics(let answer): answer(exchange.currentStatistics)
+    case .run(let job): executor.run(job)
     default: exchange.obey(command)
     }
     perform()
