@@ -52,11 +52,13 @@ struct Load {
         clientCount: min(options.clientCount, scenario.webAuthTokens.count), runs: [])
       for number in 1...options.runCount {
         let makers = try await makers(workload, scenario, count: line.clientCount)
+        let noise = try await Noise.measure()
         let measurement = await measure(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
         let figures = Figures(measurement, recordsPerRequest: line.recordsPerRequest)
         line.runs.append(figures)
+        line.noise.append(noise)
         line.firstError = line.firstError ?? measurement.firstError
-        say(Report.row(line, String(number), figures))
+        say(Report.row(line, String(number), figures, noise))
       }
       if options.runCount > 1 { say(Report.row(line, "med", line.median)) }
       if let error = line.firstError { complain("\(workload.rawValue): the first error was: \(error)") }

@@ -44,6 +44,8 @@ struct Options: Equatable {
 
     Sends a workload to a running Aquifer with closed-loop, keep-alive clients, each with a user and a zone of its own,
     and prints records/s, the latencies p50 and p99 in milliseconds, and errors. Several runs print their medians too.
+    The last column tells what the machine did before each run: the load average of a minute, and how busy its processors
+    were in the last quarter of a second.
 
       --url URL              the gateway                              (default $AQUIFER_SERVER or http://127.0.0.1:8080)
       --operator-token T     makes container, model, users and tokens (default $AQUIFER_OPERATOR_TOKEN)

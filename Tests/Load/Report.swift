@@ -66,6 +66,8 @@ struct Report {
     let recordsPerRequest: Int
     let clientCount: Int
     var runs: [Figures]
+    /// Before each run; nil where it could not be seen.
+    var noise: [Noise?] = []
     var firstError: String?
     var median: Figures { Figures(medianOf: runs) }
   }
@@ -74,13 +76,15 @@ struct Report {
   let seconds: Double
   var lines: [Line] = []
 
-  static let tableHead = "workload clients  run   records/s  requests/s    p50 ms    p99 ms    max ms   requests  errors"
+  static let tableHead = "workload clients  run   records/s  requests/s    p50 ms    p99 ms    max ms   requests  errors  load/busy before"
 
-  static func row(_ line: Line, _ name: String, _ figures: Figures) -> String {
+  /// - Parameter noise: of the machine before that run.
+  static func row(_ line: Line, _ name: String, _ figures: Figures, _ noise: Noise? = nil) -> String {
     [
       line.workload.rawValue.padded(8, right: true), String(line.clientCount).padded(8), name.padded(5), figures.recordsPerSecond.text(0).padded(12),
       figures.requestsPerSecond.text(0).padded(12), figures.p50.text(2).padded(10), figures.p99.text(2).padded(10), figures.longest.text(2).padded(10),
       String(figures.requestCount).padded(11), String(figures.errorCount).padded(8),
+      (noise?.summary ?? "").padded(18),
     ].joined()
   }
 
@@ -101,6 +105,10 @@ struct Report {
       writer.key("runs")
       writer.beginArray()
       for run in line.runs { run.write(to: &writer) }
+      writer.endArray()
+      writer.key("noiseBeforeRuns")
+      writer.beginArray()
+      for noise in line.noise { if let noise { noise.write(to: &writer) } else { writer.null() } }
       writer.endArray()
       if let error = line.firstError { writer.member("firstError", error) }
       writer.endObject()

@@ -51,6 +51,22 @@ struct FiguresTests {
   }
 }
 
+struct NoiseTests {
+  private static let before = "cpu  100 10 50 800 40 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
+
+  @Test func `what processes used and what was stolen are told apart, and waiting for a disk is neither`() throws {
+    let noise = try #require(Noise(loadAverage: "3.25 2.00 1.00 2/345 6789\n", before: Self.before, after: "cpu  110 20 60 840 50 5 5 10 0 0\ncpu0 …"))
+    #expect(noise == Noise(loadAverage: "3.25 0 0", before: "cpu  0 0 0 0 0 0 0 0", after: "cpu  40 0 0 50 0 0 0 10"))
+    #expect(noise.busyPercent == 40 && noise.stolenPercent == 10 && noise.summary == "3.3/50%")
+  }
+
+  @Test(arguments: ["", "cpu", "cpu  1 2 3", "intr 1 2 3 4 5 6 7 8", before])
+  func `nothing is made up where nothing is told`(after: String) {
+    #expect(Noise(loadAverage: "1.00 1 1", before: Self.before, after: after) == nil)
+    #expect(Noise(loadAverage: "", before: Self.before, after: "cpu  110 20 60 840 50 5 5 10") == nil)
+  }
+}
+
 struct ResponseReaderTests {
   private static let answers = [
     ("HTTP/1.1 200 OK\r\nServer: x\r\nCONTENT-LENGTH: 5\r\n\r\nhello", ResponseReader.Outcome.complete(isSuccess: true, closes: false)),
