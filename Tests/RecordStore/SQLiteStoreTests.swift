@@ -100,7 +100,7 @@ struct SQLiteStoreTests {
       }
       for await _ in arrivals {}
       var number = 0
-      while shard.statistic("wal_bytes") < 80 * 4120 {
+      while shard.statistic("wal_bytes") < 40 * 4120 {
         number += 1
         _ = try await shard.write { [number] in try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 3000)), in: place) }
       }

@@ -180,7 +180,7 @@ final class ShardWriter {
     let pages = connection.logPageCount
     if pages < checkpointedLogPages { checkpointedLogPages = 0 }
     if pages - checkpointedLogPages < core.options.checkpointPages { return }
-    if pages < core.options.checkpointPages * 8 {
+    if pages < core.options.checkpointPages * 4 {
       checkpoint(.passive)
     } else {
       // Overlapping reads have kept the log from beginning anew: hold them up for a moment.
