@@ -78,7 +78,10 @@ struct PreparedResponse: @unchecked Sendable {
 
   /// Headers about the connection and the framing, which the library writes.
   private static func isOurs(_ name: String) -> Bool {
-    ["content-length", "transfer-encoding", "connection", "date"].contains(name.lowercased())
+    switch name.utf8.count {
+    case 4, 10, 14, 17: ["content-length", "transfer-encoding", "connection", "date"].contains(name.lowercased())
+    default: false
+    }
   }
 
   private static func buffer(_ bytes: [UInt8]) -> OpaquePointer? {

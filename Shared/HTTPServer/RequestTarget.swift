@@ -7,7 +7,7 @@ struct RequestTarget {
 
   /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, bytes that are not UTF-8, and an encoded NUL.
   init(_ target: String) throws(Refusal) {
-    var rest = target.utf8[...]
+    var rest = Array(target.utf8)[...]
     if rest.contains(where: { $0 <= 0x20 || $0 == 0x7f }) { throw Refusal(400, "The request target has a control character or a space.") }
     if rest.first != UInt8(ascii: "/") { rest = try Self.withoutAuthority(rest) }
     let questionMark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
@@ -15,7 +15,7 @@ struct RequestTarget {
     query = questionMark == rest.endIndex ? [] : try Self.parameters(rest[rest.index(after: questionMark)...])
   }
 
-  private typealias Bytes = Substring.UTF8View
+  private typealias Bytes = ArraySlice<UInt8>
 
   /// The path of an absolute target (`http://host/path`), which RFC 9112 tells servers to accept.
   private static func withoutAuthority(_ target: Bytes) throws(Refusal) -> Bytes {
@@ -50,7 +50,7 @@ struct RequestTarget {
   private static func decoded(_ text: Bytes, what: String) throws(Refusal) -> String {
     guard text.contains(UInt8(ascii: "%")) else {
       // The target as a whole is valid UTF-8, and so is a part of it between ASCII delimiters.
-      return String(Substring(text))
+      return String(decoding: text, as: UTF8.self)
     }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)

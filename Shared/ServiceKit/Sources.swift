@@ -51,14 +51,22 @@ extension RandomSource {
     var bytes = bytes(16)
     bytes[6] = bytes[6] & 0x0f | 0x40
     bytes[8] = bytes[8] & 0x3f | 0x80
-    var text = ""
-    text.reserveCapacity(36)
-    for (index, byte) in bytes.enumerated() {
-      if [4, 6, 8, 10].contains(index) { text.append("-") }
-      for nibble in [byte >> 4, byte & 15] { text.append(Character(UnicodeScalar(nibble < 10 ? 48 + nibble : 55 + nibble))) }
+    return String(unsafeUninitializedCapacity: 36) { text in
+      var end = 0
+      for (index, byte) in bytes.enumerated() {
+        if index == 4 || index == 6 || index == 8 || index == 10 {
+          text[end] = UInt8(ascii: "-")
+          end += 1
+        }
+        text[end] = Self.hexDigit(byte >> 4)
+        text[end + 1] = Self.hexDigit(byte & 15)
+        end += 2
+      }
+      return end
     }
-    return text
   }
+
+  private static func hexDigit(_ nibble: UInt8) -> UInt8 { nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") + nibble - 10 }
 
   public func hex(byteCount: Int) -> String {
     bytes(byteCount).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
