@@ -1,7 +1,5 @@
 // How a process says which messages it serves: typed closures behind a table of wire names.
 
-import MessagePack
-
 extension BusHandlers {
   /// Serves messages of one type.
   ///
@@ -19,13 +17,13 @@ extension BusHandlers {
     let handler: Handler = { arguments, body, context in
       let message: M
       do {
-        message = try MessagePackDecoder().decode(M.self, from: arguments)
+        message = try M.decoded(from: arguments)
       } catch {
         report(M.name, "arguments that do not decode: \(error)")
         throw BusError(.badMessage, "the arguments of \(M.name) do not decode")
       }
       let answer = try await handle(message, body, context)
-      return (try MessagePackEncoder().encode(answer.reply), answer.body)
+      return (try M.encoded(answer.reply), answer.body)
     }
     set(Entry(handler: handler, isBrief: isBrief), for: M.name)
   }

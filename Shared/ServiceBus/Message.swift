@@ -1,5 +1,7 @@
 // What services say to each other: typed messages with names of ours, and stable errors.
 
+import MessagePack
+
 /// A request between services and the answer it gets.
 ///
 /// On the wire a message is MessagePack with string keys: fields are only ever added, optional or defaulted; anything else is a new
@@ -12,10 +14,20 @@ public protocol Message: Codable, Sendable {
   static var isRepeatable: Bool { get }
   /// Messages with equal keys start in the order they arrived at the peer; nil: in any order.
   var orderingKey: String? { get }
+
+  /// The MessagePack of a message and of its reply, there and back. Written by hand only where `Codable` is too slow, and of the same form.
+  func encoded() throws -> [UInt8]
+  static func decoded(from bytes: [UInt8]) throws -> Self
+  static func encoded(_ reply: Reply) throws -> [UInt8]
+  static func decodedReply(from bytes: [UInt8]) throws -> Reply
 }
 
 extension Message {
   public var orderingKey: String? { nil }
+  public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
+  public static func decoded(from bytes: [UInt8]) throws -> Self { try MessagePackDecoder().decode(Self.self, from: bytes) }
+  public static func encoded(_ reply: Reply) throws -> [UInt8] { try MessagePackEncoder().encode(reply) }
+  public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try MessagePackDecoder().decode(Reply.self, from: bytes) }
 }
 
 /// The reply of messages that only need an acknowledgement.

@@ -1,7 +1,6 @@
 // What both buses do alike on the callers' side: encode a call and wait for it, run handlers, keep the list of peers.
 
 import Glibc
-import MessagePack
 import Synchronization
 
 /// What callers and handlers tell the exchange.
@@ -85,7 +84,7 @@ final class BusFront: Sendable {
     }
     let payload = try outcome.get()
     do {
-      return Answer(try MessagePackDecoder().decode(M.Reply.self, from: payload.arguments), body: payload.body)
+      return Answer(try M.decodedReply(from: payload.arguments), body: payload.body)
     } catch {
       handlers.report(M.name, "a reply that does not decode: \(error)")
       throw BusError(.badMessage, "the reply to \(M.name) does not decode")
@@ -94,7 +93,7 @@ final class BusFront: Sendable {
 
   private func encode<M: Message>(_ message: M) throws(BusError) -> [UInt8] {
     do {
-      return try MessagePackEncoder().encode(message)
+      return try message.encoded()
     } catch {
       handlers.report(M.name, "arguments that do not encode: \(error)")
       throw BusError(.badMessage, "the arguments of \(M.name) do not encode")

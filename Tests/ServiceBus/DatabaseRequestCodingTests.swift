@@ -1,0 +1,92 @@
+// The hand-written coding of DatabaseRequest against Codable's: each reads what the other wrote.
+
+import MessagePack
+import Records
+import Testing
+
+@testable import ServiceBus
+
+private func request(caller: Caller, query: [String: String] = [:], path: [String] = ["records", "modify"]) throws -> DatabaseRequest {
+  DatabaseRequest(
+    plane: .record, method: "POST", path: path, query: query,
+    database: DatabaseID(container: try #require(ContainerID(rawValue: "iCloud.org.example")), environment: .production, owner: "_ü\u{1F40B}"),
+    scope: .private, caller: caller, requestID: "gateway:1", baseURL: "http://127.0.0.1:8080")
+}
+
+private func requests() throws -> [DatabaseRequest] {
+  [
+    try request(caller: Caller(userRecordName: nil, isOperator: true)),
+    try request(caller: Caller(userRecordName: "_a", standing: UserStanding()), query: ["a": "", "": "b"], path: []),
+    try request(
+      caller: Caller(userRecordName: "_a", standing: UserStanding(roles: ["editor", "ø"], quotaByteCount: .max)), query: ["x": String(repeating: "y", count: 70_000)]),
+  ]
+}
+
+private let replies = [
+  DatabaseRequest.Reply(status: 200), DatabaseRequest.Reply(status: 503, contentType: "text/plain", retryAfter: 30, mayWait: false),
+  DatabaseRequest.Reply(status: 200, mayWait: true),
+]
+
+/// Maps have no order, so that values are compared, not bytes.
+private func tree(_ value: MessagePackValue) -> String {
+  switch value.kind {
+  case .map: "{" + value.pairs.map { "\(tree($0.key)):\(tree($0.value))" }.sorted().joined(separator: ",") + "}"
+  case .array: "[" + value.elements.map(tree).joined(separator: ",") + "]"
+  case .string: "'\(value.string ?? "?")'"
+  case .integer: "\(value.int64.map(String.init) ?? "?")"
+  case .bool: "\(value.bool == true)"
+  default: "\(value.kind)"
+  }
+}
+
+@Suite struct DatabaseRequestCodingTests {
+  @Test func `requests and replies are written as Codable writes them`() throws {
+    for request in try requests() {
+      #expect(try tree(MessagePackValue(parsing: request.encoded())) == tree(MessagePackValue(parsing: MessagePackEncoder().encode(request))))
+    }
+    for reply in replies {
+      #expect(try tree(MessagePackValue(parsing: DatabaseRequest.encoded(reply))) == tree(MessagePackValue(parsing: MessagePackEncoder().encode(reply))))
+    }
+  }
+
+  @Test func `what Codable wrote is read as it was, and what it does not know is skipped`() throws {
+    for request in try requests() {
+      let bytes = try MessagePackEncoder().encode(request)
+      #expect(try tree(MessagePackValue(parsing: DatabaseRequest.decoded(from: bytes).encoded())) == tree(MessagePackValue(parsing: bytes)))
+    }
+    for reply in replies {
+      let bytes = try MessagePackEncoder().encode(reply)
+      #expect(try tree(MessagePackValue(parsing: DatabaseRequest.encoded(DatabaseRequest.decodedReply(from: bytes)))) == tree(MessagePackValue(parsing: bytes)))
+    }
+    var writer = MessagePackWriter()
+    writer.mapHeader(3)
+    for name in ["of a newer release", "contentType"] {
+      writer.string(name)
+      writer.null()
+    }
+    writer.string("status")
+    writer.integer(204)
+    let reply = try DatabaseRequest.decodedReply(from: writer.bytes)
+    #expect(reply.status == 204 && reply.contentType == nil)
+  }
+
+  @Test func `nothing that is cut short, of another type or no request at all is taken for one`() throws {
+    let bytes = try #require(try requests().first).encoded()
+    for count in 0..<bytes.count { #expect(throws: MessagePackError.self) { try DatabaseRequest.decoded(from: Array(bytes[..<count])) } }
+    for (index, byte) in bytes.enumerated() where byte < 0xa0 || byte > 0xbf {
+      // Every header, number and character in turn becomes a null; whatever is still read must not crash.
+      var damaged = bytes
+      damaged[index] = 0xc0
+      _ = try? DatabaseRequest.decoded(from: damaged)  // Dropped because either outcome is fine.
+    }
+    #expect(throws: MessagePackError.self) { try DatabaseRequest.decoded(from: MessagePackEncoder().encode(["plane": "record"])) }
+    #expect(throws: MessagePackError.self) { try DatabaseRequest.decodedReply(from: MessagePackEncoder().encode(["status": "200"])) }
+  }
+
+  @Test func `a field that is added is added to the hand-written coding`() throws {
+    let request = try request(caller: Caller(userRecordName: "_a", standing: UserStanding(roles: [], quotaByteCount: 1)))
+    let standing = try #require(request.caller.standing)
+    let counts = [request, request.database, request.caller, standing, replies[0]].map { Mirror(reflecting: $0).children.count }
+    #expect(counts == [9, 3, 3, 2, 4], "DatabaseRequest+Coding.swift writes and reads every field by name")
+  }
+}
