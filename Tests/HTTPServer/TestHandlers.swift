@@ -5,6 +5,7 @@ import Synchronization
 
 struct ClosureHandler: HTTPHandler {
   var release: @Sendable () -> Void = {}
+  var executor: (any TaskExecutor)?
   var respond: @Sendable (HTTPRequest) async -> HTTPResponse
 
   func respond(to request: HTTPRequest) async -> HTTPResponse { await respond(request) }
@@ -12,6 +13,7 @@ struct ClosureHandler: HTTPHandler {
     HTTPResponse(status: status, headers: [("Content-Type", "application/json")], body: .bytes(Array("{\"refused\":\"\(reason)\"}".utf8)))
   }
   func releaseHeldRequests() { release() }
+  func executor(for request: HTTPRequest) -> (any TaskExecutor)? { executor }
 }
 
 /// Answers with what it understood of the request, one thing a line.

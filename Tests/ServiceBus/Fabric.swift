@@ -10,6 +10,8 @@ import Testing
 /// An implementation of the bus.
 enum Transport: String, CaseIterable, CustomTestStringConvertible {
   case memory, ipc, tcp
+  /// Over ipc, with every handler on the bus's own thread.
+  case brief
   var testDescription: String { rawValue }
 }
 
@@ -87,13 +89,13 @@ final class Fabric: Sendable {
     configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }
   ) throws -> Station {
     let state = HandlerState(name: name)
-    let handlers = state.handlers(reports: reports)
+    let handlers = state.handlers(areBrief: transport == .brief, reports: reports)
     switch transport {
     case .memory:
       let bus = InMemoryBus(
         name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, isReady: isReady, configuration: configuration, incarnation: incarnation)
       return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
-    case .ipc, .tcp:
+    case .ipc, .tcp, .brief:
       let bus = try ZeroMQBus(
         name: name, role: role, endpoint: endpoint ?? freshEndpoint(), isReady: isReady, handlers: handlers, configuration: configuration,
         incarnation: incarnation)
@@ -102,7 +104,7 @@ final class Fabric: Sendable {
   }
 
   /// An endpoint that nobody is bound to, for ZeroMQ.
-  func freshEndpoint() -> String { transport == .ipc ? folder.endpoint() : "tcp://127.0.0.1:*" }
+  func freshEndpoint() -> String { transport == .tcp ? "tcp://127.0.0.1:*" : folder.endpoint() }
 
   /// Two stations, `a` connected to `b`.
   func pair(_ configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }) async throws -> (a: Station, b: Station) {

@@ -26,7 +26,7 @@ extension Fabric {
       let station = try station(name, role, configuration: configuration)
       for endpoint in endpoints { station.bus.connect(to: endpoint) }
       return MemoryNeighbour(station: station, name: name)
-    case .ipc, .tcp: return try ChildNeighbour([name, role.rawValue, freshEndpoint(), "\(livenessSeconds)"] + endpoints, fabric: self)
+    case .ipc, .tcp, .brief: return try ChildNeighbour([name, role.rawValue, freshEndpoint(), "\(livenessSeconds)"] + endpoints, fabric: self)
     }
   }
 }

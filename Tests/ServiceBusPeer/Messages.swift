@@ -123,10 +123,11 @@ final class HandlerState: Sendable {
   }
 
   /// - Parameter reports: gets what became `internalError`.
-  func handlers(reports: @escaping @Sendable (String) -> Void = { _ in }) -> BusHandlers {
+  func handlers(areBrief: Bool = false, reports: @escaping @Sendable (String) -> Void = { _ in }) -> BusHandlers {
     var handlers = BusHandlers { name, description in reports("\(name): \(description)") }
-    handlers.on(Echo.self) { [self] message, body, _ in Answer(Echo.Reply(text: message.text, servedBy: name), body: body) }
-    handlers.on(Hold.self) { [self] message, _, context in
+    let isBrief: @Sendable (String, Int) -> Bool = { _, _ in areBrief }
+    handlers.on(Echo.self, isBrief: isBrief) { [self] message, body, _ in Answer(Echo.Reply(text: message.text, servedBy: name), body: body) }
+    handlers.on(Hold.self, isBrief: isBrief) { [self] message, _, context in
       write("start \(message.id)")
       if message.startsNext { context.startNext() }
       do {
@@ -138,18 +139,18 @@ final class HandlerState: Sendable {
       }
       return Answer(Acknowledgement())
     }
-    handlers.on(Release.self) { [self] message, _, _ in
+    handlers.on(Release.self, isBrief: isBrief) { [self] message, _, _ in
       release(message.id)
       return Answer(Acknowledgement())
     }
-    handlers.on(Journal.self) { [self] _, _, _ in Answer(Journal.Reply(entries: entries)) }
-    handlers.on(Append.self) { [self] message, _, _ in
+    handlers.on(Journal.self, isBrief: isBrief) { [self] _, _, _ in Answer(Journal.Reply(entries: entries)) }
+    handlers.on(Append.self, isBrief: isBrief) { [self] message, _, _ in
       let isEven = message.number.isMultiple(of: 2)
       if isEven { await Task.yield() }
       write("\(message.key) \(message.number)")
       return Answer(Acknowledgement())
     }
-    handlers.on(Fail.self) { message, _, _ in
+    handlers.on(Fail.self, isBrief: isBrief) { message, _, _ in
       switch message.way {
       case .busError: throw BusError(.notMine, "shard 7 is held by worker-2")
       case .newCode: throw BusError(BusError.Code(rawValue: "fromTheFuture"), "a code of a later version")
