@@ -20,7 +20,7 @@ struct AssetDownloads: Sendable {
     }
     guard let directory else { throw RecordError(.notFound, "This gateway serves no assets") }
     // Made of hexadecimal digits, it can't leave the folder.
-    let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath)"
+    let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath(inShard: url.shard))"
     guard let byteCount = fileByteCount(path) else { throw RecordError(.notFound, "The asset does not exist") }
     let headers = Self.headers
     let range = ByteRange(request.header("range"), of: byteCount)

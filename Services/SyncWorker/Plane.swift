@@ -1,5 +1,6 @@
 // What the worker's two planes share: the world they stand in, and how they answer.
 
+import Assets
 import RecordStore
 import Records
 import ServiceBus

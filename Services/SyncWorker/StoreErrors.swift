@@ -1,5 +1,6 @@
 // The one place where the store's refusals become errors that clients see.
 
+import Assets
 import Mirroring
 import RecordStore
 import Records
@@ -14,12 +15,22 @@ extension RecordError {
     switch error {
     case let error as RecordError: self = error
     case let error as StoreError: self.init(error, log: log)
+    case let error as AssetError: self.init(error, log: log)
+    case is MissingAsset: self.init(.badRequest, "asset not found: upload it again")
     case let problem as MirroringProblem:
       self.init(problem.code, "\(problem.recordName): \(problem.reason)", cocoaErrorCode: problem.cocoaErrorCode)
     case is CancellationError: self.init(.tryAgainLater, "The request was cancelled", retryAfter: 1)
     default:
       log.error("a store body failed", ["error": .text(String(describing: error))])
       self.init(.internalError, "The server failed")
+    }
+  }
+
+  private init(_ error: AssetError, log: Log) {
+    switch error {
+    case .full(let reason): self.init(StoreError.full(reason), log: log)
+    case .io(let reason): self.init(StoreError.io(reason), log: log)
+    case .corrupt(let reason): self.init(StoreError.corrupt(reason), log: log)
     }
   }
 

@@ -1,5 +1,6 @@
 // The worker's parts put together: built by the command, and by tests over a bus in memory.
 
+import Assets
 import RecordStore
 import Records
 public import ServiceBus
@@ -33,7 +34,7 @@ public final class Worker: Sendable {
   public convenience init(_ context: ServiceContext) {
     let dataPath = context.options.requiredText("data")
     self.init(
-      context, dataPath: dataPath, makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0) },
+      context, dataPath: dataPath, makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0, assets: AssetStore(directory: dataPath + "/assets")) },
       makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
   }
 

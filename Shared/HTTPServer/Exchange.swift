@@ -7,6 +7,8 @@ final class Exchange: Sendable {
   private enum Phase {
     /// Reading the body.
     case receiving
+    /// Suspended in the middle of the body, until its sink has room again.
+    case holding
     /// Reading (and dropping) a body that is over the limit; then the refusal is sent.
     case refusing(Refusal)
     /// The handler has begun; the connection is not suspended yet.
@@ -21,24 +23,17 @@ final class Exchange: Sendable {
 
   private struct State {
     var phase = Phase.receiving
-    var head: Head?
+    var head: RequestHead?
     var body: [UInt8] = []
+    /// What takes the body instead, and how much of it has come.
+    var sink: (any HTTPBodySink)?
+    var streamedByteCount = 0
     /// What of the server-wide budget this request holds.
     var reservedByteCount = 0
     var droppedByteCount = 0
     var hasHungUp = false
     /// The server gave the request up before the handler's first part was over.
     var isAbandoned = false
-  }
-
-  /// What of a request is known before its body.
-  private struct Head {
-    /// A HEAD is answered as a GET whose body is left out.
-    let method: HTTPMethod
-    let isHead: Bool
-    let target: String
-    let parts: RequestTarget
-    let headers: [(name: String, value: String)]
   }
 
   /// Room that is made for a body before its first byte.
@@ -68,9 +63,10 @@ final class Exchange: Sendable {
       expectsBody = framing != .none
       guard let target else { throw Refusal(400, "The request target is not UTF-8.") }
       guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The method is not known here.") }
-      let head = Head(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)
-      try admit(head, framing)
-      return true
+      let head = RequestHead(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)
+      guard let answer = try admit(head, framing) else { return true }
+      if expectsBody { link.setLingers() }
+      return queue(PreparedResponse(answer, for: connection, core, closes: true))
     } catch {
       _ = link.begin(self, bodyByteCount: nil)
       if expectsBody { link.setLingers() }
@@ -78,25 +74,42 @@ final class Exchange: Sendable {
     }
   }
 
-  private func admit(_ head: Head, _ framing: HeaderPolicy.Framing) throws(Refusal) {
+  /// - Returns: the answer, when the handler does not want the body.
+  private func admit(_ head: RequestHead, _ framing: HeaderPolicy.Framing) throws(Refusal) -> HTTPResponse? {
+    var sink: (any HTTPBodySink)?
+    if head.method == .post || head.method == .put {
+      switch core.handler.intake(of: head.request(body: [], sink: nil, on: link, core.configuration)) {
+      case .collect: break
+      case .stream(let wanted): sink = wanted
+      case .refuse(let answer):
+        _ = link.begin(self, bodyByteCount: nil)
+        return answer
+      }
+    }
+    let limit = sink?.byteLimit ?? core.configuration.bodyByteLimit
     var length = 0
     switch framing {
     case .none: break
     case .chunked: break
     case .length(let declared):
-      guard declared <= UInt64(core.configuration.bodyByteLimit) else { throw tooLarge }
+      guard declared <= UInt64(limit) else {
+        sink?.abort()
+        throw Self.tooLarge(limit)
+      }
       length = Int(declared)
     }
-    let bodyByteCount: UInt64? = framing == .none ? nil : length > 0 ? UInt64(length) : UInt64(core.configuration.bodyByteLimit)
+    let bodyByteCount: UInt64? = framing == .none ? nil : length > 0 ? UInt64(length) : UInt64(limit)
     let hasHungUp = link.begin(self, bodyByteCount: bodyByteCount)
     state.withLock { state in
       state.head = head
-      state.body.reserveCapacity(min(length, Self.expectedByteCount))
+      state.sink = sink
+      if sink == nil { state.body.reserveCapacity(min(length, Self.expectedByteCount)) }
       state.hasHungUp = state.hasHungUp || hasHungUp
     }
+    return nil
   }
 
-  private var tooLarge: Refusal { Refusal(413, "The request body has more than \(core.configuration.bodyByteLimit) bytes.") }
+  private static func tooLarge(_ limit: Int) -> Refusal { Refusal(413, "The request body has more than \(limit) bytes.") }
 
   /// A piece of body.
   /// - Returns: false to close the connection.
@@ -104,9 +117,10 @@ final class Exchange: Sendable {
     state.withLock { state in
       switch state.phase {
       case .receiving:
+        if let sink = state.sink { return hand(piece, to: sink, &state) }
         let total = state.body.count + piece.count
         if total > core.configuration.bodyByteLimit {
-          refuseRest(tooLarge, &state)
+          refuseRest(Self.tooLarge(core.configuration.bodyByteLimit), &state)
         } else if total > state.reservedByteCount {
           // What has arrived counts, not what was declared: else a few connections that only announce bodies would shut all others out.
           if core.reserveBody(total - state.reservedByteCount) {
@@ -123,13 +137,39 @@ final class Exchange: Sendable {
         // The library can't answer before the body's end; a peer that goes on for long is cut off.
         state.droppedByteCount += piece.count
         return state.droppedByteCount <= core.configuration.bodyByteLimit
-      case .starting, .working, .answered, .sending, .over: return false
+      case .holding, .starting, .working, .answered, .sending, .over: return false
       }
+    }
+  }
+
+  /// - Returns: false to close the connection.
+  private func hand(_ piece: UnsafeRawBufferPointer, to sink: any HTTPBodySink, _ state: inout State) -> Bool {
+    state.streamedByteCount += piece.count
+    guard state.streamedByteCount <= sink.byteLimit else {
+      refuseRest(Self.tooLarge(sink.byteLimit), &state)
+      return true
+    }
+    // Under the lock: a sink that has room again at once finds the connection suspended.
+    if sink.receive(piece, resume: { [weak self] in self?.resumeReading() }) { return true }
+    // A server must not stop with a suspended connection.
+    guard !core.isStopped.load(ordering: .sequentiallyConsistent) else { return false }
+    state.phase = .holding
+    MHD_suspend_connection(connection.pointer)
+    return true
+  }
+
+  private func resumeReading() {
+    state.withLock { state in
+      guard case .holding = state.phase else { return }
+      state.phase = .receiving
+      MHD_resume_connection(connection.pointer)
     }
   }
 
   private func refuseRest(_ refusal: Refusal, _ state: inout State) {
     state.phase = .refusing(refusal)
+    state.sink?.abort()
+    state.sink = nil
     state.body = []
     core.releaseBody(state.reservedByteCount)
     state.reservedByteCount = 0
@@ -148,7 +188,7 @@ final class Exchange: Sendable {
       case .answered(let response):
         state.phase = .sending(response.feed)
         return .queue(response)
-      case .starting, .working, .sending, .over: return .close
+      case .holding, .starting, .working, .sending, .over: return .close
       }
     }
     switch step {
@@ -208,11 +248,9 @@ final class Exchange: Sendable {
   private func takeRequest() -> (request: HTTPRequest, isHead: Bool)? {
     state.withLock { state in
       guard !core.isStopped.load(ordering: .sequentiallyConsistent), let head = state.head else { return nil }
-      let forwarding = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)
-      let request = HTTPRequest(
-        method: head.method, target: head.target, pathSegments: head.parts.pathSegments, query: head.parts.query, headers: head.headers,
-        body: state.body, remoteAddress: forwarding?.clientAddress ?? link.remoteAddress, forwardedOrigin: forwarding?.origin)
+      let request = head.request(body: state.body, sink: state.sink, on: link, core.configuration)
       state.head = nil
+      state.sink = nil
       state.body = []
       state.phase = .starting
       return (request, head.isHead)
@@ -225,20 +263,22 @@ final class Exchange: Sendable {
 
   /// The request is over: answered, or its connection is lost.
   func complete() {
-    let (phase, reserved) = state.withLock { state in
+    let (phase, reserved, sink) = state.withLock { state in
       defer {
         state.phase = .over
         state.reservedByteCount = 0
+        state.sink = nil
       }
-      return (state.phase, state.reservedByteCount)
+      return (state.phase, state.reservedByteCount, state.sink)
     }
+    sink?.abort()
     core.releaseBody(reserved)
     link.finish()
     switch phase {
     case .working(let task): task.cancel()
     case .answered(let response): response.discard()
     case .sending(let feed): feed?.close()
-    case .receiving, .refusing, .starting, .over: break
+    case .receiving, .holding, .refusing, .starting, .over: break
     }
   }
 
@@ -276,7 +316,7 @@ final class Exchange: Sendable {
     switch phase {
     case .working(let task): task.cancel()
     case .sending(let feed): feed?.abort()
-    case .receiving, .refusing, .starting, .answered, .over: break
+    case .receiving, .holding, .refusing, .starting, .answered, .over: break
     }
   }
 
@@ -295,38 +335,10 @@ final class Exchange: Sendable {
       task.cancel()
     case .sending(let feed): feed?.abort()
     case .receiving, .refusing: core.connections.shutDown(link)
+    case .holding:
+      core.connections.shutDown(link)
+      resumeReading()
     case .starting, .answered, .over: break
     }
   }
-}
-
-/// Names in lower case, and the policy that has seen them all.
-private func readHeaders(_ connection: ConnectionHandle) -> (headers: [(name: String, value: String)], policy: HeaderPolicy) {
-  struct Reading {
-    var headers: [(name: String, value: String)] = []
-    var policy = HeaderPolicy()
-  }
-  var reading = Reading()
-  reading.headers.reserveCapacity(16)
-  withUnsafeMutablePointer(to: &reading) { pointer in
-    _ = MHD_get_connection_values_n(
-      connection.pointer, .HEADER_KIND,
-      { context, _, name, nameByteCount, value, valueByteCount in
-        guard let reading = context?.assumingMemoryBound(to: Reading.self), let name else { return .NO }
-        let lowerCase = String(unsafeUninitializedCapacity: nameByteCount) { buffer in
-          for index in 0..<nameByteCount {
-            let byte = UInt8(bitPattern: name[index])
-            buffer[index] = (0x41...0x5a).contains(byte) ? byte | 0x20 : byte
-          }
-          return nameByteCount
-        }
-        let bytes = UnsafeBufferPointer(start: UnsafeRawPointer(value)?.assumingMemoryBound(to: UInt8.self), count: value == nil ? 0 : valueByteCount)
-        reading.pointee.policy.take(name: lowerCase, value: bytes)
-        var end = bytes.count
-        while end > 0, bytes[end - 1] == UInt8(ascii: " ") || bytes[end - 1] == UInt8(ascii: "\t") { end -= 1 }
-        reading.pointee.headers.append((lowerCase, String(decoding: UnsafeBufferPointer(rebasing: bytes[..<end]), as: UTF8.self)))
-        return .YES
-      }, pointer)
-  }
-  return (reading.headers, reading.policy)
 }

@@ -24,6 +24,8 @@ public struct HTTPRequest: Sendable {
   /// Names in lower case.
   public let headers: [(name: String, value: String)]
   public let body: [UInt8]
+  /// What took the body in place of `body`, if the handler wanted that (`intake(of:)`); it has all of it.
+  public let sink: (any HTTPBodySink)?
   /// The client's address without port: the peer's, or what a trusted proxy says.
   public let remoteAddress: String
   /// `scheme://host[:port]` as the client addressed a trusted proxy, when that says so; never a client's own claim.
@@ -31,7 +33,7 @@ public struct HTTPRequest: Sendable {
 
   public init(
     method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)], headers: [(name: String, value: String)],
-    body: [UInt8], remoteAddress: String, forwardedOrigin: String? = nil
+    body: [UInt8], sink: (any HTTPBodySink)? = nil, remoteAddress: String, forwardedOrigin: String? = nil
   ) {
     self.method = method
     self.target = target
@@ -39,6 +41,7 @@ public struct HTTPRequest: Sendable {
     self.query = query
     self.headers = headers
     self.body = body
+    self.sink = sink
     self.remoteAddress = remoteAddress
     self.forwardedOrigin = forwardedOrigin
   }
@@ -94,11 +97,35 @@ public enum HTTPBodyPiece: Sendable {
   case end
 }
 
+/// What becomes of a request's body, decided when its headers are known.
+public enum HTTPBodyIntake: Sendable {
+  /// It is collected in memory, up to the server's limit.
+  case collect
+  /// It is handed on as it arrives.
+  case stream(any HTTPBodySink)
+  /// It is not wanted: this is the answer, and the connection ends.
+  case refuse(HTTPResponse)
+}
+
+/// Takes a body piece by piece, so that none is ever in memory as a whole. Pieces come one after the other.
+public protocol HTTPBodySink: AnyObject, Sendable {
+  /// More is answered 413, before reading when `Content-Length` says so.
+  var byteLimit: Int { get }
+  /// Takes the next piece, whose memory is the server's. Called on a thread of the server: must not block.
+  /// - Parameter resume: may be called from anywhere, any number of times, but not from within `receive`.
+  /// - Returns: whether more may come at once; if not, nothing is read from the connection until `resume` is called.
+  func receive(_ piece: UnsafeRawBufferPointer, resume: @escaping @Sendable () -> Void) -> Bool
+  /// The body will not be complete: the peer hung up, was too slow or sent too much. Called once; never once a handler has the request.
+  func abort()
+}
+
 /// Answers requests; called concurrently, cancelled when the peer hangs up.
 ///
 /// A HEAD arrives as `.get`; the server leaves the body of its answer out.
 public protocol HTTPHandler: Sendable {
   func respond(to request: HTTPRequest) async -> HTTPResponse
+  /// Asked for a POST or PUT before its body is read: `request` is complete but for that. Called on a thread of the server: must not block.
+  func intake(of request: HTTPRequest) -> HTTPBodyIntake
   /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's
   /// own error form.
   func refusal(status: Int, reason: String) -> HTTPResponse
@@ -112,4 +139,5 @@ public protocol HTTPHandler: Sendable {
 extension HTTPHandler {
   public func executor(for request: HTTPRequest) -> (any TaskExecutor)? { nil }
   public func releaseHeldRequests() {}
+  public func intake(of request: HTTPRequest) -> HTTPBodyIntake { .collect }
 }

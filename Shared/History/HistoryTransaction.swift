@@ -134,4 +134,24 @@ public struct HistoryTransaction: Hashable, Sendable {
     self.processID = processID
     self.changes = changes
   }
+
+  /// The assets its values name, in no particular order.
+  public var assets: [Asset] {
+    var assets: [Asset] = []
+    for change in changes {
+      for value in change.attributes { value.value.appendAssets(to: &assets) }
+      for value in change.tombstone { value.value.appendAssets(to: &assets) }
+    }
+    return assets
+  }
+}
+
+extension AttributeValue {
+  fileprivate func appendAssets(to assets: inout [Asset]) {
+    switch self {
+    case .asset(let asset): assets.append(asset)
+    case .composite(let elements): for element in elements { element.value.appendAssets(to: &assets) }
+    default: break
+    }
+  }
 }

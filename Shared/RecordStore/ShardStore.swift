@@ -1,5 +1,7 @@
 // The store protocol: everything durable of one shard, behind transactions that are committed in groups.
 
+public import Records
+
 /// What a store refuses; `reason` names the shard and what to do.
 public enum StoreError: Error, Hashable, Sendable {
   /// Another process took the shard over: forget what is cached, answer "not mine" (design: fencing).
@@ -26,6 +28,14 @@ public struct ContradictingWrite: Error, Hashable, Sendable {
   public init(_ reason: String) { self.reason = reason }
 }
 
+/// A record or transaction names an asset whose content the shard neither has nor finds among what was uploaded; its writer leaves nothing
+/// behind.
+public struct MissingAsset: Error, Hashable, Sendable {
+  public let asset: Asset
+
+  public init(_ asset: Asset) { self.asset = asset }
+}
+
 /// The shards of one installation on this machine or engine.
 public protocol RecordStore: Sendable {
   /// How many shards the installation was created with; never changes.
@@ -50,6 +60,14 @@ public protocol ShardStore: Sendable {
 
   /// Runs `body` on a consistent snapshot that holds every commit acknowledged before the call.
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value
+
+  /// Removes files that nobody has used since before `cutoff` (milliseconds since 1970), those first that are unused for longest, at most
+  /// `limit`; gives how many. Runs in the order of bodies, in a commit of its own: a file whose use is not committed is never removed, and
+  /// one that is used again later is linked again.
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int>
+  /// Removes the files in one of the shard's folders (`AssetStore.folderCount`) that it knows nothing of: links whose commit failed or never
+  /// came. Gives how many.
+  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int>
 
   /// Finishes what was queued, checkpoints, and lets go of the shard. Later calls throw `closed`.
   func close() async

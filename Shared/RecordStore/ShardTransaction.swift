@@ -52,6 +52,9 @@ public protocol ShardSnapshot: AnyObject {
   func subscriptions(in database: Int64, afterKey key: Int64, limit: Int) throws -> [StoredSubscription]
   func subscriptionCount(in database: Int64) throws -> Int
 
+  /// What the shard knows of a file; nil when it has none of that hash.
+  func asset(withHash hash: [UInt8]) throws -> StoredAsset?
+
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror?
   func mirror(key: Int64) throws -> StoredMirror?
   /// Stores with keys after `key`, ascending: for listings.
@@ -76,6 +79,9 @@ public protocol ShardSnapshot: AnyObject {
 
 /// Writes of one body; sees its own writes. A body that throws leaves nothing behind. Unknown keys throw `ContradictingWrite`.
 public protocol ShardTransaction: ShardSnapshot {
+  /// Whether `put` would find an asset's content.
+  func hasContent(of asset: Asset) throws -> Bool
+
   /// The database, made with a random incarnation if it is new.
   func makeDatabase(_ id: DatabaseID) throws -> StoredDatabase
   /// Gives out the database's next sequence number (> all before it).
@@ -90,8 +96,10 @@ public protocol ShardTransaction: ShardSnapshot {
 
   /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (none for a
   /// tombstone), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
+  ///
+  /// The shard takes a link of its own to each asset that no live record or transaction used before, and counts the uses.
   /// - Throws: `ContradictingWrite` for a deleted zone, a sequence number that was not given out or that another record has, or a
-  ///   name that `isNew` denies.
+  ///   name that `isNew` denies; `MissingAsset` for one whose content was never uploaded, or too long ago.
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
 
   /// Stores a subscription in the place of the one with the same identifier, user and scope, if there is one, and gives the database
@@ -117,8 +125,9 @@ public protocol ShardTransaction: ShardSnapshot {
   func deleteMirror(_ mirror: Int64) throws
   /// Appends a transaction and raises the store's `lastTransactionNumber` to its number, which must be the next one; its
   /// `transactionID` must be unused.
-  func append(_ transaction: StoredTransaction, to mirror: Int64) throws
-  ///
+  /// - Parameter assets: those that its payload names, each of which counts as used once until the transaction is purged.
+  /// - Throws: `ContradictingWrite`; `MissingAsset` as `put`.
+  func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int
 
   /// Stores a new event (`number` 0) or the end of an earlier one; returns its number. Old events go: at least the newest
@@ -129,4 +138,9 @@ public protocol ShardTransaction: ShardSnapshot {
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws
   /// Forgets outcomes older than `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns how many.
   func forgetOutcomes(before cutoff: Int64, limit: Int) throws -> Int
+}
+
+extension ShardTransaction {
+  /// Appends a transaction that names no assets.
+  public func append(_ transaction: StoredTransaction, to mirror: Int64) throws { try append(transaction, assets: [], to: mirror) }
 }

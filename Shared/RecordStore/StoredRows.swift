@@ -9,17 +9,20 @@ public struct StoredDatabase: Hashable, Sendable {
   /// Random, drawn when the row was made; part of every token.
   public let incarnation: UInt64
   /// The last sequence number given out in this database: one ordered sequence over all its zones.
-  public let sequence: Int64
+  public internal(set) var sequence: Int64
   /// 0 until somebody subscribes to something of the database, then another random number at every change of its subscriptions, also
   /// when none is left: tells whether what is known of them still holds.
-  public let subscriptionEdition: UInt64
+  public internal(set) var subscriptionEdition: UInt64
+  /// What its live records count for (`Record.countedByteCount`), the assets they use included: an asset counts for every use.
+  public internal(set) var byteCount: Int64
 
-  public init(key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0) {
+  public init(key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0) {
     self.key = key
     self.id = id
     self.incarnation = incarnation
     self.sequence = sequence
     self.subscriptionEdition = subscriptionEdition
+    self.byteCount = byteCount
   }
 }
 

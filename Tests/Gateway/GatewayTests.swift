@@ -240,7 +240,7 @@ struct RefusalTests {
 
 struct AssetDownloadTests {
   private func path(hash: UInt8 = 1, expiry: Int64 = 1_700_000_001) -> String {
-    AssetURL(hash: [UInt8](repeating: hash, count: 32), expiry: expiry).path(signedWith: GatewayWorld.signingKey)
+    AssetURL(shard: 5, hash: [UInt8](repeating: hash, count: 32), expiry: expiry).path(signedWith: GatewayWorld.signingKey)
   }
 
   @Test(
@@ -258,7 +258,7 @@ struct AssetDownloadTests {
       Issue.record("no file")
       return
     }
-    #expect(file == "/assets/01/" + String(repeating: "01", count: 31))
+    #expect(file == "/assets/shard-5/01/" + String(repeating: "01", count: 31))
     #expect((start, byteCount) == (offset, count))
   }
 

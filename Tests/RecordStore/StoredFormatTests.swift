@@ -8,6 +8,15 @@ import Testing
 
 /// The file: its versions, and what happens when it is not what was written.
 struct StoredFormatTests {
+  static func flip(_ path: String, at offset: Int) throws {
+    let handle = try #require(FileHandle(forUpdatingAtPath: path))
+    defer { try? handle.close() }
+    try handle.seek(toOffset: UInt64(offset))
+    let byte = try #require(try handle.read(upToCount: 1)?.first)
+    try handle.seek(toOffset: UInt64(offset))
+    try handle.write(contentsOf: [byte ^ 0x40])
+  }
+
   static func store(_ folder: TemporaryFolder, shardCount: Int = 1) throws -> SQLiteRecordStore {
     try SQLiteRecordStore(directory: folder.path, shardCount: shardCount)
   }
@@ -156,7 +165,7 @@ struct StoredFormatTests {
     let path = folder.path + "/shard-0.sqlite"
     let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
     for text in ["the title of b", "payload 2"] {
-      try AssetStoreTests.flip(path, at: try #require(bytes.range(of: Data(text.utf8))).lowerBound + 2)
+      try Self.flip(path, at: try #require(bytes.range(of: Data(text.utf8))).lowerBound + 2)
     }
 
     shard = try await store.open(shard: 0)
@@ -194,7 +203,7 @@ struct StoredFormatTests {
     var generator = SeededGenerator(seed: seed)
     let path = folder.path + "/shard-0.sqlite"
     let size = try #require(try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int)
-    try AssetStoreTests.flip(path, at: Int.random(in: 0..<size, using: &generator))
+    try Self.flip(path, at: Int.random(in: 0..<size, using: &generator))
     do {
       shard = try await store.open(shard: 0)
     } catch is StoreError {

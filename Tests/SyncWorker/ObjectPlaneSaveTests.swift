@@ -117,7 +117,7 @@ private let graph = #"""
     let mirrorKey = try await world.appendWithoutExport(transactions, to: "A")
     let schema = try await world.schemas.schema(of: ObjectPlaneWorld.container, .development)
     var run = ExportRun(
-      mirrorKey: mirrorKey, database: world.request("GET", "stores/A").database, model: try #require(schema.mirrorModels[ObjectPlaneWorld.modelHash]),
+      mirrorKey: mirrorKey, shard: 0, database: world.request("GET", "stores/A").database, model: try #require(schema.mirrorModels[ObjectPlaneWorld.modelHash]),
       schema: schema, context: world.plane.context)
     var positions: [Int64] = []
     var identifiers: Set<String> = []

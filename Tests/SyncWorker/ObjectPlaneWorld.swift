@@ -1,5 +1,6 @@
 // An object plane over a store of choice, and devices that speak to it in JSON.
 
+import Assets
 import Foundation
 import History
 import JSON
@@ -84,7 +85,7 @@ final class ObjectPlaneWorld: Sendable {
     let store: any ShardStore
     switch kind {
     case .memory: store = try await InMemoryRecordStore(shardCount: 1, commitFailure: commitFailure).open(shard: 0)
-    case .sqlite: store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1).open(shard: 0)
+    case .sqlite: store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: AssetStore(directory: folder + "/assets")).open(shard: 0)
     }
     let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models))
     do {

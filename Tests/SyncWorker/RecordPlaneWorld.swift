@@ -1,5 +1,6 @@
 // A record plane over a store of choice, with everything around it under the tests' control.
 
+import Assets
 import Foundation
 import JSON
 import ObjectModel

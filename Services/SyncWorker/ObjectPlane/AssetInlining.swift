@@ -1,5 +1,6 @@
 // Large values in answers: as they were sent while there is room for them, else as links to their content.
 
+import Assets
 import History
 import Mirroring
 import ObjectModel
@@ -11,6 +12,7 @@ import WebServices
 /// Puts the contents of assets back into values.
 struct AssetInliner: Sendable {
   let assets: AssetStore
+  let shard: Int
   /// nil: without the model nobody knows text from bytes, so that everything stays a link.
   let deserializer: Deserializer?
 
@@ -51,7 +53,7 @@ struct AssetInliner: Sendable {
     for (index, attribute) in attributes.enumerated() {
       guard case .asset(let asset) = attribute.value, asset.byteCount <= budget else { continue }
       // Dropped because the answer carries a link instead, whose reader is told what is wrong with the file.
-      guard let content = try? assets.read(asset) else { continue }
+      guard let content = try? assets.read(asset, shard: shard) else { continue }
       budget -= asset.byteCount
       let value = try deserializer.value(of: attribute.name, entity: entity, fromAssetContent: content, recordName: recordName)
       result[index] = NamedValue(name: attribute.name, value: value)
@@ -67,7 +69,7 @@ extension AttributeValue {
 extension StoreCall {
   func inliner(for mirror: StoredMirror) async throws(RecordError) -> AssetInliner {
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
-    return AssetInliner(assets: context.assets, deserializer: schema.mirrorModels[mirror.modelHash].map { Deserializer($0.index) })
+    return AssetInliner(assets: context.assets, shard: store.shard, deserializer: schema.mirrorModels[mirror.modelHash].map { Deserializer($0.index) })
   }
 }
 

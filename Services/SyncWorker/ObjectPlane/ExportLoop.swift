@@ -182,7 +182,7 @@ struct ExportLoop: Sendable {
       context.log.warning("a store's model is unknown: it is not exported until it is set up again", ["mirror": .integer(mirrorKey)])
       return nil
     }
-    return ExportRun(mirrorKey: mirrorKey, database: database.id, model: model, schema: schema, context: context)
+    return ExportRun(mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context)
   }
 
   /// A shard that was fenced or closed is somebody else's to export; anything else is tried again after the shard's next commit.

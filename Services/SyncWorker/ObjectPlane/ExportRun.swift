@@ -1,5 +1,6 @@
 // One batch of an export: transactions after the store's export position become records, change log, position and event in one commit.
 
+import Assets
 import History
 import Mirroring
 import ObjectModel
@@ -51,6 +52,7 @@ struct RunningExport: Hashable, Sendable {
 /// would be overwritten when the rest is worked out again. The request's size bounds it.
 struct ExportRun: Sendable {
   let mirrorKey: Int64
+  let shard: Int
   let database: DatabaseID
   let model: MirrorModel
   let schema: EnvironmentSchema
@@ -129,7 +131,7 @@ struct ExportRun: Sendable {
     let random = context.random
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
-      serializer: Serializer(contents: AssetVault(assets: context.assets, recent: contents)), stamp: stamp(of: mirror),
+      serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)), stamp: stamp(of: mirror),
       makeRecordName: { random.uuid() })
   }
 
@@ -256,9 +258,12 @@ extension HistoryTransaction {
 /// full before an edit.
 struct AssetVault: AssetContents {
   let assets: AssetStore
+  let shard: Int
+  /// Until when what is written may wait for its record: seconds since 1970.
+  let expiry: Int64
   /// By hash.
   let recent: [[UInt8]: [UInt8]]
 
-  func content(of asset: Asset) throws -> [UInt8] { try recent[asset.hash] ?? assets.read(asset) }
-  func asset(with content: [UInt8]) throws -> Asset { try assets.put(content) }
+  func content(of asset: Asset) throws -> [UInt8] { try recent[asset.hash] ?? assets.read(asset, shard: shard) }
+  func asset(with content: [UInt8]) throws -> Asset { try assets.put(content, until: expiry) }
 }

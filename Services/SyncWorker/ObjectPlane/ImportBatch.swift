@@ -17,7 +17,7 @@ extension StoreCall {
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try await exportEverything(of: mirror) }
 
     let importer = Importer(model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration))
-    let inliner = AssetInliner(assets: context.assets, deserializer: importer.deserializer)
+    let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
     let (answer, page) = try await read { snapshot -> ([UInt8], ImportedPage) in

@@ -81,10 +81,10 @@ extension StoreCall {
   func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
-    let run = ExportRun(mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context)
+    let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
     let found = try await read { snapshot in try Self.object(objectID, of: try self.mirror(in: snapshot), run, in: snapshot) }
     guard var answer = found else { throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store") }
-    let inliner = AssetInliner(assets: context.assets, deserializer: Deserializer(model.index))
+    let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index))
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
     if let inlined = try? inliner.inlined(answer.object, recordName: objectID).get() { answer.object = inlined }
     return PlaneAnswer(

@@ -168,12 +168,13 @@ struct StoreCall: Sendable {
 
   // MARK: Writing answers
 
-  var assetLinks: RecordDictionaryWriter.AssetLinks {
-    RecordDictionaryWriter.AssetLinks(baseURL: request.baseURL, signingKey: context.signingKey, expiry: now / 1000 + Self.assetURLLifetime)
-  }
+  /// Reads the assets of the caller's requests.
+  var assetReader: AssetReader { AssetReader(of: request, context) }
 
-  /// Seconds.
-  private static let assetURLLifetime: Int64 = 15 * 60
+  var assetLinks: RecordDictionaryWriter.AssetLinks {
+    RecordDictionaryWriter.AssetLinks(
+      baseURL: request.baseURL, signingKey: context.signingKey, expiry: now / 1000 + AssetLifetime.urlSeconds, shard: store.shard)
+  }
 
   /// Where a page ends, so that the answer stays well below the bus's message limit.
   static let pageByteCount = 3_000_000

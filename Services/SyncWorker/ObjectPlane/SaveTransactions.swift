@@ -1,5 +1,6 @@
 // The client save: checked, made durable, answered; its export is queued right behind it.
 
+import Assets
 import History
 import JSON
 import Mirroring
@@ -22,8 +23,8 @@ extension StoreCall {
       throw RecordError(.badRequest, "Failed to assign an object to a record zone: a shared store needs a zone that was shared", cocoaErrorCode: .noZoneAssigned)
     }
     let (model, schema) = try await model(of: mirror)
-    let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now)
-    var large = LargeValues(assets: context.assets)
+    let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now, assets: assetReader)
+    var large = LargeValues(assets: context.assets, expiry: AssetLifetime.uploadExpiry(at: now))
     var transactions = try reader.transactions(try JSONValue.request(body))
     if PreservedValues.areAsked(by: transactions, model) {
       let saved = transactions
@@ -32,12 +33,12 @@ extension StoreCall {
     }
     transactions = try large.moved(out: transactions, log: context.log)
 
-    let rows = transactions.map { SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded()) }
+    let rows = transactions.map { SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), assets: $0.assets) }
     let at = now
     let append = store.enqueue { transaction in try Self.append(rows, to: mirror, at: at, in: transaction) }
     // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
     let run = ExportRun(
-      mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context,
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context,
       recent: Dictionary(
         zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
       contents: large.contents)
@@ -56,6 +57,7 @@ extension StoreCall {
     let transactionID: String
     let author: String?
     let payload: [UInt8]
+    let assets: [Asset]
   }
 
   /// All or nothing. A transaction that was saved before has its first number, and is not stored again.
@@ -72,7 +74,8 @@ extension StoreCall {
       if let earlier = try transaction.transaction(withID: row.transactionID, of: mirror.key) { return earlier.number }
       last += 1
       try transaction.append(
-        StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload), to: mirror.key)
+        StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload),
+        assets: row.assets, to: mirror.key)
       return last
     }
     return (numbers, last)
@@ -102,7 +105,7 @@ extension StoreCall {
   /// What a drain or a reset exports with: nothing is at hand but what is stored.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
     let (model, schema) = try await model(of: mirror)
-    return ExportRun(mirrorKey: mirror.key, database: request.database, model: model, schema: schema, context: context)
+    return ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
   }
 }
 
@@ -113,10 +116,15 @@ extension StoreCall {
 /// `contents`, or after a restart read back from its file.
 struct LargeValues {
   private let assets: AssetStore
+  /// Until when what is written may wait for its transaction: seconds since 1970.
+  private let expiry: Int64
   /// Contents that may still become inline fields, by hash.
   private(set) var contents: [[UInt8]: [UInt8]] = [:]
 
-  init(assets: AssetStore) { self.assets = assets }
+  init(assets: AssetStore, expiry: Int64) {
+    self.assets = assets
+    self.expiry = expiry
+  }
 
   /// A value of more bytes is moved by itself.
   private static let valueByteCount = 100_000
@@ -131,7 +139,7 @@ struct LargeValues {
         let byteCount = change.attributes.reduce(0) { $0 + $1.value.contentByteCount }
         guard byteCount > Self.valueByteCount else { continue }
         let limit = byteCount > Self.changeByteCount ? Self.smallByteCount : Self.valueByteCount
-        do throws(StoreError) {
+        do throws(AssetError) {
           moved[index].changes[position] = try self.moved(out: change, above: limit)
         } catch {
           throw RecordError(storing: error, log: log)
@@ -141,7 +149,7 @@ struct LargeValues {
     return moved
   }
 
-  private mutating func moved(out change: HistoryChange, above limit: Int) throws(StoreError) -> HistoryChange {
+  private mutating func moved(out change: HistoryChange, above limit: Int) throws(AssetError) -> HistoryChange {
     var attributes: [NamedValue<AttributeValue>] = []
     attributes.reserveCapacity(change.attributes.count)
     for attribute in change.attributes {
@@ -149,7 +157,7 @@ struct LargeValues {
         attributes.append(attribute)
         continue
       }
-      let asset = try assets.put(content)
+      let asset = try assets.put(content, until: expiry)
       if content.count <= Limit.inlineRecordByteCount { contents[asset.hash] = content }
       attributes.append(NamedValue(name: attribute.name, value: .asset(asset)))
     }

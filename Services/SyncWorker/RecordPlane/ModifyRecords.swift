@@ -67,7 +67,7 @@ extension RecordPlaneCall {
     var count = 0
     let (shard, random) = (store.shard, context.random)
     return try ModifyRecordsRequest(
-      json, zone: zone, schema: schema.schemaIndex, recordTypes: recordTypes,
+      json, zone: zone, schema: schema.schemaIndex, recordTypes: recordTypes, assets: assetReader,
       newRecordName: {
         count += 1
         return key.recordName(at: count)

@@ -60,14 +60,14 @@ struct RecordModification: Sendable {
     if isAtomic {
       try execution.execute(
         zip(operations, existing).map { operation, stored in
-          RecordExecution.Step(operation: operation, existing: stored, decision: try decision(operation, stored))
+          RecordExecution.Step(operation: operation, existing: stored, decision: try AssetCheck.checked(decision(operation, stored), replacing: stored, in: transaction))
         })
       return try execution.finish()
     }
     for (operation, stored) in zip(operations, existing) {
       let stored = execution.current(operation.recordName, stored)
       let decision: Swift.Result<OperationDecision, RecordError> =
-        operation.kind.isDelete && execution.isGone(operation.recordName) ? .success(.nothing) : try decision(operation, stored)
+        operation.kind.isDelete && execution.isGone(operation.recordName) ? .success(.nothing) : try AssetCheck.checked(decision(operation, stored), replacing: stored, in: transaction)
       try execution.execute([RecordExecution.Step(operation: operation, existing: stored, decision: decision)])
     }
     return try execution.finish()

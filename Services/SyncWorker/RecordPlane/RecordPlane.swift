@@ -31,6 +31,7 @@ struct RecordPlane: Plane {
     case .subscriptionsList: return try await call.listSubscriptions()
     case .subscriptionsLookup: return try await call.lookUpSubscriptions()
     case .subscriptionsModify: return try await call.modifySubscriptions(startNext: startNext)
+    case .assetsRereference: return try await call.rereferenceAssets()
     }
   }
 
@@ -73,6 +74,7 @@ struct RecordPlane: Plane {
     case subscriptionsList = "subscriptions/list"
     case subscriptionsLookup = "subscriptions/lookup"
     case subscriptionsModify = "subscriptions/modify"
+    case assetsRereference = "assets/rereference"
 
     init(_ request: DatabaseRequest) throws(RecordError) {
       let path = request.path.joined(separator: "/")
@@ -139,7 +141,7 @@ struct RecordPlaneCall: Sendable {
   }
 
   /// Writes the records of a zone into an answer.
-  func writer(for zone: Zone.ID) -> RecordDictionaryWriter { context.writer(for: zone, baseURL: request.baseURL) }
+  func writer(for zone: Zone.ID) -> RecordDictionaryWriter { context.writer(for: zone, baseURL: request.baseURL, shard: store.shard) }
 
   /// Where a page ends, whatever its `resultsLimit`: the longest record's JSON still fits into the bus's message limit behind it.
   static let pageByteCount = 3_000_000
@@ -147,14 +149,13 @@ struct RecordPlaneCall: Sendable {
 
 extension PlaneContext {
   /// Writes the records of a zone into an answer.
-  func writer(for zone: Zone.ID, baseURL: String) -> RecordDictionaryWriter {
+  /// - Parameter shard: where the zone is.
+  func writer(for zone: Zone.ID, baseURL: String, shard: Int) -> RecordDictionaryWriter {
     RecordDictionaryWriter(
       zone: zone,
-      assets: RecordDictionaryWriter.AssetLinks(baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + Self.assetURLLifetime))
+      assets: RecordDictionaryWriter.AssetLinks(
+        baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard))
   }
-
-  /// Seconds.
-  private static let assetURLLifetime: Int64 = 15 * 60
 }
 
 extension RecordPlaneCall {

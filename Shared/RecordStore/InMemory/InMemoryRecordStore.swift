@@ -1,24 +1,36 @@
 // The oracle: the store protocol over plain dictionaries, so naive that it can be believed. For tests; nothing of it is durable.
 
+public import Records
 import Synchronization
 
 /// A store in memory. Bodies run where they are enqueued, one at a time, each on a copy that is thrown away when it throws.
 ///
 /// Shards outlive their owners, so that a test can close one and open it again.
 public final class InMemoryRecordStore: RecordStore {
+  /// What the store is told instead of asking the machine.
+  struct World: Sendable {
+    let makeIncarnation: @Sendable () -> UInt64
+    let now: @Sendable () -> Int64
+    let hasUpload: @Sendable (Asset) -> Bool
+  }
+
   public let shardCount: Int
   private let shards: [InMemoryShard]
 
   /// - Parameters:
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors.
+  ///   - now: milliseconds since 1970, for when assets became unused.
+  ///   - hasUpload: whether an asset's content was uploaded and can still be found.
   ///   - commitFailure: asked at each commit of a shard; what it returns makes that commit fail with nothing stored.
   public init(
-    shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) },
+    shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) }, now: @escaping @Sendable () -> Int64 = { 0 },
+    hasUpload: @escaping @Sendable (Asset) -> Bool = { _ in true },
     commitFailure: @escaping @Sendable (_ shard: Int) -> StoreError? = { _ in nil }
   ) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     self.shardCount = shardCount
-    shards = (0..<shardCount).map { InMemoryShard(number: $0, makeIncarnation: makeIncarnation, commitFailure: commitFailure) }
+    let world = World(makeIncarnation: makeIncarnation, now: now, hasUpload: hasUpload)
+    shards = (0..<shardCount).map { InMemoryShard(number: $0, world, commitFailure: commitFailure) }
   }
 
   public func open(shard: Int) async throws -> any ShardStore {
@@ -49,6 +61,13 @@ private final class InMemoryShardStore: ShardStore {
     guard !isClosed.load(ordering: .acquiring) else { return SettledCommit<Value>(result: .failure(StoreError.closed(shard: shard))) }
     return SettledCommit(result: Result { try core.commit(epoch: epoch, body) })
   }
+
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    enqueue { transaction in (transaction as? InMemoryTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 }
+  }
+
+  /// There are no files.
+  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { enqueue { _ in 0 } }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     guard !isClosed.load(ordering: .acquiring) else { throw StoreError.closed(shard: shard) }
@@ -89,13 +108,13 @@ private final class InMemoryShard: Sendable {
   }
 
   let number: Int
-  private let makeIncarnation: @Sendable () -> UInt64
+  private let world: InMemoryRecordStore.World
   private let commitFailure: @Sendable (Int) -> StoreError?
   private let state = Mutex(State())
 
-  init(number: Int, makeIncarnation: @escaping @Sendable () -> UInt64, commitFailure: @escaping @Sendable (Int) -> StoreError?) {
+  init(number: Int, _ world: InMemoryRecordStore.World, commitFailure: @escaping @Sendable (Int) -> StoreError?) {
     self.number = number
-    self.makeIncarnation = makeIncarnation
+    self.world = world
     self.commitFailure = commitFailure
   }
 
@@ -149,7 +168,7 @@ private final class InMemoryShard: Sendable {
   func commit<Value: Sendable>(epoch: Int64, _ body: (any ShardTransaction) throws -> Value) throws -> Value {
     try state.withLock { state in
       guard state.epoch == epoch else { throw StoreError.fenced(shard: number, epoch: state.epoch) }
-      let transaction = InMemoryTransaction(state.rows, makeIncarnation: makeIncarnation)
+      let transaction = InMemoryTransaction(state.rows, world)
       let value = try body(transaction)
       if let refusal = transaction.refusal { throw refusal }
       if let failure = commitFailure(number) { throw failure }
@@ -160,7 +179,7 @@ private final class InMemoryShard: Sendable {
   }
 
   func snapshot() -> any ShardSnapshot {
-    InMemoryTransaction(state.withLock { $0.rows }, makeIncarnation: makeIncarnation)
+    InMemoryTransaction(state.withLock { $0.rows }, world)
   }
 
   var statistics: [StoreStatistic] {

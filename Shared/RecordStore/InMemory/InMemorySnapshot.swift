@@ -9,6 +9,10 @@ struct InMemoryRows {
     var stored: StoredRecord
     var references: Set<OutgoingReference>
   }
+  struct HistoryPlace: Hashable {
+    let mirror: Int64
+    let number: Int64
+  }
   struct EventRow {
     var mirror: Int64
     var event: StoredEvent
@@ -28,6 +32,12 @@ struct InMemoryRows {
   var names: [Int64: [Int64: String]] = [:]
   var subscriptions: [StoredSubscription] = []
   var indexes: [Int64: StoredIndex] = [:]
+  /// What each live record counts for, by zone and name.
+  var byteCounts: [Int64: [String: Int64]] = [:]
+  /// By hash.
+  var assets: [[UInt8]: StoredAsset] = [:]
+  /// By mirror and transaction number.
+  var historyAssets: [HistoryPlace: Set<Asset>] = [:]
   var mirrors: [Int64: StoredMirror] = [:]
   /// By mirror, ascending by number.
   var history: [Int64: [StoredTransaction]] = [:]
@@ -42,12 +52,17 @@ struct InMemoryRows {
 final class InMemoryTransaction {
   var rows: InMemoryRows
   let makeIncarnation: () -> UInt64
+  let now: () -> Int64
+  /// Whether an asset's content was uploaded.
+  let hasUpload: (Asset) -> Bool
   /// The first write that was refused: the body fails with it even if it goes on.
   var refusal: (any Error)?
 
-  init(_ rows: InMemoryRows, makeIncarnation: @escaping () -> UInt64) {
+  init(_ rows: InMemoryRows, _ world: InMemoryRecordStore.World) {
     self.rows = rows
-    self.makeIncarnation = makeIncarnation
+    makeIncarnation = world.makeIncarnation
+    now = world.now
+    hasUpload = world.hasUpload
   }
 }
 

@@ -16,8 +16,9 @@ extension InMemoryTransaction: ShardTransaction {
   func nextSequence(in database: Int64) throws -> Int64 {
     try write {
       guard let row = rows.databases[database] else { throw ContradictingWrite("no database \(database)") }
-      rows.databases[database] = StoredDatabase(
-        key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1, subscriptionEdition: row.subscriptionEdition)
+      var next = row
+      next.sequence += 1
+      rows.databases[database] = next
       return row.sequence + 1
     }
   }
@@ -39,12 +40,20 @@ extension InMemoryTransaction: ShardTransaction {
     try write {
       guard let row = rows.zones[zone] else { throw ContradictingWrite("no zone \(zone)") }
       if row.isDeleted { return }
+      let byteCount = byteCount(ofZone: zone)
+      rows.byteCounts[zone] = nil
       rows.records[zone] = nil
       rows.names[zone] = nil
       rows.zones[zone] = StoredZone(
         key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
         isDeleted: true)
+      grow(row.databaseKey, by: -byteCount)
+      try countAssets()
     }
+  }
+
+  private func grow(_ database: Int64, by count: Int64) {
+    rows.databases[database]?.byteCount += count
   }
 
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws {
@@ -56,12 +65,17 @@ extension InMemoryTransaction: ShardTransaction {
       let name = record.record.recordName
       guard rows.names[zone]?[record.sequence] ?? name == name else { throw ContradictingWrite("sequence \(record.sequence) is another record's") }
       if isNew && rows.records[zone]?[name] != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
-      if let earlier = rows.records[zone]?[name] { rows.names[zone]?[earlier.stored.sequence] = nil }
+      let earlier = rows.records[zone]?[name]
+      if let earlier { rows.names[zone]?[earlier.stored.sequence] = nil }
       rows.names[zone, default: [:]][record.sequence] = name
       rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(record.isDeleted ? [] : references))
       rows.zones[zone] = StoredZone(
         key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
         isDeleted: false)
+      let byteCount = record.isDeleted ? 0 : record.record.countedByteCount
+      grow(row.databaseKey, by: byteCount - (rows.byteCounts[zone]?[name] ?? 0))
+      rows.byteCounts[zone, default: [:]][name] = byteCount
+      if earlier.map({ !$0.stored.record.assets.isEmpty }) ?? false || !record.record.assets.isEmpty { try countAssets() }
     }
   }
 
@@ -89,9 +103,7 @@ extension InMemoryTransaction: ShardTransaction {
   }
 
   private func renewEdition(of database: Int64) {
-    guard let row = rows.databases[database] else { return }
-    rows.databases[database] = StoredDatabase(
-      key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence, subscriptionEdition: makeIncarnation())
+    rows.databases[database]?.subscriptionEdition = makeIncarnation()
   }
   func makeIndex(_ index: FieldIndex, in database: Int64) throws -> StoredIndex {
     try write {
@@ -136,11 +148,13 @@ extension InMemoryTransaction: ShardTransaction {
     try write {
       guard rows.mirrors.removeValue(forKey: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
       rows.history[mirror] = nil
+      rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror }
+      try countAssets()
       rows.events.removeAll { $0.mirror == mirror }
     }
   }
 
-  func append(_ transaction: StoredTransaction, to mirror: Int64) throws {
+  func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws {
     try write {
       guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
       guard transaction.number == row.lastTransactionNumber + 1 else {
@@ -152,6 +166,9 @@ extension InMemoryTransaction: ShardTransaction {
       rows.history[mirror, default: []].append(transaction)
       row.lastTransactionNumber = transaction.number
       rows.mirrors[mirror] = row
+      if assets.isEmpty { return }
+      rows.historyAssets[InMemoryRows.HistoryPlace(mirror: mirror, number: transaction.number)] = Set(assets)
+      try countAssets()
     }
   }
 
@@ -161,6 +178,8 @@ extension InMemoryTransaction: ShardTransaction {
       let kept = (rows.history[mirror] ?? []).filter { $0.number > number }
       let purged = (rows.history[mirror] ?? []).count - kept.count
       rows.history[mirror] = kept
+      rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror || $0.key.number > number }
+      try countAssets()
       row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
       rows.mirrors[mirror] = row
       return purged

@@ -6,11 +6,12 @@ enum Query: Int, CaseIterable {
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
+  case asset, insertAsset, useAsset, releaseAsset, orphanedAssets, deleteAsset, insertHistoryAsset, historyAssets, deleteHistoryAssets
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
   case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
   case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs, sweepEntries
-  case recordByName, recordRow, recordByRow, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
+  case recordByName, recordByRow, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
   case indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
   case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
@@ -32,25 +33,34 @@ enum Query: Int, CaseIterable {
     case .databaseByKey: Self.databaseColumns + " WHERE id = ?1"
     case .databasesAfter: Self.databaseColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
     case .makeDatabase: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-    case .updateDatabase: "UPDATE database SET seq = ?2 WHERE id = ?1"
+    case .updateDatabase: "UPDATE database SET seq = ?2, bytes = ?3 WHERE id = ?1"
 
     case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
     case .zoneByKey: Self.zoneColumns + " WHERE id = ?1"
     case .zonesAfter: Self.zoneColumns + " WHERE database = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4 WHERE id = ?1"
+    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5 WHERE id = ?1"
     case .removeZone: "DELETE FROM zone WHERE id = ?1"
 
     case .doomedZones: "SELECT zone FROM doomed ORDER BY zone"
     case .doomZone: "INSERT INTO doomed(zone) VALUES (?1)"
     case .releaseZone: "DELETE FROM doomed WHERE zone = ?1"
-    case .sweepRecords: "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2)"
+    case .sweepRecords: "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
     case .sweepReferences:
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
     case .sweepShortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
 
+    case .asset: "SELECT bytes, uses, orphaned FROM asset WHERE hash = ?1"
+    case .insertAsset: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"
+    case .useAsset: "UPDATE asset SET uses = uses + 1, orphaned = NULL WHERE hash = ?1"
+    case .releaseAsset: "UPDATE asset SET uses = uses - 1, orphaned = CASE uses WHEN 1 THEN ?2 END WHERE hash = ?1 AND uses > 0"
+    case .orphanedAssets: "SELECT hash FROM asset WHERE orphaned < ?1 ORDER BY orphaned LIMIT ?2"
+    case .deleteAsset: "DELETE FROM asset WHERE hash = ?1"
+    case .insertHistoryAsset: "INSERT INTO history_asset(history, hash) VALUES (?1, ?2)"
+    case .historyAssets: "SELECT hash FROM history_asset WHERE history > ?1 AND history <= ?2"
+    case .deleteHistoryAssets: "DELETE FROM history_asset WHERE history > ?1 AND history <= ?2"
+
     case .recordByName: Self.recordColumns + " FROM record WHERE zone = ?1 AND name = ?2"
-    case .recordRow: "SELECT id, seq, type, deleted, refs FROM record WHERE zone = ?1 AND name = ?2"
     case .changes: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     case .changesBackwards: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
     case .recordsOfType: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
@@ -146,8 +156,8 @@ enum Query: Int, CaseIterable {
     }
   }
 
-  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions FROM database"
-  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live FROM zone"
+  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes FROM database"
+  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =

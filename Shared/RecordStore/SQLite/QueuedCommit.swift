@@ -9,6 +9,8 @@ protocol QueuedBody: Sendable {
   func run(in transaction: SQLiteTransaction) -> (any Error)?
   /// Gives the caller `failure`, or what the body returned. To be called once, on the writer's thread, holding no lock.
   func settle(_ failure: (any Error)?)
+  /// Shares its commit with no other body.
+  var runsAlone: Bool { get }
 }
 
 final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
@@ -20,8 +22,12 @@ final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
 
   private let body: @Sendable (any ShardTransaction) throws -> Value
   private let state = Mutex(State())
+  let runsAlone: Bool
 
-  init(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) { self.body = body }
+  init(runsAlone: Bool = false, _ body: @escaping @Sendable (any ShardTransaction) throws -> Value) {
+    self.runsAlone = runsAlone
+    self.body = body
+  }
 
   func run(in transaction: SQLiteTransaction) -> (any Error)? {
     let result = Result { try body(transaction) }

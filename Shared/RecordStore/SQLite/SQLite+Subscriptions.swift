@@ -88,7 +88,8 @@ extension SQLiteTransaction {
   /// Written at once, not with the cached counters: it seldom changes, and saves need not write it again.
   private func renewEdition(of database: Int64) throws {
     guard let row = try self.database(key: database), let cached = cache.databases[database] else { return }
-    let next = StoredDatabase(key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence, subscriptionEdition: nextIncarnation())
+    var next = row
+    next.subscriptionEdition = nextIncarnation()
     let update = try writing(.updateEdition)
     try update.bind(1, database)
     try update.bind(2, Int64(bitPattern: next.subscriptionEdition))

@@ -1,6 +1,9 @@
 // The embedded store: one SQLite file a shard, one writing thread each.
 
+public import Assets
+import CLinux
 import Crypto
+import Glibc
 import SQLite
 
 /// Shards as files `shard-<n>.sqlite` (with `-wal` and `-shm` while open) and `shard-<n>.lock` in one folder.
@@ -36,27 +39,38 @@ public final class SQLiteRecordStore: RecordStore {
   private let options: Options
   private let pool: ReaderPool
   private let makeIncarnation: @Sendable () -> UInt64
+  private let assets: AssetStore?
+  private let now: @Sendable () -> Int64
 
   /// - Parameters:
   ///   - directory: made if it is missing. Must be on a local file system.
   ///   - shardCount: the number the installation was created with; a shard's file refuses another.
+  ///   - assets: where the files of assets are; nil: records' assets are counted, and their files are nobody's business.
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness unless a test says otherwise.
+  ///   - now: milliseconds since 1970, for when assets became unused; the machine's clock unless a test says otherwise.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
-    directory: String, shardCount: Int, options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil
+    directory: String, shardCount: Int, assets: AssetStore? = nil, options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil,
+    now: (@Sendable () -> Int64)? = nil
   ) throws(StoreError) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
-    try Folder.make(directory)
+    do throws(AssetError) {
+      try Folder.make(directory)
+    } catch {
+      throw StoreError(error)
+    }
     self.directory = directory
     self.shardCount = shardCount
     self.options = options
+    self.assets = assets
+    self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
     pool = try ReaderPool(threadCount: options.readerThreadCount, limit: options.readLimit)
   }
 
   public func open(shard: Int) async throws -> any ShardStore {
     guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
-    return try await open(ShardFile(directory: directory, shard: shard, shardCount: shardCount, synchronous: options.synchronous))
+    return try await open(ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, synchronous: options.synchronous))
   }
 
   func open(_ file: ShardFile) async throws -> SQLiteShardStore {
@@ -68,31 +82,37 @@ public final class SQLiteRecordStore: RecordStore {
       lock.release()
       throw error
     }
-    let (options, makeIncarnation) = (options, makeIncarnation)
+    let (options, makeIncarnation, now) = (options, makeIncarnation, now)
     // The writer's thread opens the file: its connection never leaves it.
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
         try WorkerThread.start {
-          Self.own(file, lock, readers, options, makeIncarnation) { continuation.resume(with: $0) }
+          Self.own(file, lock, readers, options, makeIncarnation, now) { continuation.resume(with: $0) }
         }
       } catch {
         lock.release()
         continuation.resume(throwing: error)
       }
     }
-    return SQLiteShardStore(core, pool: pool)
+    return SQLiteShardStore(core, pool: pool, assets: file.assets)
+  }
+
+  private static let wallClock: @Sendable () -> Int64 = {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
   /// A writer thread's life.
   private static func own(
     _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ options: Options, _ makeIncarnation: @escaping @Sendable () -> UInt64,
-    opened: (Result<ShardCore, any Error>) -> Void
+    _ now: @escaping @Sendable () -> Int64, opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let (connection, epoch) = try file.takeOver()
       let core = try ShardCore(shard: file.shard, epoch: epoch, options: options, readers: readers)
       opened(.success(core))
-      ShardWriter(core: core, connection: connection, makeIncarnation: makeIncarnation).run()
+      ShardWriter(core: core, connection: connection, assets: file.assets, makeIncarnation: makeIncarnation, now: now).run()
       lock.release()
       core.finish()
     } catch {

@@ -1,5 +1,6 @@
 // An open shard as its owner holds it, and what the owner shares with the shard's threads.
 
+import Assets
 import SQLite
 import Synchronization
 
@@ -62,10 +63,12 @@ public final class SQLiteShardStore: ShardStore {
   private let core: ShardCore
   /// Keeps the reader threads alive.
   private let pool: ReaderPool
+  let assets: AssetStore?
 
-  init(_ core: ShardCore, pool: ReaderPool) {
+  init(_ core: ShardCore, pool: ReaderPool, assets: AssetStore?) {
     self.core = core
     self.pool = pool
+    self.assets = assets
   }
 
   deinit { core.queue.close() }
@@ -74,7 +77,10 @@ public final class SQLiteShardStore: ShardStore {
   public var epoch: Int64 { core.epoch }
 
   public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
-    let commit = QueuedCommit(body)
+    enqueue(QueuedCommit(body))
+  }
+
+  private func enqueue<Value: Sendable>(_ commit: QueuedCommit<Value>) -> PendingCommit<Value> {
     switch core.queue.push(commit) {
     case .pushed: break
     case .full:
@@ -83,6 +89,14 @@ public final class SQLiteShardStore: ShardStore {
     case .closed: commit.settle(StoreError.closed(shard: shard))
     }
     return commit
+  }
+
+  public func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 })
+  }
+
+  public func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> {
+    enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.removeUnknownFiles(inFolder: folder) ?? 0 })
   }
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {

@@ -43,6 +43,8 @@ struct ZoneRow {
   var zone: StoredZone
   /// Its live records.
   var liveCount: Int64
+  /// What they count for.
+  var byteCount: Int64
 }
 
 /// One transaction's view of a shard; `SQLiteTransaction` adds the writes and answers from its caches what it can.
@@ -90,7 +92,8 @@ class SQLiteSnapshot: ShardSnapshot {
     }
     return StoredDatabase(
       key: row.int64(0), id: DatabaseID(container: container, environment: environment, owner: row.text(3)),
-      incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5), subscriptionEdition: UInt64(bitPattern: row.int64(6)))
+      incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5), subscriptionEdition: UInt64(bitPattern: row.int64(6)),
+      byteCount: row.int64(7))
   }
 
   // MARK: Zones
@@ -126,7 +129,7 @@ class SQLiteSnapshot: ShardSnapshot {
       zone: StoredZone(
         key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), incarnation: UInt64(bitPattern: row.int64(3)),
         sequence: row.int64(4), isDeleted: row.bool(5)),
-      liveCount: row.int64(6))
+      liveCount: row.int64(6), byteCount: row.int64(7))
   }
 
   final func isDoomed(_ zone: Int64) throws -> Bool {
@@ -144,6 +147,14 @@ class SQLiteSnapshot: ShardSnapshot {
     try statement.bind(1, zone)
     try statement.bind(2, recordName: recordName)
     return try statement.first { try record($0, named: recordName, zone: zone) }
+  }
+
+  // MARK: Assets
+
+  final func asset(withHash hash: [UInt8]) throws -> StoredAsset? {
+    let statement = try statement(.asset)
+    try statement.bind(1, hash)
+    return try statement.first { StoredAsset(asset: Asset(hash: hash, byteCount: $0.int64(0)), useCount: $0.int(1), orphanedAt: $0.optionalInt64(2)) }
   }
 
   // MARK: Mirrors

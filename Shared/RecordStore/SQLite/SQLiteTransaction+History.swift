@@ -61,7 +61,7 @@ extension SQLiteTransaction: ShardTransaction {
     }
   }
 
-  func append(_ transaction: StoredTransaction, to mirror: Int64) throws {
+  func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws {
     try write {
       guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       guard transaction.number == row.lastTransactionNumber + 1, transaction.number <= HistoryRowID.lastNumber else {
@@ -79,6 +79,7 @@ extension SQLiteTransaction: ShardTransaction {
       row.lastTransactionNumber = transaction.number
       setMirror(row)
       countWrite(records: 1, bytes: transaction.payload.count)
+      if !assets.isEmpty { try keep(Set(assets), forTransaction: HistoryRowID.of(mirror, transaction.number)) }
     }
   }
 
@@ -97,7 +98,9 @@ extension SQLiteTransaction: ShardTransaction {
     try delete.bind(1, HistoryRowID.of(mirror, 0))
     try delete.bind(2, HistoryRowID.of(mirror, number))
     try delete.run()
-    return session.connection.changes
+    let count = session.connection.changes
+    try letGo(ofTransactionsAfter: HistoryRowID.of(mirror, 0), through: HistoryRowID.of(mirror, number))
+    return count
   }
 
   private func setMirror(_ row: StoredMirror) {

@@ -11,8 +11,11 @@ extension SQLiteTransaction {
     try select.bind(2, recordName: recordName)
     let name = WriterCache.Name(parent: zone, name: recordName)
     let stored = try select.first { row in
-      seen[name] = SeenRecord(rowID: row.int64(0), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7))
-      return try record(row, named: recordName, zone: zone)
+      let stored = try record(row, named: recordName, zone: zone)
+      seen[name] = SeenRecord(
+        rowID: row.int64(0), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7),
+        use: RecordUse(stored, encodedByteCount: row.withBytes(8) { $0.count }))
+      return stored
     }
     if stored == nil { seen.updateValue(nil, forKey: name) }
     return stored
@@ -31,6 +34,8 @@ extension SQLiteTransaction {
       let references = try StoredReferences.encode(entries)
       let known = indexes.byDatabase[row.zone.databaseKey]
       let predecessor = known == nil ? nil : try indexedPredecessor(earlier, named: name.name, in: zone)
+      let assets = stored.isDeleted ? [] : stored.record.assets
+      if assets != earlier?.use.assets ?? [] { try use(assets, insteadOf: earlier?.use.assets ?? []) }
       let written = try storeRow(stored, zone: zone, references: references, replacing: earlier)
       if let known {
         try updateEntries(of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name, rowID: written.rowID, zone: zone)
@@ -42,6 +47,9 @@ extension SQLiteTransaction {
       seen[name] = written
       if let earlier, !earlier.isDeleted { row.liveCount -= 1 }
       if !stored.isDeleted { row.liveCount += 1 }
+      let growth = written.use.byteCount - (earlier?.use.byteCount ?? 0)
+      row.byteCount += growth
+      setByteCount(of: database, to: database.byteCount + growth)
       row.zone = StoredZone(
         key: zone, databaseKey: row.zone.databaseKey, zoneName: row.zone.zoneName, incarnation: row.zone.incarnation,
         sequence: max(row.zone.sequence, stored.sequence), isDeleted: false)
@@ -65,10 +73,8 @@ extension SQLiteTransaction {
 
   private func seenRecord(_ name: WriterCache.Name) throws -> SeenRecord? {
     if let known = seen[name] { return known }
-    let select = try statement(.recordRow)
-    try select.bind(1, name.parent)
-    try select.bind(2, recordName: name.name)
-    return try select.first { SeenRecord(rowID: $0.int64(0), type: $0.int64(2), isDeleted: $0.bool(3), references: $0.blob(4)) }
+    _ = try recordNotingSeen(named: name.name, in: name.parent)
+    return seen[name] ?? nil
   }
 
   /// Writes the row itself.
@@ -100,7 +106,8 @@ extension SQLiteTransaction {
     guard try statement.runUnlessTaken() else { throw ContradictingWrite("sequence \(stored.sequence) is another record's in zone \(zone)") }
     countWrite(records: 1, bytes: data.count)
     return SeenRecord(
-      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, type: header.type, isDeleted: header.isDeleted, references: references)
+      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, type: header.type, isDeleted: header.isDeleted, references: references,
+      use: RecordUse(stored, encodedByteCount: data.count))
   }
 
   /// Brings the index of references from what the row said to what it says.

@@ -25,8 +25,8 @@ extension SQLiteTransaction {
   func nextSequence(in database: Int64) throws -> Int64 {
     try write {
       guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
-      let next = StoredDatabase(
-        key: row.key, id: row.id, incarnation: row.incarnation, sequence: row.sequence + 1, subscriptionEdition: row.subscriptionEdition)
+      var next = row
+      next.sequence += 1
       cache.databases.set(CachedRow(row: next, isDirty: true), for: database)
       cache.dirtyDatabases.append(database)
       return next.sequence
@@ -57,7 +57,7 @@ extension SQLiteTransaction {
       try insert.bind(6, false)
       try insert.bind(7, 0)
       try insert.run()
-      cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0), isDirty: false), for: zone.key)
+      cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0), isDirty: false), for: zone.key)
       cache.zoneKeys.set(zone.key, for: name)
       return zone
     }
@@ -65,7 +65,8 @@ extension SQLiteTransaction {
 
   func deleteZone(_ zone: Int64) throws {
     try write {
-      guard let row = try zoneRow(key: zone)?.zone else { throw ContradictingWrite("no zone \(zone)") }
+      guard let found = try zoneRow(key: zone) else { throw ContradictingWrite("no zone \(zone)") }
+      let row = found.zone
       if row.isDeleted { return }
       // The records go later, a slice a commit: a zone of a million must not hold everybody up.
       let doom = try writing(.doomZone)
@@ -76,7 +77,9 @@ extension SQLiteTransaction {
       let deleted = StoredZone(
         key: zone, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
         isDeleted: true)
-      setZone(ZoneRow(zone: deleted, liveCount: 0))
+      // What its records used is let go of with them; what they count for, at once.
+      if let database = try database(key: row.databaseKey) { setByteCount(of: database, to: database.byteCount - found.byteCount) }
+      setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0))
     }
   }
 
@@ -93,6 +96,7 @@ extension SQLiteTransaction {
       let update = try writing(.updateDatabase)
       try update.bind(1, key)
       try update.bind(2, cached.row.sequence)
+      try update.bind(3, cached.row.byteCount)
       try update.run()
       cache.databases.set(CachedRow(row: cached.row, isDirty: false), for: key)
     }
@@ -103,6 +107,7 @@ extension SQLiteTransaction {
       try update.bind(2, cached.row.zone.sequence)
       try update.bind(3, cached.row.zone.isDeleted)
       try update.bind(4, cached.row.liveCount)
+      try update.bind(5, cached.row.byteCount)
       try update.run()
       cache.zones.set(CachedRow(row: cached.row, isDirty: false), for: key)
     }
@@ -132,7 +137,7 @@ extension SQLiteTransaction {
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
     guard let zone = doomed?.min() else { return 0 }
-    let records = try sweep(.sweepRecords, zone, limit)
+    let records = try sweepRecords(of: zone, limit)
     let references = try sweep(.sweepReferences, zone, limit)
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
     let entries = try sweep(.sweepEntries, zone, limit)
@@ -143,6 +148,15 @@ extension SQLiteTransaction {
       doomed?.remove(zone)
     }
     return records
+  }
+
+  private func sweepRecords(of zone: Int64, _ limit: Int) throws -> Int {
+    let delete = try writing(.sweepRecords)
+    try delete.bind(1, zone)
+    try delete.bind(2, limit)
+    let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { Record.assets(inBlob: $0) } }
+    try use([], insteadOf: assets.flatMap(\.self))
+    return assets.count
   }
 
   private func sweep(_ query: Query, _ zone: Int64, _ limit: Int) throws -> Int {

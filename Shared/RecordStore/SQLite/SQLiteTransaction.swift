@@ -1,5 +1,6 @@
 // The writer's view of its shard: one object for as long as the shard is open, that runs body after body.
 
+import Assets
 import Records
 import SQLite
 
@@ -11,6 +12,7 @@ struct SeenRecord {
   let isDeleted: Bool
   /// `StoredReferences`.
   let references: [UInt8]
+  let use: RecordUse
 }
 
 /// Reads and writes of the bodies of a group, within the writer's current SQL transaction.
@@ -31,6 +33,11 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// Records that the body has looked up or written; nil for a name it found free.
   var seen: [WriterCache.Name: SeenRecord?] = [:]
   private let makeIncarnation: () -> UInt64
+  let assets: AssetStore?
+  /// Milliseconds since 1970.
+  let now: () -> Int64
+  /// Folders with new links, to be synced before the commit.
+  var unsyncedFolders: Set<String> = []
 
   /// Whether statements have written something in this SQL transaction, and in this body.
   private var groupHasWritten = false
@@ -43,8 +50,10 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var recordCount = 0
   private(set) var byteCount = 0
 
-  init(_ session: ShardSession, makeIncarnation: @escaping () -> UInt64) {
+  init(_ session: ShardSession, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64) {
     self.makeIncarnation = makeIncarnation
+    self.assets = assets
+    self.now = now
     super.init(session)
   }
 
@@ -80,6 +89,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   func groupEnds() throws {
     // No savepoint: there is nobody to fail but the group.
     bodyHasWritten = true
+    if !unsyncedFolders.isEmpty { try syncFolders() }
     try flushCachedRows()
     if counters.lastKey != writtenCounters.lastKey { try setMeta(.lastKey, counters.lastKey) }
     if counters.lastEvent != writtenCounters.lastEvent { try setMeta(.lastEvent, counters.lastEvent) }

@@ -1,5 +1,6 @@
 // A shard's file: how it is made, brought up to date and taken over.
 
+import Assets
 import SQLite
 
 /// Where a shard is kept.
@@ -7,6 +8,8 @@ struct ShardFile: Sendable {
   let directory: String
   let shard: Int
   let shardCount: Int
+  /// nil: files of assets are not its business, as in tests of rows alone.
+  var assets: AssetStore?
   var synchronous = "FULL"
   /// Replaced by tests of upgrades.
   var changes: [FormatChangeStep] = FormatChangeStep.all
@@ -30,6 +33,8 @@ struct ShardFile: Sendable {
       return (connection, epoch)
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
+    } catch let error as AssetError {
+      throw StoreError(error)
     }
   }
 
@@ -83,6 +88,7 @@ struct ShardFile: Sendable {
     }
     for change in changes where change.format > found {
       for statement in change.statements { try connection.execute(statement) }
+      try change.fill?(connection, self)
     }
     if last > found { try Self.setMeta(.format, Int64(last), connection) }
   }

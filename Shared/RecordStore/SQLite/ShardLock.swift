@@ -1,5 +1,6 @@
 // The lock beside a shard's file: held by the process that owns the shard, gone with it.
 
+import Assets
 import CLinux
 import Glibc
 
@@ -15,10 +16,10 @@ struct ShardLock: Sendable {
   static func acquire(_ path: String) async throws -> ShardLock {
     // Not inherited by child processes: a lock lives as long as any copy of its descriptor.
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw Folder.failure("open lock", path) }
+    guard descriptor >= 0 else { throw StoreError(Folder.failure("open lock", path)) }
     do {
       while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-        guard errno == EWOULDBLOCK || errno == EINTR else { throw Folder.failure("lock", path) }
+        guard errno == EWOULDBLOCK || errno == EINTR else { throw StoreError(Folder.failure("lock", path)) }
         try await Task.sleep(for: pause)
       }
       return ShardLock(descriptor: descriptor)

@@ -1,11 +1,15 @@
 // The stored format of a shard's file and its history (FORMAT.md explains the tables).
 
+import SQLite
+
 /// A change of the stored format. Files are brought up to date, one change after the other, in the transaction that opens them.
 enum FormatChange: Int, CaseIterable, Sendable {
   /// The first format. Cost: none, the file is new.
   case initial = 1
   /// Indexes over fields. Cost: none, two empty tables.
   case fieldIndexes = 2
+  /// Which content is used how often, and what databases and zones hold. Cost: reads every record and transaction once.
+  case assets = 3
   /// Subscriptions. Cost: none, a new table, and a column whose default is not written into rows.
   case subscriptions = 4
   /// Records with a `shortGUID` are found by it. Cost: none, no record had one.
@@ -15,6 +19,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     switch self {
     case .initial: Self.initialTables
     case .fieldIndexes: Self.fieldIndexTables
+    case .assets: Self.assetTables
     case .subscriptions: Self.subscriptionTables
     case .shortGUIDs:
       [
@@ -22,6 +27,14 @@ enum FormatChange: Int, CaseIterable, Sendable {
         // For the sweep of deleted zones.
         "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
       ]
+    }
+  }
+
+  /// What statements alone can't put into the new tables.
+  var fill: (@Sendable (Connection, ShardFile) throws -> Void)? {
+    switch self {
+    case .assets: { connection, file in try AssetUpgrade(connection, file).run() }
+    default: nil
     }
   }
 
@@ -83,6 +96,15 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE TABLE outcome(id INTEGER PRIMARY KEY, key NOT NULL UNIQUE, payload BLOB NOT NULL)",
   ]
 
+  private static let assetTables = [
+    "ALTER TABLE database ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE zone ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    "CREATE TABLE asset(hash BLOB PRIMARY KEY, bytes INTEGER NOT NULL, uses INTEGER NOT NULL, orphaned INTEGER) WITHOUT ROWID",
+    "CREATE INDEX asset_orphaned ON asset(orphaned) WHERE orphaned IS NOT NULL",
+    // By transaction, so that a purge need not read what it removes.
+    "CREATE TABLE history_asset(history INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY(history, hash)) WITHOUT ROWID",
+  ]
+
   private static let subscriptionTables = [
     "ALTER TABLE database ADD COLUMN subscriptions INTEGER NOT NULL DEFAULT 0",
     """
@@ -99,9 +121,10 @@ struct FormatChangeStep: Sendable {
   /// The format the file has afterwards.
   let format: Int
   let statements: [String]
+  var fill: (@Sendable (Connection, ShardFile) throws -> Void)?
 
   /// Every change up to this release's format, in order.
-  static let all = FormatChange.allCases.map { FormatChangeStep(format: $0.rawValue, statements: $0.statements) }
+  static let all = FormatChange.allCases.map { FormatChangeStep(format: $0.rawValue, statements: $0.statements, fill: $0.fill) }
 }
 
 /// Rows of `meta`.

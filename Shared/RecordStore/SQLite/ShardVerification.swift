@@ -1,5 +1,6 @@
 // Looks over a whole shard: SQLite's own check, every checksum, and what the tables say of one another.
 
+import Assets
 import Records
 import SQLite
 
@@ -10,6 +11,8 @@ public struct VerificationReport: Hashable, Sendable {
   /// Rows whose checksum was computed.
   public var recordCount = 0
   public var transactionCount = 0
+  /// Files whose presence and length was checked, and whose content was too if that was asked for.
+  public var assetCount = 0
 
   public static let problemLimit = 100
 
@@ -22,14 +25,22 @@ public struct VerificationReport: Hashable, Sendable {
 struct ShardVerification {
   private let snapshot: SQLiteSnapshot
   private var report = VerificationReport()
+  /// Of records, by zone; uses of assets, by hash.
+  private var byteCounts: [Int64: Int64] = [:]
+  private var uses: [[UInt8]: Int] = [:]
 
   init(_ snapshot: SQLiteSnapshot) { self.snapshot = snapshot }
 
-  static func report(on snapshot: SQLiteSnapshot) throws -> VerificationReport {
+  /// - Parameters:
+  ///   - assets: where the files should be; nil: they are not looked at.
+  ///   - readsAssets: reads them, too, and compares their content with their names.
+  static func report(on snapshot: SQLiteSnapshot, assets: AssetStore?, readsAssets: Bool) throws -> VerificationReport {
     var verification = ShardVerification(snapshot)
     try verification.checkPages()
     try verification.checkRecords()
     try verification.checkHistory()
+    try verification.checkByteCounts()
+    try verification.checkAssets(assets, reads: readsAssets)
     for check in checks { try verification.run(check) }
     return verification.report
   }
@@ -56,6 +67,9 @@ struct ShardVerification {
       let stored: StoredRecord
       do {
         stored = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: zone)
+        let use = RecordUse(stored, encodedByteCount: rows.withBytes(8) { $0.count })
+        byteCounts[zone, default: 0] += use.byteCount
+        for asset in use.assets { uses[asset.hash, default: 0] += 1 }
       } catch let error as StoreError {
         report.note("\(error)")
         continue
@@ -95,6 +109,39 @@ struct ShardVerification {
     }
   }
 
+  /// What databases and zones say they hold.
+  private mutating func checkByteCounts() throws {
+    for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id").all({ ($0.int64(0), $0.int64(1)) })
+    where byteCounts[zone, default: 0] != count {
+      report.note("zone \(zone) counts \(count) bytes, its records have \(byteCounts[zone, default: 0])")
+    }
+  }
+
+  /// Every file is used as often as its row says, and is there.
+  private mutating func checkAssets(_ assets: AssetStore?, reads: Bool) throws {
+    try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach { uses[$0.blob(0), default: 0] += 1 }
+    for (hash, byteCount, count) in try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
+      .all({ ($0.blob(0), $0.int64(1), $0.int(2)) })
+    {
+      let asset = Asset(hash: hash, byteCount: byteCount)
+      let found = uses.removeValue(forKey: hash) ?? 0
+      if found != count { report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)") }
+      // What nobody uses may be on its way out.
+      guard count > 0, let assets else { continue }
+      report.assetCount += 1
+      if Folder.byteCount(of: assets.path(of: asset, shard: snapshot.shard)) != byteCount {
+        report.note("asset \(asset.unshardedPath) is missing or has another length")
+      } else if reads {
+        do throws(AssetError) {
+          _ = try assets.read(asset, shard: snapshot.shard)
+        } catch {
+          report.note("\(error)")
+        }
+      }
+    }
+    for hash in uses.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { report.note("asset \(Asset(hash: hash, byteCount: 0).unshardedPath) has no row") }
+  }
+
   private mutating func run(_ check: (name: String, text: String, problem: String)) throws {
     let keys = try statement(check.name, check.text + " LIMIT \(VerificationReport.problemLimit)").all { $0.int64(0) }
     for key in keys { report.note("\(check.problem) (\(key))") }
@@ -122,6 +169,11 @@ struct ShardVerification {
       """,
       "a zone's count of live records is wrong"
     ),
+    (
+      "verifyDatabaseBytes", "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
+      "a database counts other bytes than its zones"
+    ),
+    ("verifyHistoryOfAssets", "SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history)", "a transaction that uses an asset is missing"),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
     ("verifyShortGUIDs", "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0)", "a short GUID's record is missing"),
     ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
@@ -152,11 +204,12 @@ struct ShardVerification {
 extension SQLiteShardStore {
   /// Looks over the whole shard as it is now: pages and indexes, every checksum, counters. Reads everything: a job for quiet hours,
   /// during which the write-ahead log can't begin anew.
+  /// - Parameter readsAssets: also reads every file that is used.
   /// - Throws: `StoreError` when it can't be read at all.
-  public func verify() async throws -> VerificationReport {
-    try await read { snapshot in
+  public func verify(readsAssets: Bool = false) async throws -> VerificationReport {
+    try await read { [assets] snapshot in
       guard let snapshot = snapshot as? SQLiteSnapshot else { return VerificationReport() }
-      return try ShardVerification.report(on: snapshot)
+      return try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets)
     }
   }
 }

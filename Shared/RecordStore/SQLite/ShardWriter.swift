@@ -1,5 +1,6 @@
 // The thread that writes a shard: group commit, fencing, checkpoints.
 
+import Assets
 import SQLite
 import Synchronization
 
@@ -19,10 +20,10 @@ final class ShardWriter {
   /// Log pages at the last checkpoint, 0 once the log has begun anew.
   private var checkpointedLogPages = 0
 
-  init(core: ShardCore, connection: Connection, makeIncarnation: @escaping () -> UInt64) {
+  init(core: ShardCore, connection: Connection, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64) {
     self.core = core
     self.connection = connection
-    transaction = SQLiteTransaction(ShardSession(shard: core.shard, connection: connection), makeIncarnation: makeIncarnation)
+    transaction = SQLiteTransaction(ShardSession(shard: core.shard, connection: connection), assets: assets, makeIncarnation: makeIncarnation, now: now)
   }
 
   /// Commits until the queue is closed and empty; then checkpoints and closes the file.
@@ -82,8 +83,11 @@ final class ShardWriter {
       let start = clock.now
       try begin()
       for body in bodies {
+        // What removes files has to know that nothing it goes by is undone.
+        if body.runsAlone, !ran.isEmpty { break }
         ran.append(body)
         refusals.append(try run(body))
+        if body.runsAlone { break }
         if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit { break }
       }
       try transaction.groupEnds()
@@ -146,6 +150,9 @@ final class ShardWriter {
       failure = error.error
       if case .fenced = failure { isFinal = true }
     case let error as StoreError: failure = error
+    case let error as UnsyncedFolder:
+      failure = StoreError(error.reason)
+      isFinal = true
     default: failure = .io("shard \(core.shard): \(error)")
     }
     do {

@@ -9,6 +9,8 @@ struct FieldReader {
   let zone: Zone.ID
   let recordType: String
   let declarations: [String: SchemaIndex.FieldDeclaration]
+  /// nil: assets are refused.
+  let assets: AssetReader?
 
   /// Reads a field: its dictionary, or null.
   /// - Returns: nil when the field is to be removed.
@@ -35,7 +37,7 @@ struct FieldReader {
     if let declared, declared.type != type {
       throw RecordError(.badRequest, "invalid attempt to set value type \(type.wireName), defined to be \(declared.type.wireName)")
     }
-    let stored = try ValueReader(zone: zone).value(value, as: type)
+    let stored = try ValueReader(zone: zone, assets: assets).value(value, as: type)
     switch stored {
     case .reference(let reference): try Self.check(reference)
     case .list(element: .reference, let elements): for case .reference(let reference) in elements { try Self.check(reference) }
@@ -77,6 +79,8 @@ struct WireType {
 /// Reads values of known type.
 struct ValueReader {
   let zone: Zone.ID
+  /// nil: assets are refused, as in queries.
+  var assets: AssetReader?
 
   /// What an untyped value most likely is: the rule for fields the schema does not know.
   static func inferredType(of json: JSONValue) throws(RecordError) -> FieldType {
@@ -113,7 +117,9 @@ struct ValueReader {
     case .timestamp: return .timestamp(try milliseconds(json))
     case .reference: return .reference(try reference(json))
     case .location: return .location(try location(json))
-    default: throw RecordError(.badRequest, "the asset has no receipt of this server: upload its content first")
+    default:
+      guard let assets else { throw RecordError(.badRequest, AssetReader.noReceipt) }
+      return .asset(try assets.asset(json))
     }
   }
 

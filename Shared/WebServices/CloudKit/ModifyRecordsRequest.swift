@@ -22,16 +22,18 @@ public struct ModifyRecordsRequest: Sendable {
   /// - Parameters:
   ///   - zone: the request's zone, resolved.
   ///   - recordTypes: the types of the records that `recordNamesWithoutType` listed, as far as they exist.
+  ///   - assets: reads what fields say of assets; nil: they are refused.
   ///   - newRecordName: a fresh name, for creations that leave it to the server.
   ///   - newShortGUID: a fresh one, for records that are to have one.
   /// - Throws: `BAD_REQUEST` for what is wrong with the request as a whole; what is wrong with one record is in its operation.
   public init(
-    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], newRecordName: () -> String,
+    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], assets: AssetReader? = nil,
+    newRecordName: () -> String,
     newShortGUID: () -> String = { "" }
   ) throws(RecordError) {
     isAtomic = try request.optionalBool("atomic")
     let presentation = try RecordPresentation(of: request)
-    let reader = OperationReader(zone: zone, schema: schema, recordTypes: recordTypes, presentation: presentation)
+    let reader = OperationReader(zone: zone, schema: schema, recordTypes: recordTypes, presentation: presentation, assets: assets)
     operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
       try reader.read(json, newRecordName: newRecordName, newShortGUID: newShortGUID)
     }
@@ -79,6 +81,7 @@ private struct OperationReader {
   let schema: SchemaIndex
   let recordTypes: [String: String]
   let presentation: RecordPresentation
+  let assets: AssetReader?
 
   func read(_ json: JSONValue, newRecordName: () -> String, newShortGUID: () -> String) throws(RecordError) -> RecordOperation {
     let text = try json.requiredString("operationType")
@@ -114,7 +117,7 @@ private struct OperationReader {
     guard fields.count <= Limit.fieldsPerRecordType else {
       throw RecordError(.badRequest, "\(recordType) has \(fields.count) fields, the limit is \(Limit.fieldsPerRecordType)")
     }
-    let reader = FieldReader(zone: zone, recordType: recordType, declarations: schema.fields(of: recordType))
+    let reader = FieldReader(zone: zone, recordType: recordType, declarations: schema.fields(of: recordType), assets: assets)
     var changes: [RecordPatch.Change] = []
     changes.reserveCapacity(fields.count)
     try fields.forEachMember { key, value throws(RecordError) in

@@ -1,6 +1,5 @@
 // Records into JSON, streamed from what the store hands out (wire-protocol 3.3, 3.4).
 
-import Crypto
 public import JSON
 public import Records
 
@@ -13,12 +12,18 @@ public struct RecordDictionaryWriter: Sendable {
     public let signingKey: [UInt8]
     /// When the URLs expire: seconds since 1970.
     public let expiry: Int64
+    /// Whose files are meant.
+    public let shard: Int
 
-    public init(baseURL: String, signingKey: [UInt8], expiry: Int64) {
+    public init(baseURL: String, signingKey: [UInt8], expiry: Int64, shard: Int) {
       self.baseURL = baseURL
       self.signingKey = signingKey
       self.expiry = expiry
+      self.shard = shard
     }
+
+    /// Where an asset's content can be fetched.
+    func downloadURL(of asset: Asset) -> String { baseURL + AssetURL(shard: shard, hash: asset.hash, expiry: expiry).path(signedWith: signingKey) }
   }
 
   private let zoneJSON: [UInt8]
@@ -155,12 +160,7 @@ public struct RecordDictionaryWriter: Sendable {
     writer.beginObject()
     writer.member("fileChecksum", asset.fileChecksum)
     writer.member("size", asset.byteCount)
-    writer.member("downloadURL", assets.baseURL + AssetURL(hash: asset.hash, expiry: assets.expiry).path(signedWith: assets.signingKey))
+    writer.member("downloadURL", assets.downloadURL(of: asset))
     writer.endObject()
   }
-}
-
-extension Asset {
-  /// The checksum clients see: of Apple's shape (base64 of 0x01 and 20 bytes), opaque to them.
-  public var fileChecksum: String { Base64.encode([0x01] + hash.prefix(20)) }
 }

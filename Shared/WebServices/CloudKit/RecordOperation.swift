@@ -127,7 +127,7 @@ extension RecordOperation {
 extension RecordPatch {
   /// The record with the patch applied.
   /// - Parameter merging: whether what is not mentioned is kept.
-  /// - Throws: `QUOTA_EXCEEDED` for a record over the limit.
+  /// - Throws: `QUOTA_EXCEEDED` for a record over the limit, `BAD_REQUEST` for an asset without a receipt that the field has not.
   public func applied(to record: Record, merging: Bool, stamp: Stamp) throws(RecordError) -> Record {
     var result = record
     result.modified = stamp
@@ -136,7 +136,15 @@ extension RecordPatch {
       result.fields.reserveCapacity(changes.count)
       result.parent = nil
     }
-    for change in changes { result.fields[change.name] = change.field }
+    for change in changes {
+      var field = change.field
+      do throws(RecordError) {
+        if let value = field?.value, value.hasShownAsset { field?.value = try value.resolvingShownAssets(in: record.fields[change.name]?.value) }
+      } catch {
+        throw error.within("\(record.recordType).\(change.name)")
+      }
+      result.fields[change.name] = field
+    }
     if case .set(let parent) = parent { result.parent = parent }
     if result.shortGUID == nil { result.shortGUID = shortGUID }
     let byteCount = result.fields.byteCount

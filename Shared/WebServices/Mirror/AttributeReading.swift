@@ -9,16 +9,32 @@ import Records
 /// Reads the values of one entity's attributes.
 struct AttributeReader {
   let entity: EntityDescription
+  /// nil: assets are refused.
+  let assets: AssetReader?
 
   /// - Throws: `BAD_REQUEST` that begins with `Entity.attribute`.
   func read(_ name: String, _ json: JSONValue) throws(RecordError) -> AttributeValue {
     guard let attribute = entity.attribute(named: name) else {
       throw RecordError(.badRequest, "\(entity.name).\(name): the model has no such attribute")
     }
-    return try Self.value(json, of: attribute.attribute, path: "\(entity.name).\(name)", isElement: false)
+    let path = "\(entity.name).\(name)"
+    if [.binary, .transformable].contains(attribute.attribute.type), json.kind == .object, let dictionary = json["asset"] {
+      return .asset(try asset(dictionary, path: path))
+    }
+    return try Self.value(json, of: attribute.attribute, path: path)
   }
 
-  private static func value(_ json: JSONValue, of attribute: Attribute, path: String, isElement: Bool) throws(RecordError) -> AttributeValue {
+  /// Only content that was uploaded: what an answer showed may be another device's by now.
+  private func asset(_ dictionary: JSONValue, path: String) throws(RecordError) -> Asset {
+    do throws(RecordError) {
+      guard let asset = try assets?.asset(dictionary), !asset.isShown else { throw RecordError(.badRequest, AssetReader.noReceipt) }
+      return asset
+    } catch {
+      throw error.within(path)
+    }
+  }
+
+  private static func value(_ json: JSONValue, of attribute: Attribute, path: String) throws(RecordError) -> AttributeValue {
     if json.isNull { return .null }
     func expected(_ what: String) -> RecordError { RecordError(.badRequest, "\(path): the attribute is of type \(attribute.type.rawValue), expected \(what)") }
     switch attribute.type {
@@ -33,7 +49,9 @@ struct AttributeReader {
     case .boolean:
       guard let flag = json.bool else { throw expected("true or false") }
       return .boolean(flag)
-    case .binary, .transformable: return .binary(try bytes(json, path: path, isElement: isElement, expected))
+    case .binary, .transformable: 
+      guard let bytes = json.base64 else { throw expected("padded base64") }
+      return .binary(bytes)
     case .composite: return .composite(try elements(json, of: attribute, path: path, expected))
     case .undefined, .objectID: throw RecordError(.badRequest, "\(path): attributes of type \(attribute.type.rawValue) can't be saved")
     case .string, .uri, .decimal, .date, .uuid:
@@ -71,14 +89,6 @@ struct AttributeReader {
     return value
   }
 
-  private static func bytes(_ json: JSONValue, path: String, isElement: Bool, _ expected: (String) -> RecordError) throws(RecordError) -> [UInt8] {
-    if !isElement, json.kind == .object, json["asset"] != nil {
-      throw RecordError(.badRequest, "\(path): the asset has no receipt of this server: upload its content first")
-    }
-    guard let bytes = json.base64 else { throw expected("padded base64") }
-    return bytes
-  }
-
   /// Unknown elements are refused like unknown attributes.
   private static func elements(
     _ json: JSONValue, of attribute: Attribute, path: String, _ expected: (String) -> RecordError
@@ -90,7 +100,7 @@ struct AttributeReader {
       guard let element = attribute.elements.first(where: { $0.name == name }) else {
         throw RecordError(.badRequest, "\(path).\(name): the model has no such element")
       }
-      elements.append(AttributeValue.CompositeElement(name: name, value: try Self.value(value, of: element, path: "\(path).\(name)", isElement: true)))
+      elements.append(AttributeValue.CompositeElement(name: name, value: try Self.value(value, of: element, path: "\(path).\(name)")))
     }
     return elements.sorted { $0.name < $1.name }
   }

@@ -47,7 +47,7 @@ public struct MirrorValueWriter: Sendable {
     writer.beginObject()
     writer.member("fileChecksum", asset.fileChecksum)
     writer.member("size", asset.byteCount)
-    writer.member("downloadURL", assets.baseURL + AssetURL(hash: asset.hash, expiry: assets.expiry).path(signedWith: assets.signingKey))
+    writer.member("downloadURL", assets.downloadURL(of: asset))
     writer.endObject()
     writer.endObject()
   }

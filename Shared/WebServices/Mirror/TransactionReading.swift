@@ -12,8 +12,11 @@ public struct TransactionReader {
   private let entityNames: Set<String>?
   /// For transactions that don't say when they were made: milliseconds since 1970.
   private let now: Int64
+  private let assets: AssetReader?
 
-  public init(model: ModelIndex, entityNames: Set<String>?, now: Int64) {
+  /// - Parameter assets: reads what values say of assets; nil: they are refused.
+  public init(model: ModelIndex, entityNames: Set<String>?, now: Int64, assets: AssetReader? = nil) {
+    self.assets = assets
     self.model = model
     self.entityNames = entityNames
     self.now = now
@@ -98,7 +101,7 @@ public struct TransactionReader {
 
   private func attributes(_ json: JSONValue, _ key: String, _ entity: EntityDescription) throws(RecordError) -> [NamedValue<AttributeValue>] {
     guard let object = try json.optionalObject(key) else { return [] }
-    let reader = AttributeReader(entity: entity)
+    let reader = AttributeReader(entity: entity, assets: assets)
     var values: [NamedValue<AttributeValue>] = []
     values.reserveCapacity(object.count)
     try object.forEachMember { key, value throws(RecordError) in

@@ -41,7 +41,7 @@ enum Wire {
   }
 
   static let writer = RecordDictionaryWriter(
-    zone: zone, assets: RecordDictionaryWriter.AssetLinks(baseURL: "https://host", signingKey: Array("key".utf8), expiry: 1_700_000_900))
+    zone: zone, assets: RecordDictionaryWriter.AssetLinks(baseURL: "https://host", signingKey: Array("key".utf8), expiry: 1_700_000_900, shard: 3))
 
   /// A record's `fields` as an answer shows them.
   static func text(of fields: Fields, as presentation: RecordPresentation = .complete) throws -> String {

@@ -121,7 +121,7 @@ import Testing
   @Test func `an asset shows checksum, size and a signed URL, never a receipt`() throws {
     let hash = [UInt8](repeating: 0xab, count: 32)
     let shown = try Wire.text(of: ["photo": .asset(Asset(hash: hash, byteCount: 11))])
-    let url = "https://host" + AssetURL(hash: hash, expiry: 1_700_000_900).path(signedWith: Array("key".utf8))
+    let url = "https://host" + AssetURL(shard: 3, hash: hash, expiry: 1_700_000_900).path(signedWith: Array("key".utf8))
     #expect(shown == #"{"photo":{"value":{"fileChecksum":"Aaurq6urq6urq6urq6urq6urq6ur","size":11,"downloadURL":"\#(url)"},"type":"ASSETID"}}"#)
   }
 }

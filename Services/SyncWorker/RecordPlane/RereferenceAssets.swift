@@ -1,0 +1,90 @@
+// assets/rereference (wire-protocol 8): receipts for content that records have, and the check of content that records are to have.
+
+import Assets
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension RecordPlaneCall {
+  func rereferenceAssets() async throws(RecordError) -> PlaneAnswer {
+    let zone = try zone(ZoneReference(of: json))
+    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    let items = try RereferenceAssetsRequest(json).items
+    let (database, assets, shard) = (database, context.assets, store.shard)
+    let expiry = AssetLifetime.uploadExpiry(at: context.clock.now)
+    let found = try await read { snapshot in
+      let row = try Self.require(zone, of: database, in: snapshot)
+      return try items.map { item throws -> Result<Asset, RecordError> in
+        guard let row, let stored = try snapshot.record(named: item.recordName, in: row.key), !stored.isDeleted else {
+          return .failure(RecordError(.notFound, "Record not found"))
+        }
+        guard case .asset(let asset)? = stored.record.fields[item.fieldName]?.value else {
+          return .failure(RecordError(.badRequest, "\(stored.record.recordType) '\(item.recordName.prefix(Limit.nameByteCount))' has no asset in that field"))
+        }
+        // Where it will be used may be another shard, and this record may be gone by then: so it is as if it had been uploaded again.
+        guard try assets.offer(asset, of: shard, until: expiry) else { return .failure(RecordError(.notFound, "asset not found: upload it again")) }
+        return .success(asset)
+      }
+    }
+    var output = JSONWriter(reservingByteCount: 512 * (items.count + 1))
+    output.beginObject()
+    output.key("assets")
+    output.beginArray()
+    for (item, result) in zip(items, found) {
+      switch result {
+      case .success(let asset):
+        AssetReceipt(asset: asset, expiry: expiry).write(for: assetUser(user), signedWith: context.signingKey, to: &output)
+      case .failure(let error): RereferenceAssetsRequest.writeError(error, of: item, to: &output)
+      }
+    }
+    output.endArray()
+    output.endObject()
+    return PlaneAnswer(body: output.bytes)
+  }
+
+  private func assetUser(_ name: String) -> AssetUser {
+    AssetUser(container: database.container, environment: database.environment, userRecordName: name)
+  }
+
+  /// Reads the assets of the caller's requests.
+  var assetReader: AssetReader { AssetReader(of: request, context) }
+}
+
+extension AssetReader {
+  /// For what a request's caller uploaded to its container.
+  init(of request: DatabaseRequest, _ context: PlaneContext) {
+    self.init(
+      user: AssetUser(
+        container: request.database.container, environment: request.database.environment, userRecordName: request.caller.userRecordName ?? ""),
+      key: context.signingKey, now: context.clock.now / 1000)
+  }
+}
+
+/// Refuses records that name content which is gone.
+enum AssetCheck {
+  static func checked(
+    _ decision: Result<OperationDecision, RecordError>, replacing existing: StoredRecord?, in transaction: any ShardTransaction
+  ) throws -> Result<OperationDecision, RecordError> {
+    guard case .success(.save(let record)) = decision else { return decision }
+    for element in record.fields where element.field.value.type == .asset || element.field.value.type == .assetList {
+      if let existing, !existing.isDeleted, existing.record.fields[element.name]?.value == element.field.value { continue }
+      for asset in element.field.value.assets where try !transaction.hasContent(of: asset) {
+        return .failure(RecordError(.badRequest, "\(record.recordType).\(element.name): asset not found: upload it again"))
+      }
+    }
+    return decision
+  }
+}
+
+extension FieldValue {
+  fileprivate var assets: [Asset] {
+    switch self {
+    case .asset(let asset): [asset]
+    case .list(element: .asset, let values): values.flatMap(\.assets)
+    default: []
+    }
+  }
+}

@@ -1,0 +1,161 @@
+// Content that arrives piece by piece from a thread that must not block: written behind its back, and held up when the disk is slower.
+
+import Dispatch
+public import Records
+import Synchronization
+
+/// The threads that write uploads, a few for all.
+///
+/// An upload stays on its thread, so that its pieces keep their order; a sync that takes long holds up those that share it, not the
+/// threads that read sockets.
+public final class AssetWriters: Sendable {
+  private let queues: [DispatchQueue]
+  private let next = Atomic<UInt32>(0)
+
+  public init(count: Int) {
+    precondition(count > 0, "somebody has to write")
+    queues = (0..<count).map { DispatchQueue(label: "aquifer.assets.\($0)") }
+  }
+
+  /// Each in its turn.
+  fileprivate var queue: DispatchQueue { queues[Int(next.wrappingAdd(1, ordering: .relaxed).oldValue) % queues.count] }
+
+  /// Uploads that were neither finished nor given up.
+  public var uploadCount: Int { count.load(ordering: .relaxed) }
+  fileprivate let count = Atomic(0)
+}
+
+/// One upload into the spool.
+public final class AssetUpload: Sendable {
+  private struct State {
+    var waiting: [UInt8] = []
+    var isWriting = false
+    var resume: (@Sendable () -> Void)?
+    var failure: AssetError?
+    var isOver = false
+  }
+
+  /// Written at a time.
+  private static let pieceByteCount = 64 * 1024
+  /// More than this must not wait.
+  private static let waitingByteLimit = 128 * 1024
+
+  private let store: AssetStore
+  private let expiry: Int64
+  private let writers: AssetWriters
+  private let queue: DispatchQueue
+  private let state = Mutex(State())
+  /// Made and used on the queue.
+  private let file = Mutex<SpoolFile?>(nil)
+
+  /// - Parameter expiry: until when the content can be adopted, seconds since 1970.
+  public init(into store: AssetStore, until expiry: Int64, writers: AssetWriters) {
+    self.store = store
+    self.expiry = expiry
+    self.writers = writers
+    queue = writers.queue
+    writers.count.add(1, ordering: .relaxed)
+  }
+
+  deinit { end() }
+
+  /// Takes the next piece without blocking; after a failure, which `finish` tells, it goes nowhere.
+  /// - Returns: whether another piece may come now; if not, `resume` is called when it may.
+  public func take(_ piece: UnsafeRawBufferPointer, resume: @escaping @Sendable () -> Void) -> Bool {
+    let (starts, goesOn) = state.withLock { state in
+      if state.failure != nil || state.isOver { return (false, true) }
+      state.waiting.append(contentsOf: piece)
+      let starts = !state.isWriting && state.waiting.count >= Self.pieceByteCount
+      if starts { state.isWriting = true }
+      guard state.isWriting, state.waiting.count >= Self.waitingByteLimit else { return (starts, true) }
+      state.resume = resume
+      return (starts, false)
+    }
+    if starts { queue.async { self.drain(below: Self.pieceByteCount) } }
+    return goesOn
+  }
+
+  /// Makes what was taken durable.
+  /// - Throws: what the disk refused; nothing is left behind then.
+  public func finish() async throws(AssetError) -> Asset {
+    let result: Result<Asset, AssetError> = await withCheckedContinuation { continuation in
+      queue.async { continuation.resume(returning: self.finished()) }
+    }
+    return try result.get()
+  }
+
+  /// Gives the upload up; nothing is left behind.
+  public func abort() {
+    end()
+    queue.async { self.file.withLock { $0 }?.discard() }
+  }
+
+  // MARK: On the queue
+
+  /// Writes until less than `rest` bytes wait.
+  private func drain(below rest: Int) {
+    while true {
+      let (piece, resume) = state.withLock { state -> ([UInt8], (@Sendable () -> Void)?) in
+        if state.waiting.count < rest || state.waiting.isEmpty || state.isOver {
+          state.isWriting = false
+          return ([], nil)
+        }
+        defer {
+          state.waiting = []
+          state.resume = nil
+        }
+        return (state.waiting, state.resume)
+      }
+      if piece.isEmpty { return }
+      resume?()
+      do throws(AssetError) {
+        try opened().write(piece)
+      } catch {
+        fail(error)
+      }
+    }
+  }
+
+  private func opened() throws(AssetError) -> SpoolFile {
+    if let file = file.withLock({ $0 }) { return file }
+    let made = try SpoolFile(in: store, until: expiry)
+    file.withLock { $0 = made }
+    return made
+  }
+
+  private func fail(_ error: AssetError) {
+    let resume = state.withLock { state in
+      if state.failure == nil { state.failure = error }
+      state.waiting = []
+      defer { state.resume = nil }
+      return state.resume
+    }
+    // At once: on a full disk each byte counts.
+    file.withLock { $0 }?.discard()
+    resume?()
+  }
+
+  private func finished() -> Result<Asset, AssetError> {
+    drain(below: 1)
+    defer { end() }
+    if let failure = state.withLock({ $0.failure }) { return .failure(failure) }
+    do throws(AssetError) {
+      return .success(try opened().finish())
+    } catch {
+      file.withLock { $0 }?.discard()
+      return .failure(error)
+    }
+  }
+
+  private func end() {
+    let wasOver = state.withLock { state in
+      defer {
+        state.isOver = true
+        state.waiting = []
+        state.resume = nil
+      }
+      return state.isOver
+    }
+    if !wasOver { writers.count.subtract(1, ordering: .relaxed) }
+  }
+}

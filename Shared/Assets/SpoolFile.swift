@@ -1,0 +1,88 @@
+// One file on its way into the spool: hashed while it is written, and named by its hash when it is whole and durable.
+
+import Crypto
+import Glibc
+import Records
+import Synchronization
+
+/// A file that appears in the spool whole or not at all. Its calls block; they are safe from any thread, one after the other.
+final class SpoolFile: Sendable {
+  private struct State {
+    /// -1 when the file is closed.
+    var descriptor: Int32
+    var digest = SHA256.Stream()
+    var byteCount: Int64 = 0
+  }
+
+  private let folder: String
+  private let temporaryPath: String
+  private let state: Mutex<State>
+
+  /// - Parameter expiry: until when the content can be adopted, seconds since 1970.
+  init(in store: AssetStore, until expiry: Int64) throws(AssetError) {
+    folder = store.spoolFolder(AssetStore.bucket(of: expiry))
+    try Folder.make(folder)
+    temporaryPath = "\(folder)/\(Hex.encode(SecureRandom.bytes(16))).part"
+    let descriptor = open(temporaryPath, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard descriptor >= 0 else { throw Folder.failure("make file", temporaryPath) }
+    state = Mutex(State(descriptor: descriptor))
+  }
+
+  deinit { discard() }
+
+  func write(_ content: [UInt8]) throws(AssetError) {
+    try state.withLock { state throws(AssetError) in
+      guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
+      state.digest.update(content)
+      state.byteCount += Int64(content.count)
+      let (descriptor, path) = (state.descriptor, temporaryPath)
+      let isWritten = content.withUnsafeBytes { bytes in
+        var offset = 0
+        while offset < bytes.count {
+          let length = Glibc.write(descriptor, bytes.baseAddress?.advanced(by: offset), bytes.count - offset)
+          if length < 0 && errno != EINTR { return false }
+          offset += max(length, 0)
+        }
+        return true
+      }
+      if !isWritten { throw Folder.failure("write file", path) }
+    }
+  }
+
+  /// Makes the content durable under its name: file synced, named, folder synced.
+  /// - Throws: `full`, `io`; `discard` then.
+  func finish() throws(AssetError) -> Asset {
+    let asset = try state.withLock { state throws(AssetError) -> Asset in
+      guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
+      guard fsync(state.descriptor) == 0 else { throw Folder.failure("sync file", temporaryPath) }
+      let descriptor = state.descriptor
+      state.descriptor = -1
+      // Some file systems report a failed write only now.
+      guard close(descriptor) == 0 else {
+        let failure = Folder.failure("close file", temporaryPath)
+        unlink(temporaryPath)
+        throw failure
+      }
+      let asset = Asset(hash: state.digest.finish(), byteCount: state.byteCount)
+      // Over an earlier upload of the same content, which is the same file but for its age.
+      guard rename(temporaryPath, "\(folder)/\(Hex.encode(asset.hash))") == 0 else {
+        let failure = Folder.failure("name file", temporaryPath)
+        unlink(temporaryPath)
+        throw failure
+      }
+      return asset
+    }
+    try Folder.sync(folder)
+    return asset
+  }
+
+  /// Removes the file unless it is finished.
+  func discard() {
+    state.withLock { state in
+      guard state.descriptor >= 0 else { return }
+      _ = close(state.descriptor)
+      state.descriptor = -1
+      unlink(temporaryPath)
+    }
+  }
+}

@@ -1,0 +1,156 @@
+// Uses of assets, counted in the commit that begins or ends them, and the files that go with the counts.
+
+import Assets
+import Crypto
+import Records
+import SQLite
+
+/// A folder with new links that could not be synced: the kernel says so only once, so nothing may be acknowledged any more.
+struct UnsyncedFolder: Error {
+  let reason: AssetError
+}
+
+extension SQLiteTransaction {
+  // MARK: Counts
+
+  /// Counts what a record uses now in place of what it used before.
+  func use(_ assets: [Asset], insteadOf earlier: [Asset]) throws {
+    // Uses first: what is in both must not look unused in between.
+    for asset in assets { try use(asset) }
+    for asset in earlier { try release(asset.hash) }
+  }
+
+  func hasContent(of asset: Asset) throws -> Bool {
+    if let known = try self.asset(withHash: asset.hash), known.useCount > 0 { return true }
+    guard let assets else { return true }
+    do throws(AssetError) {
+      return try assets.canAdopt(asset, into: shard)
+    } catch {
+      throw StoreError(error)
+    }
+  }
+
+  private func use(_ asset: Asset) throws {
+    guard asset.hash.count == SHA256.byteCount, asset.byteCount >= 0 else { throw ContradictingWrite("an asset's hash has \(asset.hash.count) bytes") }
+    let known = try self.asset(withHash: asset.hash)
+    // Unused files may be gone already: a collection that fails after removing them leaves their rows.
+    if known?.useCount ?? 0 == 0 { try adopt(asset) }
+    if known != nil {
+      let update = try writing(.useAsset)
+      try update.bind(1, asset.hash)
+      try update.run()
+    } else {
+      let insert = try writing(.insertAsset)
+      try insert.bind(1, asset.hash)
+      try insert.bind(2, asset.byteCount)
+      try insert.run()
+    }
+  }
+
+  private func release(_ hash: [UInt8]) throws {
+    let update = try writing(.releaseAsset)
+    try update.bind(1, hash)
+    try update.bind(2, now())
+    try update.run()
+  }
+
+  private func adopt(_ asset: Asset) throws {
+    guard let assets else { return }
+    let folder: String?
+    do throws(AssetError) {
+      folder = try assets.adopt(asset, into: shard)
+    } catch {
+      throw StoreError(error)
+    }
+    guard let folder else { throw MissingAsset(asset) }
+    unsyncedFolders.insert(folder)
+  }
+
+  /// Makes new links durable, before the commit that relies on them.
+  func syncFolders() throws {
+    defer { unsyncedFolders = [] }
+    for folder in unsyncedFolders.sorted() {
+      do throws(AssetError) {
+        try Folder.sync(folder)
+        // Its own entry: a process that was killed may have made it and not come to this.
+        try Folder.sync(Folder.parent(of: folder))
+      } catch {
+        throw UnsyncedFolder(reason: error)
+      }
+    }
+  }
+
+  // MARK: History
+
+  /// Counts the assets of a transaction that is appended.
+  func keep(_ assets: Set<Asset>, forTransaction row: Int64) throws {
+    for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
+      try use(asset)
+      let insert = try writing(.insertHistoryAsset)
+      try insert.bind(1, row)
+      try insert.bind(2, asset.hash)
+      try insert.run()
+    }
+  }
+
+  /// Ends the uses of transactions that are removed.
+  func letGo(ofTransactionsAfter first: Int64, through last: Int64) throws {
+    let select = try statement(.historyAssets)
+    try select.bind(1, first)
+    try select.bind(2, last)
+    let hashes = try select.all { $0.blob(0) }
+    if hashes.isEmpty { return }
+    for hash in hashes { try release(hash) }
+    let delete = try writing(.deleteHistoryAssets)
+    try delete.bind(1, first)
+    try delete.bind(2, last)
+    try delete.run()
+  }
+
+  // MARK: Removing files; in commits of their own
+
+  /// See `ShardStore`. Files go before their rows: after a crash in between, the row brings the collection back to what is left to do,
+  /// and whoever uses the asset meanwhile finds that it has to be linked again.
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) throws -> Int {
+    try write {
+      let select = try statement(.orphanedAssets)
+      try select.bind(1, cutoff)
+      try select.bind(2, max(limit, 0))
+      let hashes = try select.all { $0.blob(0) }
+      if hashes.isEmpty { return 0 }
+      do throws(AssetError) {
+        try assets?.remove(hashes, from: shard)
+      } catch {
+        throw StoreError(error)
+      }
+      for hash in hashes {
+        let delete = try writing(.deleteAsset)
+        try delete.bind(1, hash)
+        try delete.run()
+      }
+      return hashes.count
+    }
+  }
+
+  func removeUnknownFiles(inFolder folder: Int) throws -> Int {
+    guard let assets else { return 0 }
+    let unknown: [[UInt8]]
+    do {
+      unknown = try assets.hashes(in: folder, of: shard).filter { try asset(withHash: $0) == nil }
+      if !unknown.isEmpty { try assets.remove(unknown, from: shard) }
+    } catch let error as AssetError {
+      throw StoreError(error)
+    }
+    return unknown.count
+  }
+
+  // MARK: What databases hold
+
+  func setByteCount(of database: StoredDatabase, to byteCount: Int64) {
+    if database.byteCount == byteCount { return }
+    var row = database
+    row.byteCount = byteCount
+    cache.databases.set(CachedRow(row: row, isDirty: true), for: row.key)
+    cache.dirtyDatabases.append(row.key)
+  }
+}

@@ -1,0 +1,55 @@
+// What a shard knows of the files its records use, and what a record counts for.
+
+public import Records
+
+/// A file that the shard has.
+public struct StoredAsset: Hashable, Sendable {
+  public let asset: Asset
+  /// Fields of live records (of a deleted zone until it is swept) and transactions that name it.
+  public let useCount: Int
+  /// Since when nobody uses it: milliseconds since 1970; nil while somebody does.
+  public let orphanedAt: Int64?
+
+  public init(asset: Asset, useCount: Int, orphanedAt: Int64?) {
+    self.asset = asset
+    self.useCount = useCount
+    self.orphanedAt = orphanedAt
+  }
+}
+
+extension Record {
+  /// The assets in its fields, lists included: one for each place that names it.
+  public var assets: [Asset] {
+    var assets: [Asset] = []
+    for element in fields.elements {
+      switch element.field.value {
+      case .asset(let asset): assets.append(asset)
+      case .list(.asset, let values):
+        for case .asset(let asset) in values { assets.append(asset) }
+      default: break
+      }
+    }
+    return assets
+  }
+
+  /// What the record adds to its database's `byteCount`: its stored form and its assets' content.
+  public var countedByteCount: Int64 { assets.reduce(Int64(encoded().count)) { $0 + $1.byteCount } }
+
+  /// The assets of a stored record; none of one that can't be read.
+  static func assets(inBlob blob: UnsafeRawBufferPointer) -> [Asset] {
+    // Dropped because a damaged row must not keep its zone from being removed; what it used stays, and verification says so.
+    (try? RecordBlob.decode(blob, recordName: "", recordType: ""))?.assets ?? []
+  }
+}
+
+/// What a stored record takes: nothing, for a tombstone.
+struct RecordUse {
+  let assets: [Asset]
+  let byteCount: Int64
+
+  init(_ stored: StoredRecord, encodedByteCount: Int) {
+    let assets = stored.isDeleted ? [] : stored.record.assets
+    self.assets = assets
+    byteCount = stored.isDeleted ? 0 : assets.reduce(Int64(encodedByteCount)) { $0 + $1.byteCount }
+  }
+}

@@ -1,0 +1,13 @@
+// What a file that can't be written or read means for the store.
+
+import Assets
+
+extension StoreError {
+  init(_ error: AssetError) {
+    switch error {
+    case .full(let reason): self = .full(reason)
+    case .corrupt(let reason): self = .corrupt(reason)
+    case .io(let reason): self = .io(reason)
+    }
+  }
+}

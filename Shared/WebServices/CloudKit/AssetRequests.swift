@@ -1,0 +1,72 @@
+// The bodies of `assets/upload` and `assets/rereference` (wire-protocol 8).
+
+public import JSON
+public import Records
+
+/// Content that a client is about to upload.
+public struct UploadAssetsRequest: Sendable {
+  public struct Token: Hashable, Sendable {
+    public let recordName: String
+    public let fieldName: String
+  }
+
+  /// In the order of the answer.
+  public let tokens: [Token]
+
+  /// - Parameter newRecordName: a fresh name, for records that leave it to the server.
+  public init(_ request: JSONValue, newRecordName: () -> String) throws(RecordError) {
+    if let zone = request.member("zoneID") { _ = try ZoneReference(zone) }
+    tokens = try request.requiredList("tokens", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+      // What kind of record it will be in is told with the record; here it only has to be said.
+      _ = try json.requiredString("recordType")
+      let name = try json.optionalString("recordName") ?? newRecordName()
+      if let problem = RecordName.problem(name, kind: "recordName") { throw RecordError(.badRequest, problem) }
+      return Token(recordName: name, fieldName: try json.requiredString("fieldName"))
+    }
+  }
+
+  /// - Parameter url: of the upload; each token gets one.
+  public func answer(url: () -> String) -> [UInt8] {
+    var writer = JSONWriter(reservingByteCount: 512 * (tokens.count + 1))
+    writer.beginObject()
+    writer.key("tokens")
+    writer.beginArray()
+    for token in tokens {
+      writer.beginObject()
+      writer.member("recordName", token.recordName)
+      writer.member("fieldName", token.fieldName)
+      writer.member("url", url())
+      writer.endObject()
+    }
+    writer.endArray()
+    writer.endObject()
+    return writer.bytes
+  }
+}
+
+/// Assets of records that shall be used in other records.
+public struct RereferenceAssetsRequest: Sendable {
+  public struct Item: Hashable, Sendable {
+    public let recordName: String
+    public let fieldName: String
+  }
+
+  /// In the order of the answer.
+  public let items: [Item]
+
+  public init(_ request: JSONValue) throws(RecordError) {
+    if let zone = request.member("targetZoneID") { _ = try ZoneReference(zone) }
+    items = try request.requiredList("assets", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+      Item(recordName: try json.requiredString("recordName"), fieldName: try json.requiredString("fieldName"))
+    }
+  }
+
+  /// An item that failed.
+  public static func writeError(_ error: RecordError, of item: Item, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", item.recordName)
+    writer.member("fieldName", item.fieldName)
+    error.writeMembers(to: &writer)
+    writer.endObject()
+  }
+}

@@ -1,0 +1,63 @@
+// Values that carry their own authority: given out to clients, verified by whoever has the installation's key, stored by nobody.
+
+import Crypto
+
+/// Some texts and a code over them, as one that fits into a path as it is.
+enum SignedText {
+  private static let version: UInt8 = 1
+
+  /// Base64url (no padding) of `version, n × (length, bytes), HMAC-SHA256`.
+  /// - Parameter purpose: so that a text made for something else with the same key is none of its kind.
+  /// - Precondition: each part has at most 65 535 bytes.
+  static func make(of parts: [String], for purpose: [UInt8], signedWith key: [UInt8]) -> String {
+    var bytes = [version]
+    for part in parts { append(part, to: &bytes) }
+    bytes += HMACSHA256.code(for: purpose + bytes, key: key)
+    return String(decoding: Base64.encode(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map(urlByte), as: UTF8.self)
+  }
+
+  /// nil for anything that was not made for that purpose with this key.
+  static func parts(of text: String, for purpose: [UInt8], verifiedWith key: [UInt8]) -> [String]? {
+    guard text.utf8.count <= 4096, !text.utf8.contains(where: { "+/=".utf8.contains($0) }) else { return nil }
+    let standard = text.utf8.map(standardByte) + [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.utf8.count % 4) % 4)
+    guard let bytes = Base64.decode(String(decoding: standard, as: UTF8.self)), bytes.count > SHA256.byteCount else { return nil }
+    let body = Array(bytes.dropLast(SHA256.byteCount))
+    guard HMACSHA256.isValid(Array(bytes.suffix(SHA256.byteCount)), for: purpose + body, key: key) else { return nil }
+    return parts(body)
+  }
+
+  static func append(_ part: String, to bytes: inout [UInt8]) {
+    let utf8 = Array(part.utf8)
+    bytes += [UInt8(utf8.count >> 8), UInt8(utf8.count & 0xff)] + utf8
+  }
+
+  private static func parts(_ body: [UInt8]) -> [String]? {
+    guard body.first == version else { return nil }
+    var parts: [String] = []
+    var rest = body.dropFirst()
+    while !rest.isEmpty {
+      guard let high = rest.popFirst(), let low = rest.popFirst() else { return nil }
+      let count = Int(high) << 8 | Int(low)
+      guard rest.count >= count, let part = String(validating: rest.prefix(count), as: UTF8.self) else { return nil }
+      parts.append(part)
+      rest = rest.dropFirst(count)
+    }
+    return parts
+  }
+
+  private static func urlByte(_ byte: UInt8) -> UInt8 {
+    switch byte {
+    case UInt8(ascii: "+"): UInt8(ascii: "-")
+    case UInt8(ascii: "/"): UInt8(ascii: "_")
+    default: byte
+    }
+  }
+
+  private static func standardByte(_ byte: UInt8) -> UInt8 {
+    switch byte {
+    case UInt8(ascii: "-"): UInt8(ascii: "+")
+    case UInt8(ascii: "_"): UInt8(ascii: "/")
+    default: byte
+    }
+  }
+}
