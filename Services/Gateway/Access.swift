@@ -19,9 +19,9 @@ extension Route.Target {
     switch self {
     case .recordPlane, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
-    case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .createPushToken, .registerPushToken: .user
+    case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .createPushToken, .registerPushToken, .assetTokens: .user
     case .operatorCall: .operatorToken
-    case .asset, .signIn: .nothing
+    case .assetUpload, .asset, .signIn: .nothing
     }
   }
 }

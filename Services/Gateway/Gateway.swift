@@ -27,6 +27,7 @@ struct Gateway: HTTPHandler {
   let couriers: Couriers
   let secrets: Secrets
   let assets: AssetDownloads
+  let uploads: AssetUploads
   let wallClock: any WallClock
   let random: any RandomSource
   let metrics: GatewayMetrics
@@ -34,9 +35,10 @@ struct Gateway: HTTPHandler {
 
   /// - Parameters:
   ///   - bus: with the handlers of `state`.
+  ///   - uploads: where what clients send goes to.
   ///   - fileByteCount: of the regular file at a path; nil when there is none.
   init(
-    options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics,
+    options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics, uploads: AssetUploads,
     fileByteCount: @escaping @Sendable (_ path: String) -> UInt64?
   ) {
     self.options = options
@@ -46,6 +48,7 @@ struct Gateway: HTTPHandler {
     forwarding = Forwarding(bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
     secrets = Secrets(share: share)
     assets = AssetDownloads(directory: options.assetDirectory, fileByteCount: fileByteCount)
+    self.uploads = uploads
     self.wallClock = wallClock
     self.random = random
     self.metrics = metrics
@@ -73,6 +76,20 @@ struct Gateway: HTTPHandler {
     switch request.pathSegments.first {
     case "database", "mirror": share.bus.executor
     default: nil
+    }
+  }
+
+  func intake(of request: HTTPRequest) -> HTTPBodyIntake {
+    guard request.pathSegments.starts(with: AssetUploadURL.prefix) else { return .collect }
+    do throws(RecordError) {
+      return .stream(try uploads.sink(for: request.pathSegments, key: secrets.knownSigningKey, now: wallClock.now / 1000))
+    } catch {
+      let uuid = random.uuid()
+      var response = ErrorAnswer.response(error, uuid: uuid, showsCKErrorCode: false)
+      response.headers.append(("X-Apple-Request-UUID", uuid))
+      response.headers += CORS.headers(origin: nil, allowed: [])
+      metrics.countRefusal(status: response.status)
+      return .refuse(response)
     }
   }
 
@@ -130,6 +147,8 @@ struct Gateway: HTTPHandler {
       return Self.json(UserAnswer.discovered(request.method == .get ? [] : try await People(share: share).discover(request.body)))
     case .createPushToken, .registerPushToken:
       return try await pushToken(request, isNew: match.route.target == .createPushToken, address, user: user)
+    case .assetTokens: return try await uploadTokens(exchange, address, user: user)
+    case .assetUpload: return try await upload(request)
     case .asset:
       return try assets.response(to: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
     case .signIn: return SignInPage.response

@@ -1,5 +1,6 @@
 // The gateway as a service: its options, its parts, its end.
 
+import Assets
 import Glibc
 import HTTPServer
 public import ServiceBus
@@ -14,7 +15,12 @@ public struct GatewayService: Service {
       Option("http", .address, default: "127.0.0.1:8080", help: "Where clients are served."),
       Option("public-url", .url, help: "How clients reach this gateway, when it is not at the address it listens on: behind a proxy, in a container."),
       Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "How clients reach the notifier, for the addresses of web couriers."),
-      Option("assets", .path, help: "The folder of asset files (<data>/assets of the workers); without it no assets are served."),
+      Option(
+        "assets", .path,
+        help:
+          "The folder of asset files, the workers' <data>/assets: on one file system with theirs, and writable by this process, which has to run as the workers' user. Without it no assets are taken or served."
+      ),
+      Option("asset-limit", .integer(1...10_000), default: "50", help: "The longest asset that is taken, in megabytes (of 1,000,000 bytes)."),
       Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
     ] + ClientListening.options
 
@@ -29,10 +35,13 @@ public struct GatewayService: Service {
     state.serve(on: &handlers)
     context.metrics.collect("long_polls", "Imports that wait for a change.") { [Metrics.Sample(Double(await state.waiters.count))] }
     let metrics = GatewayMetrics(context.metrics)
-    return { bus in try GatewayService(context, state, metrics, bus) }
+    let uploads = AssetUploads(
+      store: context.options.text("assets").map(AssetStore.init(directory:)), byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
+      log: context.log, metrics: context.metrics)
+    return { bus in try GatewayService(context, state, metrics, uploads, bus) }
   }
 
-  private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ bus: any Bus) throws {
+  private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ bus: any Bus) throws {
     let options = context.options
     let configuration = try ClientListening.configuration(context)
     let publicAddress = PublicAddress(configured: options.url("public-url"))
@@ -40,7 +49,8 @@ public struct GatewayService: Service {
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10)),
-      state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, fileByteCount: Self.fileByteCount)
+      state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
+      fileByteCount: Self.fileByteCount)
     do throws(HTTPServer.StartError) {
       server = try HTTPServer(configuration: configuration, handler: gateway)
     } catch {

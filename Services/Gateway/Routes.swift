@@ -14,8 +14,8 @@ struct Route: Sendable {
     /// The directory's people.
     case userCaller, userCurrent, userDiscovery
     case createPushToken, registerPushToken
-    /// A file of the assets folder.
-    case asset
+    /// Addresses to upload to, content for one, and a file of the assets folder.
+    case assetTokens, assetUpload, asset
     case signIn
   }
 
@@ -114,6 +114,7 @@ extension RouteTable {
       Route([.post], "\(environment)/schema/promote", .operatorCall),
       Route([.post], "\(environment)/schema/reset", .operatorCall),
       Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
+      Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),
       Route([.get], "/signin", .signIn),
     ]
@@ -123,7 +124,8 @@ extension RouteTable {
     ["records/query", "records/modify", "records/lookup", "records/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + [Route([.post], "\(record)/records/resolve", .resolveShares), Route([.post], "\(record)/records/accept", .acceptShares)]
     + ["changes/database", "changes/zone", "zones/lookup", "zones/modify", "zones/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
-    + ["subscriptions/lookup", "subscriptions/modify", "assets/upload", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    + ["subscriptions/lookup", "subscriptions/modify", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+    + [Route([.post], "\(record)/assets/upload", .assetTokens)]
     + ["zones/list", "subscriptions/list"].map { Route([.get, .post], "\(record)/\($0)", .recordPlane) }
     // Known to CloudKit JS only, which expects BAD_REQUEST where they are not offered.
     + ["records/zip/prepare", "records/copy/start", "records/copy/status"].map { Route([.post], "\(record)/\($0)", .recordPlane) }

@@ -2,21 +2,25 @@
 
 import Records
 import ServiceBus
+import Synchronization
 
 actor Secrets {
   private let share: ShareCalls
-  private var known: FetchSecrets.Reply?
+  private let known = Mutex<[UInt8]?>(nil)
 
   init(share: ShareCalls) { self.share = share }
 
   /// 32 bytes.
   /// - Parameter limit: nil: the client's time.
   func signingKey(within limit: Duration? = nil) async throws(RecordError) -> [UInt8] {
-    if let known { return known.signingKey }
-    let reply = try await share.call(FetchSecrets(), within: limit)
-    known = reply
-    return reply.signingKey
+    if let key = knownSigningKey { return key }
+    let key = try await share.call(FetchSecrets(), within: limit).signingKey
+    known.withLock { $0 = key }
+    return key
   }
+
+  /// The same where nobody can wait; nil until it was fetched, which a gateway that is ready has done.
+  nonisolated var knownSigningKey: [UInt8]? { known.withLock { $0 } }
 
   /// Why the keys are not known, after asking for them; nil when they are.
   var obstacle: String? {

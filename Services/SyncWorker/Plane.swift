@@ -44,19 +44,21 @@ struct PlaneAnswer: Sendable {
   var body: [UInt8]
 }
 
+/// Background work on a shard that this worker holds.
+protocol ShardWork: Sendable {
+  /// Started when the shard is open, cancelled before it is let go of, which waits for the return. Returning early is fine.
+  func run(on store: any ShardStore) async
+}
+
 /// A plane: turns a request that was routed to a shard it holds into an answer.
 ///
 /// What stores throw becomes a `RecordError` by `RecordError(storing:)`; the shard's host recognises `RecordError.shardMoved`.
-protocol Plane: Sendable {
+protocol Plane: ShardWork {
   /// - Parameter startNext: to be called once the request has its place in the shard's writer queue.
   /// - Throws: `RecordError` for a failure of the whole request; the caller renders it as the error dictionary.
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer
-
-  /// The plane's background work on a shard that this worker holds: started when the shard is open, cancelled before it is let go of,
-  /// which waits for the return. Returning early is fine.
-  func run(on store: any ShardStore) async
 }
 
 extension Plane {

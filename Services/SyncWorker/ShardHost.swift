@@ -30,7 +30,7 @@ actor ShardHost {
   /// The worker's name, as maps have it.
   private let name: String
   private let recordStore: any RecordStore
-  private let planes: [any Plane]
+  private let work: [any ShardWork]
   private let log: Log
   private let pause: @Sendable (Duration) async -> Void
   /// Those that are assigned, and those that are being let go of.
@@ -42,14 +42,14 @@ actor ShardHost {
   private static let longestPause = Duration.seconds(5)
 
   /// - Parameters:
-  ///   - planes: whose background work runs on every open shard.
+  ///   - work: what runs on every open shard.
   ///   - pause: returns after that time, or early when its task is cancelled.
   init(
-    name: String, store: any RecordStore, planes: [any Plane], log: Log, pause: @escaping @Sendable (Duration) async -> Void
+    name: String, store: any RecordStore, work: [any ShardWork], log: Log, pause: @escaping @Sendable (Duration) async -> Void
   ) {
     self.name = name
     recordStore = store
-    self.planes = planes
+    self.work = work
     self.log = log
     self.pause = pause
   }
@@ -196,7 +196,7 @@ actor ShardHost {
     }
   }
 
-  /// Hands the store to requests and lets the planes work on it until it is lost, moved or the task is cancelled.
+  /// Hands the store to requests and lets the background work go on until it is lost, moved or the task is cancelled.
   private func serve(_ store: any ShardStore) async {
     let number = store.shard
     guard shards[number]?.isAssigned == true else { return }
@@ -206,7 +206,7 @@ actor ShardHost {
     tellWaiters(of: number, .done(store))
     log.info("shard opened", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
     await withDiscardingTaskGroup { group in
-      for plane in planes { group.addTask { await plane.run(on: store) } }
+      for work in work { group.addTask { await work.run(on: store) } }
       for await _ in wakes {}
       group.cancelAll()
     }

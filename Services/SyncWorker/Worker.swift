@@ -13,7 +13,8 @@ public final class Worker: Sendable {
   typealias Planes = [DatabaseRequest.Plane: any Plane]
 
   public static let options = [
-    Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Made when it is missing.")
+    Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Made when it is missing."),
+    Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "How long content that no record uses any more is kept."),
   ]
 
   /// What exists once the share service has answered.
@@ -34,7 +35,8 @@ public final class Worker: Sendable {
   public convenience init(_ context: ServiceContext) {
     let dataPath = context.options.requiredText("data")
     self.init(
-      context, dataPath: dataPath, makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0, assets: AssetStore(directory: dataPath + "/assets")) },
+      context, dataPath: dataPath,
+      makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0, assets: AssetStore(directory: dataPath + "/assets")) },
       makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
   }
 
@@ -106,12 +108,15 @@ public final class Worker: Sendable {
         clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
         assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey))
     let sleep = context.timing.sleep
+    let pause: @Sendable (Duration) async -> Void = { duration in
+      // Dropped because whoever pauses looks at its task's cancellation itself.
+      try? await sleep(duration)
+    }
+    let keeper = AssetKeeper(
+      assets: AssetStore(directory: dataPath + "/assets"), grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
+      log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store, planes: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value), log: context.log,
-      pause: { duration in
-        // Dropped because whoever pauses looks at its task's cancellation itself.
-        try? await sleep(duration)
-      })
+      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper], log: context.log, pause: pause)
     return Parts(host: host, schemas: schemas, changes: changes, planes: planes)
   }
 

@@ -79,8 +79,12 @@ public struct AssetStore: Sendable {
     for folder in folders.sorted() where access(folder, F_OK) == 0 { try Folder.sync(folder) }
   }
 
-  /// How many folders a shard's files are in.
-  public static let folderCount = 256
+  /// The folders a shard's files are in, by the first byte of their hashes; ascending.
+  public func folders(of shard: Int) throws(AssetError) -> [Int] {
+    try Folder.names(in: "\(directory)/\(Asset.folder(ofShard: shard))").compactMap { name in
+      name.utf8.count == 2 ? Hex.decode(name).map { Int($0[0]) } : nil
+    }
+  }
 
   /// The files in one of a shard's folders, by hash; names that are not ours are left out.
   public func hashes(in folder: Int, of shard: Int) throws(AssetError) -> [[UInt8]] {

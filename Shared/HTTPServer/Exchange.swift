@@ -294,7 +294,7 @@ final class Exchange: Sendable {
       switch state.phase {
       case .working: MHD_resume_connection(connection.pointer)
       case .starting: break
-      case .receiving, .refusing, .answered, .sending, .over: return false
+      case .receiving, .holding, .refusing, .answered, .sending, .over: return false
       }
       state.phase = .answered(response)
       return true

@@ -65,7 +65,7 @@ public protocol ShardStore: Sendable {
   /// `limit`; gives how many. Runs in the order of bodies, in a commit of its own: a file whose use is not committed is never removed, and
   /// one that is used again later is linked again.
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int>
-  /// Removes the files in one of the shard's folders (`AssetStore.folderCount`) that it knows nothing of: links whose commit failed or never
+  /// Removes the files in one of the shard's folders (`AssetStore.folders(of:)`) that it knows nothing of: links whose commit failed or never
   /// came. Gives how many.
   func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int>
 

@@ -1,6 +1,6 @@
 // Signed, expiring paths that take one upload's content, without credentials.
 
-public import Records
+import Records
 
 /// The path on a gateway that content is posted to: `/assets/1/upload/{signed text}`.
 ///

@@ -1,3 +1,4 @@
+import Assets
 import HTTPServer
 import JSON
 import Records
@@ -38,8 +39,12 @@ final class GatewayWorld: Sendable {
 
   /// - Parameters:
   ///   - isMapped: the gateway has a map; else it waits for one.
+  ///   - spool: the folder that uploads go to.
   ///   - worker: answers database requests; nil: an empty object.
-  init(workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, worker: Worker? = nil) async throws {
+  init(
+    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
+    worker: Worker? = nil
+  ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
     state = GatewayState(cluster: cluster, timing: .system, waiterLimit: 2)
     let relay = Relay()
@@ -79,7 +84,7 @@ final class GatewayWorld: Sendable {
       publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit)
     gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
-      metrics: GatewayMetrics(metrics),
+      metrics: GatewayMetrics(metrics), uploads: AssetUploads(store: spool.map(AssetStore.init(directory:)), byteLimit: 1_000_000, log: .silent, metrics: metrics),
       fileByteCount: { path in path.hasSuffix("absent") ? nil : 1000 })
     relay.set(self)
     cluster.start(on: bus, shareEndpoint: buses[0].endpoint)

@@ -1,0 +1,79 @@
+// Removes content that nobody uses any more, a slice at a time between saves.
+
+import Assets
+import RecordStore
+import ServiceKit
+
+/// Keeps a shard's assets, and the spool, from growing for ever.
+struct AssetKeeper: ShardWork {
+  let assets: AssetStore
+  /// How long unused content is kept: a record that is restored, or a device that saves late, may use it again.
+  let grace: Duration
+  let clock: any WallClock
+  let log: Log
+  /// Returns after that time, or early when its task is cancelled.
+  let pause: @Sendable (Duration) async -> Void
+
+  /// Files a commit removes; each costs a few system calls on the thread that saves wait for.
+  private static let sliceCount = 64
+  private static let slicePause = Duration.milliseconds(50)
+  private static let longestRound = Duration.seconds(600)
+
+  func run(on store: any ShardStore) async {
+    await removeUnknownFiles(of: store)
+    while !Task.isCancelled {
+      await collect(store)
+      sweepSpool()
+      await pause(min(max(grace / 4, .seconds(1)), Self.longestRound))
+    }
+  }
+
+  /// What commits left behind that failed or never came, since before this worker held the shard.
+  private func removeUnknownFiles(of store: any ShardStore) async {
+    do {
+      for folder in try assets.folders(of: store.shard) where !Task.isCancelled {
+        let count = try await store.removeUnknownFiles(inFolder: folder).value
+        if count > 0 { log.info("files of assets that no commit knew of were removed", fields(store, count)) }
+        await pause(Self.slicePause)
+      }
+    } catch {
+      fail("files of assets can't be looked over", error, store)
+    }
+  }
+
+  private func collect(_ store: any ShardStore) async {
+    let cutoff = clock.now - grace.components.seconds * 1000
+    do {
+      while !Task.isCancelled {
+        let count = try await store.collectAssets(orphanedBefore: cutoff, limit: Self.sliceCount).value
+        if count > 0 { log.info("unused assets were removed", fields(store, count)) }
+        if count < Self.sliceCount { return }
+        await pause(Self.slicePause)
+      }
+    } catch {
+      fail("unused assets can't be removed", error, store)
+    }
+  }
+
+  /// Every shard's keeper sees to it: whoever comes first.
+  private func sweepSpool() {
+    do throws(AssetError) {
+      let count = try assets.sweepSpool(now: clock.now / 1000)
+      if count > 0 { log.info("uploads that no record came for were removed", ["files": .integer(Int64(count))]) }
+    } catch {
+      log.error("the spool of uploads can't be swept", ["error": .text(String(describing: error))])
+    }
+  }
+
+  private func fields(_ store: any ShardStore, _ count: Int) -> KeyValuePairs<String, Log.Fact> {
+    ["shard": .integer(Int64(store.shard)), "files": .integer(Int64(count))]
+  }
+
+  /// A shard that was fenced or closed is somebody else's to look after; anything else is tried again in the next round.
+  private func fail(_ message: StaticString, _ error: any Error, _ store: any ShardStore) {
+    switch error {
+    case is CancellationError, StoreError.fenced, StoreError.closed: break
+    default: log.error(message, ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+    }
+  }
+}

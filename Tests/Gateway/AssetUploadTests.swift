@@ -1,0 +1,141 @@
+import Assets
+import Foundation
+import FoundationNetworking
+import HTTPServer
+import JSON
+import Records
+import Testing
+import WebServices
+
+@testable import Gateway
+
+/// A folder that goes away with the test.
+private final class Spool: Sendable {
+  let path = NSTemporaryDirectory() + "aquifer-uploads-\(UUID().uuidString)"
+  // Dropped because a test that failed for another reason must not be reported as this.
+  deinit { try? FileManager.default.removeItem(atPath: path) }
+
+  var files: [String] {
+    let folders = (try? FileManager.default.contentsOfDirectory(atPath: path + "/uploads")) ?? []
+    return folders.flatMap { (try? FileManager.default.contentsOfDirectory(atPath: "\(path)/uploads/\($0)")) ?? [] }
+  }
+}
+
+struct AssetUploadTests {
+  private static func request(_ path: String, sink: (any HTTPBodySink)? = nil) -> HTTPRequest {
+    HTTPRequest(
+      method: .post, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [], headers: [("origin", "https://app.example")], body: [],
+      sink: sink, remoteAddress: "127.0.0.1")
+  }
+
+  private static func path(expiry: Int64 = 1_700_000_900, user: String = "_alice") throws -> String {
+    let container = try #require(ContainerID(rawValue: GatewayWorld.container))
+    return AssetUploadURL(user: AssetUser(container: container, environment: .development, userRecordName: user), expiry: expiry)
+      .path(signedWith: GatewayWorld.signingKey)
+  }
+
+  /// What an upload is answered.
+  private static func upload(_ content: [UInt8], to path: String, _ world: GatewayWorld) async throws -> HTTPResponse {
+    switch world.gateway.intake(of: request(path)) {
+    case .stream(let sink):
+      _ = content.withUnsafeBytes { sink.receive($0) {} }
+      return await world.gateway.respond(to: request(path, sink: sink))
+    case .refuse(let response): return response
+    case .collect: throw RecordError(.internalError, "it would be collected")
+    }
+  }
+
+  @Test func `tokens come in order, with an address of this gateway that takes an upload`() async throws {
+    let spool = Spool()
+    let world = try await GatewayWorld(spool: spool.path)
+    let body = #"{"tokens":[{"recordType":"Note","fieldName":"blob","recordName":"f1"},{"recordType":"Note","fieldName":"other"}],"zoneID":{"zoneName":"Trips"}}"#
+    let tokens = try await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).json["tokens"]?.elements ?? []
+    try #require(tokens.count == 2)
+    #expect(tokens[0]["recordName"]?.string == "f1" && tokens[0]["fieldName"]?.string == "blob")
+    #expect(tokens[1]["recordName"]?.string?.count == 36 && tokens[1]["fieldName"]?.string == "other")
+    let url = try #require(tokens[0]["url"]?.string)
+    #expect(url.hasPrefix("http://gateway/assets/1/upload/"))
+
+    let response = try await Self.upload(Array("hello".utf8), to: String(url.dropFirst("http://gateway".count)), world)
+    #expect(response.status == 200)
+    #expect(response.header("Access-Control-Allow-Origin") == "*")
+    let file = try #require(try response.json["singleFile"])
+    #expect(file["size"]?.int64 == 5)
+    let container = try #require(ContainerID(rawValue: GatewayWorld.container))
+    let user = AssetUser(container: container, environment: .development, userRecordName: "_alice")
+    let receipt = try #require(AssetReceipt(text: file["receipt"]?.string ?? "", of: user, signedWith: GatewayWorld.signingKey, now: 1_700_000_000))
+    #expect(receipt.expiry == 1_700_000_000 + 24 * 3600)
+    #expect(try AssetStore(directory: spool.path).read(receipt.asset, shard: 0) == Array("hello".utf8))
+    #expect(spool.files.count == 1)
+    // Twice is once.
+    _ = try await Self.upload(Array("hello".utf8), to: try Self.path(), world)
+    #expect(spool.files.count == 1)
+  }
+
+  @Test(arguments: [
+    "{}", #"{"tokens":{}}"#, #"{"tokens":[1]}"#, #"{"tokens":[{"fieldName":"a"}]}"#, #"{"tokens":[{"recordType":"Note"}]}"#,
+    #"{"tokens":[{"recordType":"Note","fieldName":"a","recordName":""}]}"#, #"{"tokens":[],"zoneID":7}"#,
+    #"{"tokens":[\#(Array(repeating: #"{"recordType":"N","fieldName":"f"}"#, count: 201).joined(separator: ","))]}"#,
+  ])
+  func `a bad request for tokens is refused`(body: String) async throws {
+    let spool = Spool()
+    let world = try await GatewayWorld(spool: spool.path)
+    #expect(await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).status == 400)
+  }
+
+  @Test func `tokens are for signed-in users, and for gateways with a folder`() async throws {
+    let spool = Spool()
+    let world = try await GatewayWorld(spool: spool.path)
+    let body = #"{"tokens":[]}"#
+    #expect(await world.respond(.post, "\(GatewayWorld.records)/assets/upload", query: [("ckAPIToken", GatewayWorld.apiToken)], body: body).status == 421)
+    #expect(await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).text == #"{"tokens":[]}"#)
+    let bare = try await GatewayWorld()
+    #expect(await bare.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).status == 404)
+  }
+
+  @Test func `an altered or expired address, and one for a gateway that knows no keys yet, is refused before a byte is taken`() async throws {
+    let spool = Spool()
+    let world = try await GatewayWorld(spool: spool.path)
+    let early = try await Self.upload([1], to: try Self.path(), world)
+    #expect(early.status == 503)
+    #expect(early.header("Retry-After") != nil)
+    _ = try await world.gateway.secrets.signingKey()
+    #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
+    for path in [
+      try Self.path(expiry: 1_700_000_000), try Self.path() + "A", try Self.path().replacing("/upload/", with: "/upload/A"), "/assets/1/upload/", "/assets/1/upload/x/y",
+    ] {
+      let response = try await Self.upload([2], to: path, world)
+      #expect(response.status == 403, "\(path)")
+      #expect(try response.code == "ACCESS_DENIED")
+      #expect(response.header("Access-Control-Allow-Origin") == "*")
+    }
+    #expect(spool.files.count == 1)
+    // Nobody reads there.
+    #expect(await world.respond(.get, try Self.path()).status == 405)
+  }
+
+  @Test func `a folder that can't be written is the server's failure, and an aborted upload leaves nothing`() async throws {
+    let spool = Spool()
+    #expect(FileManager.default.createFile(atPath: spool.path, contents: nil))
+    let world = try await GatewayWorld(spool: spool.path)
+    _ = try await world.gateway.secrets.signingKey()
+    #expect(try await Self.upload([1], to: try Self.path(), world).status == 500)
+    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
+    #expect(counts.contains(#"aquifer_asset_uploads_total{outcome="failed"} 1"#))
+    #expect(counts.contains("aquifer_asset_upload_bytes_total 1"))
+    #expect(counts.contains("aquifer_asset_uploads 0"))
+  }
+
+  @Test func `a body of no length over real sockets is an asset, one cut short leaves nothing`() async throws {
+    let spool = Spool()
+    let world = try await GatewayWorld(spool: spool.path)
+    _ = try await world.gateway.secrets.signingKey()
+    let server = try HTTPServer(handler: world.gateway)
+    defer { server.stop() }
+    var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(server.port)" + (try Self.path()))))
+    request.httpMethod = "POST"
+    let (data, _) = try await URLSession.shared.data(for: request)
+    #expect(try JSONValue(parsing: Array(data))["singleFile"]?["size"]?.int64 == 0)
+    #expect(spool.files.count == 1)
+  }
+}
