@@ -4,6 +4,7 @@ import HTTPServer
 import Records
 import ServiceBus
 import ServiceKit
+import WebServices
 
 /// The HTTP face of an installation. Owns nothing durable: what it knows it can ask again.
 struct Gateway: HTTPHandler {

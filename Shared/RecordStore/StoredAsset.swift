@@ -48,8 +48,11 @@ struct RecordUse {
   let byteCount: Int64
 
   init(_ stored: StoredRecord, encodedByteCount: Int) {
-    let assets = stored.isDeleted ? [] : stored.record.assets
+    self.init(stored.isDeleted ? [] : stored.record.assets, encodedByteCount: stored.isDeleted ? 0 : encodedByteCount)
+  }
+
+  init(_ assets: [Asset], encodedByteCount: Int) {
     self.assets = assets
-    byteCount = stored.isDeleted ? 0 : assets.reduce(Int64(encodedByteCount)) { $0 + $1.byteCount }
+    byteCount = assets.isEmpty ? Int64(encodedByteCount) : assets.reduce(Int64(encodedByteCount)) { $0 + $1.byteCount }
   }
 }

@@ -80,6 +80,15 @@ struct PowerFailure {
     return nil
   }
 
+  /// The same, and forgetful of names, too.
+  func environment(_ rig: CrashRig, _ names: NameLoss, syncsFolders: Bool) -> [String: String] {
+    var environment = environment(rig, fails: [:])
+    environment["LD_PRELOAD"] = names.shim + ":" + shim
+    environment["NL_LOG"] = rig.nameLog
+    if !syncsFolders { environment["NL_NO_FOLDERS"] = "1" }
+    return environment
+  }
+
   func environment(_ rig: CrashRig, fails: [String: String]) -> [String: String] {
     ["LD_PRELOAD": shim, "PF_ROOT": rig.data, "PF_LOG": rig.powerLog, "PF_NOSYNC": "1"].merging(fails) { $1 }
   }

@@ -5,8 +5,9 @@ import RecordStore
 @main
 enum Tool {
   static let usage = """
-    usage: RecordStoreTool write-loop DIRECTORY LEDGER SEED SYNCHRONOUS
-             saves until it is killed; a line in LEDGER for each acknowledged body; SYNCHRONOUS is FULL, or NORMAL to see what it loses
+    usage: RecordStoreTool write-loop DIRECTORY LEDGER SEED SYNCHRONOUS [assets]
+             saves until it is killed; a line in LEDGER for each acknowledged body; SYNCHRONOUS is FULL, or NORMAL to see what it loses;
+             with assets every third body has content of its own in DIRECTORY/assets
            RecordStoreTool bench DIRECTORY WORKLOAD SECONDS SHARDS WRITERS
              WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
     """
@@ -23,9 +24,9 @@ enum Tool {
       } catch {
         print("the folder must be new: \(error)")
       }
-    case ("write-loop", 5):
+    case ("write-loop", 5), ("write-loop", 6):
       guard let seed = UInt64(arguments[3]), ["FULL", "NORMAL"].contains(arguments[4]) else { return print(usage) }
-      await WriteLoop(directory: arguments[1], ledger: arguments[2], seed: seed, synchronous: arguments[4]).run()
+      await WriteLoop(directory: arguments[1], ledger: arguments[2], seed: seed, synchronous: arguments[4], usesAssets: arguments.count == 6).run()
     default: print(usage)
     }
   }

@@ -1,5 +1,6 @@
 // Saves until it is killed, and says in a ledger what was acknowledged.
 
+import Assets
 import Glibc
 import Indexing
 import RecordStore
@@ -12,6 +13,7 @@ struct WriteLoop: Sendable {
   let ledger: String
   let seed: UInt64
   let synchronous: String
+  let usesAssets: Bool
 
   static let writerCount = 8
   private static let index = FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: .words)
@@ -31,7 +33,7 @@ struct WriteLoop: Sendable {
     options.synchronous = synchronous
     options.checkpointPages = 200
     options.indexSliceLimit = 10
-    let store = try SQLiteRecordStore(directory: directory, shardCount: 1, options: options)
+    let store = try SQLiteRecordStore(directory: directory, shardCount: 1, assets: assets, options: options)
     let shard = try await store.open(shard: 0)
     await withTaskGroup(of: Void.self) { group in
       for writer in 0..<Self.writerCount {
@@ -45,6 +47,8 @@ struct WriteLoop: Sendable {
       }
     }
   }
+
+  private var assets: AssetStore { AssetStore(directory: directory + "/assets") }
 
   /// As a worker does when a shard can't be written: says so and ends.
   private func fail(_ message: String) {
@@ -70,6 +74,7 @@ struct WriteLoop: Sendable {
       number += 1
       state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
       let key = "\(writer)-\(number)"
+      let asset = usesAssets && state >> 40 % 3 == 0 ? try assets.put(Array("the content of \(key)".utf8), until: 0) : nil
       try await shard.enqueue { [number, state] transaction in
         var lines: [String] = []
         if number % 8 == 1 { _ = try transaction.makeIndex(Self.index, in: database) }
@@ -79,9 +84,10 @@ struct WriteLoop: Sendable {
           let sequence = try transaction.nextSequence(in: database)
           let existing = try transaction.record(named: name, in: zone)
           let stamp = Stamp(timestamp: number, userRecordName: "writer")
-          let record = Record(
+          var record = Record(
             recordName: name, recordType: "CD_Note", fields: ["CD_title": .string(key), "CD_body": .string(String(repeating: "b", count: 700))],
             created: stamp, modified: stamp)
+          if let asset { record.fields["CD_file"] = Field(.asset(asset)) }
           try transaction.put(
             StoredRecord(record: record, isDeleted: false, sequence: sequence, origin: mirror, sequenceOfOthers: 0), in: zone,
             references: [OutgoingReference(field: "CD_next", target: "note \(state >> 40 % 200)")], isNew: existing == nil)
@@ -89,7 +95,8 @@ struct WriteLoop: Sendable {
         }
         let payload = Array(lines.joined(separator: ";").utf8)
         try transaction.append(
-          StoredTransaction(number: number, transactionID: key, author: nil, appendedAt: number, payload: payload), to: mirror)
+          StoredTransaction(number: number, transactionID: key, author: nil, appendedAt: number, payload: payload), assets: asset.map { [$0] } ?? [],
+          to: mirror)
         try transaction.putOutcome(payload, of: key, at: number)
       }.value
       let line = Array((key + "\n").utf8)

@@ -1,4 +1,5 @@
 import JSON
+import ObjectModel
 import Records
 import Testing
 import WebServices
@@ -87,7 +88,8 @@ import WebServices
 
   static func operation(_ fields: String, kind: String = "forceUpdate") throws -> RecordOperation {
     let body = #"{"operations":[{"operationType":"\#(kind)","record":{"recordName":"a","recordType":"Note","fields":{\#(fields)}}}]}"#
-    return try ModifyRecordsRequest(JSONValue(parsing: Array(body.utf8)), zone: zone, schema: SchemaIndex(Schema()), assets: reader) { "new" }.operations[0]
+    let json = try JSONValue(parsing: Array(body.utf8))
+    return try ModifyRecordsRequest(json, zone: zone, schema: SchemaIndex(Schema()), assets: reader) { "new" }.operations[0]
   }
 
   /// The fields after an operation on a record with `present`, or why there are none.

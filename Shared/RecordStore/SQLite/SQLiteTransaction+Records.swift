@@ -36,7 +36,7 @@ extension SQLiteTransaction {
       let predecessor = known == nil ? nil : try indexedPredecessor(earlier, named: name.name, in: zone)
       let assets = stored.isDeleted ? [] : stored.record.assets
       if assets != earlier?.use.assets ?? [] { try use(assets, insteadOf: earlier?.use.assets ?? []) }
-      let written = try storeRow(stored, zone: zone, references: references, replacing: earlier)
+      let written = try storeRow(stored, zone: zone, references: references, assets: assets, replacing: earlier)
       if let known {
         try updateEntries(of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name, rowID: written.rowID, zone: zone)
       }
@@ -78,7 +78,7 @@ extension SQLiteTransaction {
   }
 
   /// Writes the row itself.
-  private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], replacing earlier: SeenRecord?) throws -> SeenRecord {
+  private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?) throws -> SeenRecord {
     let record = stored.record
     let data = RecordBlob.encode(record)
     let header = RecordRowHeader(
@@ -107,7 +107,7 @@ extension SQLiteTransaction {
     countWrite(records: 1, bytes: data.count)
     return SeenRecord(
       rowID: earlier?.rowID ?? session.connection.lastInsertRowID, type: header.type, isDeleted: header.isDeleted, references: references,
-      use: RecordUse(stored, encodedByteCount: data.count))
+      use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : data.count))
   }
 
   /// Brings the index of references from what the row said to what it says.

@@ -1,5 +1,6 @@
 // Runs the write loop in a process, ends it badly, and checks what is left against its ledger.
 
+import Assets
 import Foundation
 import RecordStore
 import Records
@@ -10,6 +11,7 @@ struct CrashRig {
   var data: String { folder.path + "/data" }
   var ledger: String { folder.path + "/ledger" }
   var powerLog: String { folder.path + "/power.log" }
+  var nameLog: String { folder.path + "/names.log" }
 
   static let tool = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "RecordStoreTool").path
   /// The tools of the shared notes; nil where they are absent.
@@ -28,10 +30,10 @@ struct CrashRig {
 
   /// Runs the loop until the ledger has `acknowledged` lines more (or the process ends by itself), then kills it.
   /// - Returns: its exit status; 9 when it was killed.
-  func run(seed: Int, acknowledged: Int, synchronous: String = "FULL", environment: [String: String] = [:]) throws -> Int32 {
+  func run(seed: Int, acknowledged: Int, synchronous: String = "FULL", usesAssets: Bool = false, environment: [String: String] = [:]) throws -> Int32 {
     let process = Process()
     process.executableURL = URL(filePath: Self.tool)
-    process.arguments = ["write-loop", data, ledger, "\(seed)", synchronous]
+    process.arguments = ["write-loop", data, ledger, "\(seed)", synchronous] + (usesAssets ? ["assets"] : [])
     process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
     process.standardError = FileHandle(forWritingAtPath: "/dev/null")
     let target = try acknowledgedKeys().count + acknowledged
@@ -59,7 +61,7 @@ struct CrashRig {
   func check() async throws -> Findings {
     // What a power cut leaves of it is nothing; SQLite makes it anew.
     if FileManager.default.fileExists(atPath: data + "/shard-0.sqlite-shm") { try FileManager.default.removeItem(atPath: data + "/shard-0.sqlite-shm") }
-    let store = try SQLiteRecordStore(directory: data, shardCount: 1)
+    let store = try SQLiteRecordStore(directory: data, shardCount: 1, assets: AssetStore(directory: data + "/assets"))
     let shard = try await store.open(shard: 0)
     let acknowledged = try acknowledgedKeys()
     var findings = try await shard.read { snapshot in
@@ -68,7 +70,7 @@ struct CrashRig {
       for mirror in try snapshot.mirrors(afterKey: 0, limit: 99) { findings.problems += try Self.problems(of: mirror, in: snapshot) }
       return findings
     }
-    findings.problems += try await #require(shard as? SQLiteShardStore).verify().problems
+    findings.problems += try await #require(shard as? SQLiteShardStore).verify(readsAssets: true).problems
     await shard.close()
     return findings
   }
