@@ -4,6 +4,7 @@ import FoundationNetworking
 import HTTPServer
 import JSON
 import Records
+import ServiceKit
 import Testing
 import WebServices
 

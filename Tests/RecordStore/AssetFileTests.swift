@@ -70,6 +70,8 @@ struct AssetFileTests {
       }
       let report = try await #require(shards[1] as? SQLiteShardStore).verify(readsAssets: true)
       try #require(report.problems == [], "seed \(seed), round \(round)")
+      // What undone bodies linked would be found by later ones; the oracle has no files.
+      for folder in try worlds[1].assets.folders(of: 0) { _ = try await shards[1].removeUnknownFiles(inFolder: folder).value }
     }
     for shard in shards { await shard.close() }
   }
@@ -139,7 +141,9 @@ struct AssetFileTests {
     try connection.checkpoint(.truncate)
     connection.close()
 
-    shard = try await world.store.open(shard: 0)
+    var file = ShardFile(directory: world.folder.path + "/shards", shard: 0, shardCount: 1, assets: world.assets)
+    file.changes = file.changes.filter { $0.format == 1 || $0.format == FormatChange.assets.rawValue }
+    shard = try await #require(world.store as? SQLiteRecordStore).open(file)
     let after = try await shard.read { snapshot in
       (try snapshot.database(key: place.database), try assets.map { try snapshot.asset(withHash: $0.hash)?.useCount })
     }

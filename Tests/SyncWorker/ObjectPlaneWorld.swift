@@ -63,6 +63,7 @@ final class ObjectPlaneWorld: Sendable {
   let plane: ObjectPlane
   let records: RecordPlane
   private let folder: String
+  var assets: AssetStore { AssetStore(directory: folder + "/assets") }
 
   private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas) {
     self.store = store

@@ -119,14 +119,17 @@ final class RecordPlaneWorld {
   private let container: ContainerID
   private var requestCount = 0
 
-  init(_ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1, container: String = RecordPlaneWorld.container.rawValue) {
+  init(
+    _ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1, container: String = RecordPlaneWorld.container.rawValue,
+    assets: AssetStore = AssetStore(directory: "/nonexistent")
+  ) {
     self.store = store
     self.container = ContainerID(rawValue: container) ?? Self.container
     random = SeededRandom(seed: seed)
     schemas = FixedSchemas(schema)
     plane = RecordPlane(
       context: PlaneContext(
-        clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: "/nonexistent"),
+        clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: assets,
         signingKey: Array("signing key".utf8)))
   }
 

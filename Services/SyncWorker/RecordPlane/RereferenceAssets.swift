@@ -15,10 +15,13 @@ extension RecordPlaneCall {
     let items = try RereferenceAssetsRequest(json).items
     let (database, assets, shard) = (database, context.assets, store.shard)
     let expiry = AssetLifetime.uploadExpiry(at: context.clock.now)
+    let permissions = try await permissions()
     let found = try await read { snapshot in
       let row = try Self.require(zone, of: database, in: snapshot)
       return try items.map { item throws -> Result<Asset, RecordError> in
-        guard let row, let stored = try snapshot.record(named: item.recordName, in: row.key), !stored.isDeleted else {
+        guard let row, let stored = try snapshot.record(named: item.recordName, in: row.key), !stored.isDeleted,
+          permissions?.mayRead(stored.record) ?? true
+        else {
           return .failure(RecordError(.notFound, "Record not found"))
         }
         guard case .asset(let asset)? = stored.record.fields[item.fieldName]?.value else {
@@ -37,7 +40,7 @@ extension RecordPlaneCall {
       switch result {
       case .success(let asset):
         AssetReceipt(asset: asset, expiry: expiry).write(for: assetUser(user), signedWith: context.signingKey, to: &output)
-      case .failure(let error): RereferenceAssetsRequest.writeError(error, of: item, to: &output)
+      case .failure(let error): RecordDictionaryWriter.writeError(error, of: item.recordName, to: &output)
       }
     }
     output.endArray()

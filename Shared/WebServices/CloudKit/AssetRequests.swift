@@ -60,13 +60,4 @@ public struct RereferenceAssetsRequest: Sendable {
       Item(recordName: try json.requiredString("recordName"), fieldName: try json.requiredString("fieldName"))
     }
   }
-
-  /// An item that failed.
-  public static func writeError(_ error: RecordError, of item: Item, to writer: inout JSONWriter) {
-    writer.beginObject()
-    writer.member("recordName", item.recordName)
-    writer.member("fieldName", item.fieldName)
-    error.writeMembers(to: &writer)
-    writer.endObject()
-  }
 }
