@@ -54,7 +54,10 @@ let services: [Target] = [
   service("Gateway", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   service(
     "SyncWorker",
-    ["ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON", "MessagePack", "Crypto", "CLinux"]),
+    [
+      "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON", "MessagePack", "Crypto",
+      "CLinux",
+    ]),
   service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
   service("Console", ["HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
@@ -87,7 +90,9 @@ let testTargets: [Target] = [
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
   tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "JSON"]),
   tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records"]),
-  tests("SyncWorker", ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON"]),
+  tests(
+    "SyncWorker",
+    ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON"]),
   tests("ShareService", ["ShareService", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),

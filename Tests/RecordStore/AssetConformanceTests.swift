@@ -143,7 +143,8 @@ struct AssetConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `only what has been unused for long is collected, the oldest first, and can be uploaded again`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `only what has been unused for long is collected, the oldest first, and can be uploaded again`(_ kind: StoreKind) async throws
+  {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let assets = try (0..<4).map { try world.upload([UInt8($0)]) }

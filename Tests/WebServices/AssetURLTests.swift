@@ -22,7 +22,9 @@ import WebServices
     #expect(AssetURL(segments: segments, signedWith: key, now: 0) == nil)
   }
 
-  @Test(arguments: [[], ["assets"], ["assets", "1", "", "", "", ""], ["assets", "1", "0", "zz", "1", "zz"], ["assets", "1", "..", "..", "9999999999999999999999", "ab"]])
+  @Test(arguments: [
+    [], ["assets"], ["assets", "1", "", "", "", ""], ["assets", "1", "0", "zz", "1", "zz"], ["assets", "1", "..", "..", "9999999999999999999999", "ab"],
+  ])
   func `garbage is refused`(segments: [String]) {
     #expect(AssetURL(segments: segments, signedWith: key, now: 0) == nil)
   }

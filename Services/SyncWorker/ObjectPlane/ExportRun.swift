@@ -131,7 +131,8 @@ struct ExportRun: Sendable {
     let random = context.random
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
-      serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)), stamp: stamp(of: mirror),
+      serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)),
+      stamp: stamp(of: mirror),
       makeRecordName: { random.uuid() })
   }
 

@@ -67,7 +67,8 @@ struct RecordModification: Sendable {
     for (operation, stored) in zip(operations, existing) {
       let stored = execution.current(operation.recordName, stored)
       let decision: Swift.Result<OperationDecision, RecordError> =
-        operation.kind.isDelete && execution.isGone(operation.recordName) ? .success(.nothing) : try AssetCheck.checked(decision(operation, stored), replacing: stored, in: transaction)
+        operation.kind.isDelete && execution.isGone(operation.recordName)
+        ? .success(.nothing) : try AssetCheck.checked(decision(operation, stored), replacing: stored, in: transaction)
       try execution.execute([RecordExecution.Step(operation: operation, existing: stored, decision: decision)])
     }
     return try execution.finish()

@@ -49,7 +49,7 @@ struct AttributeReader {
     case .boolean:
       guard let flag = json.bool else { throw expected("true or false") }
       return .boolean(flag)
-    case .binary, .transformable: 
+    case .binary, .transformable:
       guard let bytes = json.base64 else { throw expected("padded base64") }
       return .binary(bytes)
     case .composite: return .composite(try elements(json, of: attribute, path: path, expected))
