@@ -57,7 +57,7 @@ struct ShareResolution: Sendable {
     // A record that the answer has no room for is looked up by its name.
     if item.fetchesRootRecord, output.bytes.count <= RecordPlaneCall.pageByteCount {
       output.key("rootRecord")
-      context.writer(for: found.zone, baseURL: request.baseURL).write(
+      context.writer(for: found.zone, baseURL: request.baseURL, shard: request.shard).write(
         record, tag: found.stored.tag, as: RecordPresentation(desiredKeys: DesiredKeys(item.desiredKeys), numbersAsStrings: false), to: &output)
     }
     output.key("ownerIdentity")
