@@ -38,6 +38,11 @@ def furnish(user, text, zone):
     subscription = {"subscriptionID": zone, "subscriptionType": "zone", "zoneID": {"zoneName": zone}, "notificationInfo": {"alertBody": text}}
     made = call(user, "subscriptions/modify", {"operations": [{"operationType": "create", "subscription": subscription}]})["subscriptions"]
     equal(made[0]["notificationInfo"]["alertBody"], text)
+    upload = call(user, "assets/upload", {"tokens": [{"recordType": "Note", "fieldName": "file", "recordName": "a"}]})["tokens"][0]["url"]
+    receipt = requests.post(upload, data=text.encode(), timeout=30).json()["singleFile"]
+    kept = {"operationType": "forceUpdate", "record": {"recordName": "a", "recordType": "Note", "fields": {"file": {"value": receipt}}}}
+    answer = call(user, "records/modify", {"operations": [kept], "zoneID": {"zoneName": zone}})
+    expect("serverErrorCode" not in answer["records"][0], f"the asset is not stored: {answer}")
     found = call(user, "records/query", {"query": {"recordType": "Note"}, "zoneID": {"zoneName": zone}})
     expect(any(record["fields"]["title"]["value"] == text for record in found["records"]), "the records are not there")
     return found["records"][0]["zoneID"]["ownerRecordName"]

@@ -15,7 +15,7 @@ KNOWN = {
     "ownerRecordName": os.environ["FUZZ_OWNERS"].split(","),
     "recordName": ["a", "b", "c"],
     "recordType": ["Note"],
-    "fieldName": ["title", "n", "blob"],
+    "fieldName": ["title", "n", "file"],
     "subscriptionID": ["s1", "Fuzz", "Trips"],
     "recordChangeTag": ["1", "2", "3"],
 }

@@ -87,7 +87,7 @@ def raises(kind, *parts):
         for part in parts:
             expect(part in text, f"{part!r} is not in {text}")
         return
-    raise AssertionError(f"no {kind.__name__} with {parts}")
+    raise AssertionError(f"no {kind} with {parts}")
 
 
 def percent_encoded(token):

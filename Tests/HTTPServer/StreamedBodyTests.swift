@@ -41,7 +41,7 @@ final class TestSink: HTTPBodySink {
   var content: [UInt8] { bytes.withLock { $0 } }
 }
 
-private struct StreamingHandler: HTTPHandler {
+struct StreamingHandler: HTTPHandler {
   let sink: TestSink
 
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
