@@ -11,7 +11,7 @@ let settings: [SwiftSetting] = [
 ]
 
 /// Debian's -dev packages, one module map (and the smallest shim that imports) each.
-let systemLibraries = ["CCurl", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CZeroMQ", "CZlib"]
+let systemLibraries = ["CCurl", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ", "CZlib"]
 
 func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
   .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: settings)
@@ -31,7 +31,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 /// Shared, from the bottom up.
 let layers: [Target] = [
-  shared("Crypto", ["COpenSSL"]),
+  shared("Crypto", ["COpenSSL", "CSodium"]),
   shared("JSON", ["CSimdJSON", "Crypto"]),
   shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
@@ -48,10 +48,11 @@ let layers: [Target] = [
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
   shared("ServiceKit", ["HTTPServer", "ServiceBus", "JSON", "CLinux", "Crypto"]),
+  shared("Authentication", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
 ]
 
 let services: [Target] = [
-  service("Gateway", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
+  service("Gateway", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   service(
     "SyncWorker",
     [
@@ -60,7 +61,7 @@ let services: [Target] = [
     ]),
   service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
   service("Console", ["HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Notifier", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
+  service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
 let commands: [Target] = [
@@ -74,7 +75,7 @@ let commands: [Target] = [
 let testTargets: [Target] = [
   tests("JSON", ["JSON"]),
   tests("MessagePack", ["MessagePack"]),
-  tests("Crypto", ["Crypto"]),
+  tests("Crypto", ["Crypto", "SigningKeys"]),
   tests("Records", ["Records", "MessagePack", "Crypto"]),
   tests("Indexing", ["Indexing", "Records"]),
   tests("ObjectModel", ["ObjectModel", "XCDataModel", "Records"]),
@@ -89,15 +90,17 @@ let testTargets: [Target] = [
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
   tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "JSON"]),
-  tests("Gateway", ["Gateway", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records"]),
+  .target(name: "SigningKeys", dependencies: ["COpenSSL"], path: "Tests/SigningKeys", swiftSettings: settings),
+  tests("Authentication", ["Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
+  tests("Gateway", ["Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   tests(
     "SyncWorker",
     ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON"]),
-  tests("ShareService", ["ShareService", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests("ShareService", ["ShareService", "SigningKeys", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
-  tests("Processes", ["HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
+  tests("Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
 ]
 
 /// The benchmark's load generator: no product, and no part of the services.

@@ -6,8 +6,9 @@ import JSON
 struct AdminCall: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
     case createContainer, listContainers, deleteContainer
-    case createUser, listUsers, disableUser, createUserToken, setUserQuota
+    case createUser, updateUser, setPassword, listUsers, disableUser, createUserToken, setUserQuota
     case grantRole, revokeRole, listRoles
+    case listSessions, revokeSession
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
@@ -43,6 +44,10 @@ struct AdminCall: Hashable, Sendable {
     case .listContainers: self.init("GET", admin + ["containers"])
     case .deleteContainer: self.init("DELETE", admin + ["containers", argument])
     case .createUser: self.init("POST", admin + ["users"], body: Self.newUser(invocation, password: content))
+    case .updateUser: self.init("POST", admin + ["users", argument], body: Self.userChange(invocation))
+    case .setPassword: self.init("POST", admin + ["users", argument, "password"], body: Self.object { $0.member("password", String(decoding: content, as: UTF8.self)) })
+    case .listSessions: self.init("GET", admin + ["sessions"], query: invocation.value("user").map { [("user", $0)] } ?? [])
+    case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
     case .listUsers: self.init("GET", admin + ["users"])
     case .disableUser: self.init("POST", admin + ["users", argument, "disable"])
     case .createUserToken: self.init("POST", admin + ["users", argument, "tokens"])
@@ -88,11 +93,23 @@ struct AdminCall: Hashable, Sendable {
   private static func newUser(_ invocation: Invocation, password: [UInt8]) -> [UInt8] {
     object { writer in
       writer.member("name", invocation.arguments.first ?? "")
-      if let email = invocation.value("email") { writer.member("email", email) }
-      if let name = invocation.value("given-name") { writer.member("givenName", name) }
-      if let name = invocation.value("family-name") { writer.member("familyName", name) }
+      writePerson(invocation, to: &writer)
+      if invocation.flag("discoverable") { writer.member("discoverable", true) }
       if invocation.flag("password-stdin") { writer.member("password", String(decoding: password, as: UTF8.self)) }
     }
+  }
+
+  private static func userChange(_ invocation: Invocation) -> [UInt8] {
+    object { writer in
+      writePerson(invocation, to: &writer)
+      if let word = invocation.value("discoverable") { writer.member("discoverable", word == "yes") }
+    }
+  }
+
+  private static func writePerson(_ invocation: Invocation, to writer: inout JSONWriter) {
+    if let email = invocation.value("email") { writer.member("email", email) }
+    if let name = invocation.value("given-name") { writer.member("givenName", name) }
+    if let name = invocation.value("family-name") { writer.member("familyName", name) }
   }
 
   private static func newToken(_ invocation: Invocation) -> [UInt8] {
@@ -103,6 +120,7 @@ struct AdminCall: Hashable, Sendable {
       writer.beginArray()
       for origin in invocation.values("allowed-origin") { writer.string(origin) }
       writer.endArray()
+      if let url = invocation.value("callback-url") { writer.member("callbackURL", url) }
     }
   }
 
@@ -126,6 +144,7 @@ struct AdminCall: Hashable, Sendable {
       writer.member("container", invocation.value("container") ?? "")
       writer.member("publicKey", String(decoding: publicKey, as: UTF8.self))
       if let name = invocation.value("name") { writer.member("name", name) }
+      if let name = invocation.value("user") { writer.member("user", name) }
     }
   }
 

@@ -36,10 +36,24 @@ extension Command {
       "user create", [Argument(name: "NAME", explanation: "the operator's name for the user, unique")],
       [
         .optional("email", "E", "for sharing by e-mail address"), .optional("given-name", "G", "as others see it"),
-        .optional("family-name", "F", "as others see it"), .flag("password-stdin", "read a password for the sign-in page from standard input"),
+        .optional("family-name", "F", "as others see it"), .flag("discoverable", "other users may find this one by e-mail address or record name"),
+        .flag("password-stdin", "read a password for the sign-in page from standard input"),
       ],
       summary: "Create a user and a web-auth token", discussion: "The token is shown once; the directory keeps only its hash.",
       examples: ["aquifer user create alice --given-name Alice", "aquifer --json user create bob | jq -r .webAuthToken"], action: .call(.createUser)),
+    Command(
+      "user update", [Argument(name: "NAME", explanation: "the user's name")],
+      [
+        .optional("email", "E", "for sharing by e-mail address"), .optional("given-name", "G", "as others see it"),
+        .optional("family-name", "F", "as others see it"), .optional("discoverable", "yes|no", "whether other users may find this one"),
+      ],
+      summary: "Change what is known of a user", discussion: "What is not given stays as it is.", examples: ["aquifer user update alice --discoverable yes"],
+      action: .call(.updateUser)),
+    Command(
+      "user password", [Argument(name: "NAME", explanation: "the user's name")],
+      [.flag("password-stdin", "read the password from standard input: never an argument, which every process could read")],
+      summary: "Set a user's password for the sign-in page", discussion: "Ends the user's sessions; tokens made by the operator go on.",
+      examples: ["aquifer user password alice --password-stdin"], action: .call(.setPassword)),
     Command("user list", summary: "List users", examples: ["aquifer user list"], action: .call(.listUsers)),
     Command(
       "user disable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Refuse a user's tokens from now on",
@@ -68,6 +82,12 @@ extension Command {
     Command(
       "role list", [], [.optional("container", "ID", "only of this container")], summary: "List who has which custom role",
       examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"], action: .call(.listRoles)),
+    Command(
+      "session list", [], [.optional("user", "NAME", "only this user's")], summary: "List who is signed in by the sign-in page",
+      examples: ["aquifer session list", "aquifer session list --user alice"], action: .call(.listSessions)),
+    Command(
+      "session revoke", [Argument(name: "SESSION", explanation: "as it is listed")], summary: "End a session now",
+      examples: ["aquifer session revoke 0f4b1c1e7e574c40"], action: .call(.revokeSession)),
   ]
 
   private static let member = [Option.required("user", "NAME", "the user's name"), Option.required("role", "R", "the custom role")]
@@ -81,7 +101,11 @@ extension Command {
       "container delete", [Argument(name: "ID", explanation: "the container")], [.flag("yes", "really: everything in it becomes unreachable")],
       summary: "Delete a container", examples: ["aquifer container delete iCloud.org.example.photos --yes"], action: .call(.deleteContainer)),
     Command(
-      "token create", [], [container, environment, .repeated("allowed-origin", "O", "a web page's origin that may use it; without one: any")],
+      "token create", [],
+      [
+        container, environment, .repeated("allowed-origin", "O", "a web page's origin that may use it; without one: any"),
+        .optional("callback-url", "URL", "where the sign-in page sends the browser with the token, for apps that open it in no window of theirs"),
+      ],
       summary: "Create an API token for an app", examples: ["aquifer token create --container iCloud.org.example.photos --environment development"],
       action: .call(.createToken)),
     Command("token list", summary: "List API tokens", examples: ["aquifer token list"], action: .call(.listTokens)),
@@ -89,8 +113,11 @@ extension Command {
       "token revoke", [Argument(name: "T", explanation: "the API token")], summary: "Refuse an API token from now on", examples: ["aquifer token revoke 3f…"],
       action: .call(.revokeToken)),
     Command(
-      "key add", [], [container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"), .optional("name", "N", "for people")],
-      summary: "Add a server-to-server key", examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)),
+      "key add", [],
+      [
+        container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"), .optional("name", "N", "for people"),
+        .optional("user", "NAME", "the user whose the server's writes are; without it a user is made for the key"),
+      ], summary: "Add a server-to-server key", examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)),
     Command("key list", summary: "List server-to-server keys", examples: ["aquifer key list"], action: .call(.listKeys)),
     Command(
       "key revoke", [Argument(name: "K", explanation: "the key ID")], summary: "Refuse a server-to-server key from now on",

@@ -66,11 +66,17 @@ public struct Console: Sendable {
     case .deleteContainer:
       guard invocation.flag("yes") else { throw UsageError("Everything in the container becomes unreachable: say --yes", path: invocation.command.path) }
       path = nil
-    case .createUser:
-      guard invocation.flag("password-stdin") else { return [] }
-      var password = terminal.input()
-      if password.last == UInt8(ascii: "\n") { password.removeLast() }
-      return password
+    case .createUser: return invocation.flag("password-stdin") ? password() : []
+    case .setPassword:
+      guard invocation.flag("password-stdin") else {
+        throw UsageError("The password is read from standard input: say --password-stdin", path: invocation.command.path)
+      }
+      return password()
+    case .updateUser:
+      if let word = invocation.value("discoverable"), !["yes", "no"].contains(word) {
+        throw UsageError("--discoverable is yes or no", path: invocation.command.path)
+      }
+      return []
     case .addKey: path = invocation.value("public-key")
     case .importSchema: path = invocation.arguments[0]
     default: path = nil
@@ -81,6 +87,14 @@ public struct Console: Sendable {
     } catch {
       throw UsageError(error.reason, path: invocation.command.path)
     }
+  }
+
+  /// Standard input without its line end.
+  private func password() -> [UInt8] {
+    var password = terminal.input()
+    if password.last == UInt8(ascii: "\n") { password.removeLast() }
+    if password.last == UInt8(ascii: "\r") { password.removeLast() }
+    return password
   }
 
   private func call(_ kind: AdminCall.Kind, _ invocation: Invocation, content: [UInt8]) async -> Int32 {
@@ -100,7 +114,7 @@ public struct Console: Sendable {
     guard (200..<300).contains(answer.status) else {
       if invocation.globals.isJSON { terminal.output(Self.line(answer.body)) }
       terminal.problem("aquifer: \(Refusal.text(status: answer.status, body: answer.body, server: server))")
-      if answer.status == 404 && isYoung(invocation.command) || answer.status == 400 && invocation.flag("password-stdin") {
+      if answer.status == 404 && isYoung(invocation.command) {
         terminal.problem("The server does not offer this yet.")
       }
       return ExitCode.refused

@@ -1,5 +1,6 @@
 // Who may ask what: pure decisions between a route, credentials and the directory's answer.
 
+import Authentication
 import Records
 import ServiceBus
 
@@ -19,9 +20,17 @@ extension Route.Target {
     switch self {
     case .recordPlane, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
-    case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .createPushToken, .registerPushToken, .assetTokens: .user
+    case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken, .assetTokens: .user
     case .operatorCall: .operatorToken
     case .assetUpload, .asset, .signIn: .nothing
+    }
+  }
+
+  /// Whether a server's signature will do in place of tokens (wire-protocol.md 2.4).
+  func takesServerKeys(in scope: DatabaseScope?) -> Bool {
+    switch self {
+    case .recordPlane, .assetTokens, .resolveShares, .userCaller, .userCurrent: scope == .public
+    default: false
     }
   }
 }
@@ -49,7 +58,14 @@ struct Address: Hashable, Sendable {
 enum Access {
   /// What to ask the directory; nil when the route needs nothing.
   /// - Throws: `authenticationFailed` without the credentials the route needs at least.
-  static func question(need: Need, address: Address, credentials: Credentials) throws(RecordError) -> Authenticator.Question? {
+  /// - Parameter takesServerKeys: of the route.
+  static func question(
+    need: Need, takesServerKeys: Bool = false, address: Address, credentials: Credentials
+  ) throws(RecordError) -> Authenticator.Question? {
+    if need != .nothing, let signature = credentials.signature {
+      guard takesServerKeys, credentials.apiToken == nil, credentials.userToken == nil, signature.isPlausible else { throw signatureRefusal }
+      return Authenticator.Question(container: address.container, environment: address.environment, apiToken: nil, userToken: nil, keyID: signature.keyID)
+    }
     switch need {
     case .nothing: return nil
     case .operatorToken:
@@ -67,22 +83,30 @@ enum Access {
     }
   }
 
-  /// Judges the directory's answer.
-  /// - Parameter signInURL: where a user could sign in.
-  static func caller(_ reply: Authenticate.Reply, need: Need, origin: String?, signInURL: String) throws(RecordError) -> Caller {
+  /// Why a signed request is refused is the caller's to find out: any reason would help somebody who guesses.
+  static let signatureRefusal = RecordError(.authenticationFailed, "Authentication failed")
+
+  /// Judges the directory's answer; a signature is left to be verified.
+  /// - Throws: `authenticationRequired` where a user could sign in; the caller adds where.
+  static func caller(_ reply: Authenticate.Reply, need: Need, credentials: Credentials, origin: String?) throws(RecordError) -> Caller {
+    if credentials.signature != nil, reply.refusal != nil { throw signatureRefusal }
+    // First, so that no page of another origin is offered to sign in.
+    guard CORS.allows(origin, allowed: reply.allowedOrigins) else { throw RecordError(.accessDenied, "The API token is not for pages of this origin") }
     switch reply.refusal {
     case .container: throw RecordError(.notFound, "The container does not exist")
     case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment")
+    // A browser keeps a session's token for two weeks: it is sent to sign in again, and not told that all is lost.
+    case .userToken where !credentials.isBearer && credentials.userToken?.hasPrefix(Credentials.sessionPrefix) == true:
+      throw RecordError(.authenticationRequired, "The session has ended")
     case .userToken: throw RecordError(.authenticationFailed, need == .operatorToken ? "The operator token is not valid" : "The web auth token is not valid")
     case nil: break
     }
-    guard CORS.allows(origin, allowed: reply.allowedOrigins) else { throw RecordError(.accessDenied, "The API token is not for pages of this origin") }
     switch need {
     case .operatorToken:
       guard reply.isOperator else { throw RecordError(.accessDenied, "This call needs an operator token") }
     case .user:
       guard reply.userRecordName != nil else {
-        throw RecordError(.authenticationRequired, "request needs authorization", redirectURL: signInURL)
+        throw RecordError(.authenticationRequired, "request needs authorization")
       }
     case .app, .nothing: break
     }

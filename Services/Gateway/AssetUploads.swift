@@ -1,6 +1,7 @@
 // Uploads: addresses that carry their own authority, and content that goes to the spool as it arrives (wire-protocol 8).
 
 import Assets
+import Authentication
 import HTTPServer
 import JSON
 import Records

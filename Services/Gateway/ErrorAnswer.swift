@@ -20,15 +20,4 @@ enum ErrorAnswer {
     if let retryAfter = error.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
     return HTTPResponse(status: error.status, headers: headers, body: .bytes(writer.bytes))
   }
-
-  /// The error that stands for what the HTTP server refused before a handler was asked.
-  static func error(forStatus status: Int, reason: String) -> RecordError {
-    switch status {
-    case 413: RecordError(.quotaExceeded, reason)
-    case 503: RecordError(.tryAgainLater, reason, retryAfter: RetryPlan.retryAfterSeconds)
-    case 404: RecordError(.notFound, reason)
-    case 400..<500: RecordError(.badRequest, reason, httpStatus: status)
-    default: RecordError(.internalError, reason, httpStatus: status)
-    }
-  }
 }

@@ -1,5 +1,6 @@
 // Carries requests to the worker that holds the shard, again and again within the client's time until one answers.
 
+import Authentication
 import Records
 import ServiceBus
 import ServiceKit
@@ -31,7 +32,7 @@ struct Forwarding: Sendable {
         step = plan.stepWithoutHolder(elapsed: timing.now() - start)
       }
       switch step {
-      case .retry(let pause): try await Self.pause(pause, timing)
+      case .retry(let pause): try await RetryPlan.pause(pause, timing)
       case .fail(let error): throw error
       }
     }
@@ -60,14 +61,5 @@ struct Forwarding: Sendable {
     }
     await waiters.leave(registration)
     return answer
-  }
-
-  /// Sleeps between attempts; a client that hung up needs no further one.
-  static func pause(_ pause: Duration, _ timing: Timing) async throws(RecordError) {
-    do {
-      try await timing.sleep(pause)
-    } catch {
-      throw RecordError(.tryAgainLater, "The request was cancelled", retryAfter: RetryPlan.retryAfterSeconds)
-    }
   }
 }

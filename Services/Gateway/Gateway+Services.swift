@@ -1,5 +1,6 @@
 // The answers that other services give: workers for both planes, the share service for operators.
 
+import Authentication
 import HTTPServer
 import Records
 import ServiceBus

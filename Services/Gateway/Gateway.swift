@@ -1,5 +1,6 @@
 // One HTTP request, from its first byte to its answer: route, credentials, the service that answers, and what every answer carries.
 
+import Authentication
 import HTTPServer
 import Records
 import ServiceBus
@@ -17,6 +18,8 @@ struct Gateway: HTTPHandler {
     let assetDirectory: String?
     /// How long a client's request is retried before it is told to come again.
     let requestLimit: Duration
+    /// nil: as much as everybody likes.
+    var rate: TokenBucket.Rate?
   }
 
   static let longestWaitSeconds = 60
@@ -32,6 +35,7 @@ struct Gateway: HTTPHandler {
   let wallClock: any WallClock
   let random: any RandomSource
   let metrics: GatewayMetrics
+  let limiter: RateLimiter
   private let table = RouteTable()
 
   /// - Parameters:
@@ -53,10 +57,11 @@ struct Gateway: HTTPHandler {
     self.wallClock = wallClock
     self.random = random
     self.metrics = metrics
+    limiter = RateLimiter(rate: options.rate, timing: state.timing)
   }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
-    if request.method == .options { return CORS.preflight(path: request.pathSegments) }
+    if request.method == .options { return Self.preflight(request) }
     let start = state.timing.now()
     var exchange = Exchange(request: request, uuid: random.uuid())
     var response: HTTPResponse
@@ -67,7 +72,10 @@ struct Gateway: HTTPHandler {
       if let allowed = exchange.allowedMethods { response.headers.append(("Allow", allowed)) }
     }
     response.headers.append(("X-Apple-Request-UUID", exchange.uuid))
-    response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins)
+    if !exchange.isPage { response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins) }
+    if (200..<300).contains(response.status), let successor = await successor(exchange) {
+      response.headers.append(("X-Apple-CloudKit-Web-Auth-Token", successor))
+    }
     metrics.count(route: exchange.route, status: response.status, took: state.timing.now() - start)
     return response
   }
@@ -75,7 +83,7 @@ struct Gateway: HTTPHandler {
   /// Requests for databases: a look at the request, a call, and its answer passed on.
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? {
     switch request.pathSegments.first {
-    case "database", "mirror": share.bus.executor
+    case "database", "mirror": forwarding.bus.executor
     default: nil
     }
   }
@@ -96,7 +104,7 @@ struct Gateway: HTTPHandler {
 
   func refusal(status: Int, reason: String) -> HTTPResponse {
     let uuid = random.uuid()
-    var response = ErrorAnswer.response(ErrorAnswer.error(forStatus: status, reason: reason), uuid: uuid, showsCKErrorCode: false)
+    var response = ErrorAnswer.response(RecordError(refusedWith: status, reason: reason), uuid: uuid, showsCKErrorCode: false)
     response.headers.append(("X-Apple-Request-UUID", uuid))
     response.headers += CORS.headers(origin: nil, allowed: [])
     metrics.countRefusal(status: response.status)
@@ -116,20 +124,16 @@ struct Gateway: HTTPHandler {
     }
     exchange.route = match.route.pattern
     let address = try Address(match)
+    exchange.isPage = match.route.target == .signIn
     let need = match.route.target.need(in: address.scope)
-    let question = try Access.question(need: need, address: address, credentials: Credentials(of: request))
-    let caller = try await authenticate(question, need, &exchange)
+    let credentials = Credentials(of: request)
+    let question = try Access.question(
+      need: need, takesServerKeys: match.route.target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
+    let caller = try await authenticate(question, credentials, need, &exchange)
     let response = try await respond(exchange, match, address, caller)
     // Whoever lost his credentials while his answer was held must not get it; nothing is asked while nothing changed.
-    if request.method == .get, request.query("wait") != nil { _ = try await authenticate(question, need, &exchange) }
+    if let question, request.method == .get, request.query("wait") != nil { try await check(question, credentials, need, &exchange) }
     return response
-  }
-
-  private func authenticate(_ question: Authenticator.Question?, _ need: Need, _ exchange: inout Exchange) async throws(RecordError) -> Caller {
-    guard let question else { return Caller(userRecordName: nil) }
-    let reply = try await state.authenticator.answer(to: question, from: share.bus, within: options.requestLimit)
-    exchange.allowedOrigins = reply.allowedOrigins
-    return try Access.caller(reply, need: need, origin: exchange.request.header("origin"), signInURL: options.publicAddress.url(for: exchange.request) + "/signin")
   }
 
   private func respond(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
@@ -143,16 +147,15 @@ struct Gateway: HTTPHandler {
     case .operatorCall: return try await operatorCall(exchange)
     case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
     case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))
-    case .userDiscovery:
-      // The GET form asks for the people of an address book; the server has none.
-      return Self.json(UserAnswer.discovered(request.method == .get ? [] : try await People(share: share).discover(request.body)))
+    case .userDiscovery: return Self.json(try await People(share: share).discover(request, caller: user))
+    case .userLookup: return Self.json(try await People(share: share).lookUp(request, caller: user))
     case .createPushToken, .registerPushToken:
       return try await pushToken(request, isNew: match.route.target == .createPushToken, address, user: user)
     case .assetTokens: return try await uploadTokens(exchange, address, user: user)
     case .assetUpload: return try await upload(request)
     case .asset:
       return try assets.response(to: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
-    case .signIn: return SignInPage.response
+    case .signIn: return try await signIn(request)
     }
   }
 
@@ -169,6 +172,10 @@ struct Exchange: Sendable {
   var allowedOrigins: [String] = []
   /// For the `Allow` header of a 405.
   var allowedMethods: String?
+  /// What the directory was asked, and its answer, once it is known.
+  var authentication: (question: Authenticator.Question, reply: Authenticate.Reply)?
+  /// For people, not for other pages' scripts.
+  var isPage = false
 
   init(request: HTTPRequest, uuid: String) {
     self.request = request

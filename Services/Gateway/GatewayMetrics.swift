@@ -9,11 +9,15 @@ struct GatewayMetrics: Sendable {
 
   private let requests: Family<Counter>
   private let durations: Family<Histogram>
+  private let throttled: Family<Counter>
 
   init(_ metrics: Metrics) {
     requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
     durations = metrics.histograms("http_request_duration_seconds", "From a request's last byte to its answer, long polls included.", labels: ["route"])
+    throttled = metrics.counters("http_requests_throttled_total", "Requests over the rate limit, by what they were counted for.", labels: ["by"])
   }
+
+  func countThrottled(by kind: String) { throttled[kind].increment() }
 
   func count(route: String, status: Int, took duration: Duration) {
     requests[route, String(status)].increment()

@@ -1,6 +1,7 @@
 // The gateway as a service: its options, its parts, its end.
 
 import Assets
+import Authentication
 import Glibc
 import HTTPServer
 public import ServiceBus
@@ -22,6 +23,10 @@ public struct GatewayService: Service {
       ),
       Option("asset-limit", .integer(1...10_000), default: "50", help: "The longest asset that is taken, in megabytes (of 1,000,000 bytes)."),
       Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
+      Option(
+        "rate-limit", .integer(0...1_000_000), default: "0",
+        help: "Requests a second of one credential (API and user token, server key; of one address, of tries to sign in); more are answered THROTTLED. 0: no limit."),
+      Option("rate-burst", .integer(1...10_000_000), help: "How many may come at once after a pause; without it ten seconds' worth."),
     ] + ClientListening.options
 
   public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
@@ -48,7 +53,7 @@ public struct GatewayService: Service {
     gateway = Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
-        requestLimit: options.duration("request-deadline") ?? .seconds(10)),
+        requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
       fileByteCount: Self.fileByteCount)
     do throws(HTTPServer.StartError) {
@@ -56,8 +61,17 @@ public struct GatewayService: Service {
     } catch {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
+    context.metrics.collect("rate_limit_buckets", "Credentials and addresses whose requests are counted.") { [limiter = gateway.limiter] in
+      [Metrics.Sample(Double(limiter.count))]
+    }
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
+  }
+
+  /// nil without a limit.
+  private static func rate(_ options: Options) -> TokenBucket.Rate? {
+    guard let limit = options.integer("rate-limit"), limit > 0 else { return nil }
+    return TokenBucket.Rate(perSecond: limit, burst: options.integer("rate-burst") ?? limit * 10)
   }
 
   private let listeningURL: String

@@ -1,5 +1,6 @@
 // What a gateway knows from others' pushes: who holds which shard, who waits for changes, whom it authenticated.
 
+import Authentication
 import Records
 import ServiceBus
 import ServiceKit
@@ -23,10 +24,7 @@ struct GatewayState: Sendable {
 
   /// Serves what the share service and workers push.
   func serve(on handlers: inout BusHandlers) {
-    handlers.on(DirectoryChanged.self) { message, _, _ in
-      if message.credentials { await authenticator.forgetAll() }
-      return Answer(Acknowledgement())
-    }
+    handlers.serve(authenticator)
     handlers.on(PushZoneChanges.self) { message, _, _ in
       for change in message.changes { await waiters.notice(change) }
       return Answer(Acknowledgement())

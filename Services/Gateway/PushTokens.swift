@@ -1,5 +1,6 @@
 // `tokens/create` and `tokens/register` (wire-protocol.md 9.2): addresses of web couriers, which carry their own authority.
 
+import Authentication
 import Crypto
 import HTTPServer
 import JSON

@@ -12,7 +12,7 @@ struct Route: Sendable {
     /// The share service, for operators.
     case operatorCall
     /// The directory's people.
-    case userCaller, userCurrent, userDiscovery
+    case userCaller, userCurrent, userDiscovery, userLookup
     case createPushToken, registerPushToken
     /// Addresses to upload to, content for one, and a file of the assets folder.
     case assetTokens, assetUpload, asset
@@ -116,7 +116,7 @@ extension RouteTable {
       Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),
-      Route([.get], "/signin", .signIn),
+      Route([.get, .post], "/signin", .signIn),
     ]
 
   /// wire-protocol.md 1.1. What the worker doesn't offer it answers itself.
@@ -131,9 +131,12 @@ extension RouteTable {
     + ["records/zip/prepare", "records/copy/start", "records/copy/status"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
 
   private static let userRoutes: [Route] = [
-    Route([.get], "\(record)/users/caller", .userCaller),
-    Route([.get], "\(record)/users/current", .userCurrent),
+    Route([.get, .post], "\(record)/users/caller", .userCaller),
+    Route([.get, .post], "\(record)/users/current", .userCurrent),
     Route([.get, .post], "\(record)/users/discover", .userDiscovery),
+    Route([.post], "\(record)/users/lookup/email", .userLookup),
+    Route([.post], "\(record)/users/lookup/id", .userLookup),
+    Route([.get, .post], "\(record)/users/lookup/contacts", .userLookup),
   ]
 
   /// Three spellings: what CloudKit JS calls, what the reference documents, and what hand-written clients make of it.

@@ -1,5 +1,6 @@
 // records/resolve and records/accept: the gateway asks the shards that short GUIDs name, and puts the results in the request's order.
 
+import Authentication
 import HTTPServer
 import JSON
 import Records
@@ -87,7 +88,7 @@ extension Forwarding {
         step = plan.stepWithoutHolder(elapsed: timing.now() - start)
       }
       switch step {
-      case .retry(let pause): try await Self.pause(pause, timing)
+      case .retry(let pause): try await RetryPlan.pause(pause, timing)
       case .fail(let error): throw error
       }
     }

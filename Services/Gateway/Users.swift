@@ -1,5 +1,7 @@
-// `users/caller`, `users/current` and `users/discover` (wire-protocol.md 6.4), answered from the directory.
+// `users/…` (wire-protocol.md 6.4), answered from the directory.
 
+import Authentication
+import HTTPServer
 import JSON
 import Records
 import ServiceBus
@@ -32,14 +34,37 @@ enum UserAnswer {
     return writer.bytes
   }
 
-  static func discovered(_ users: [LookUpUser.Reply]) -> [UInt8] {
+  /// `users/discover`.
+  static func discovered(_ found: [People.Found]) -> [UInt8] {
+    list(found) { found, writer in
+      writer.member("userRecordName", found.user.userRecordName)
+      writeName(found.user, to: &writer)
+      writer.key("lookupInfo")
+      writer.beginObject()
+      // What was asked by, and nothing that was not known before.
+      if let address = found.lookup.emailAddress { writer.member("emailAddress", address) } else { writer.member("userRecordName", found.user.userRecordName) }
+      writer.endObject()
+    }
+  }
+
+  /// `users/lookup/…`.
+  static func lookedUp(_ found: [People.Found]) -> [UInt8] {
+    list(found) { found, writer in
+      writer.member("userRecordName", found.user.userRecordName)
+      writeText(found.user.givenName, "firstName", to: &writer)
+      writeText(found.user.familyName, "lastName", to: &writer)
+      if let address = found.user.emailAddress { writer.member("emailAddress", address) }
+    }
+  }
+
+  private static func list(_ found: [People.Found], _ write: (People.Found, inout JSONWriter) -> Void) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
     writer.key("users")
     writer.beginArray()
-    for user in users {
+    for user in found {
       writer.beginObject()
-      writeIdentity(user, to: &writer)
+      write(user, &writer)
       writer.endObject()
     }
     writer.endArray()
@@ -49,14 +74,18 @@ enum UserAnswer {
 
   private static func writeIdentity(_ user: LookUpUser.Reply, to writer: inout JSONWriter) {
     writer.member("userRecordName", user.userRecordName)
+    writeName(user, to: &writer)
+    writer.key("lookupInfo")
+    writer.beginObject()
+    if let emailAddress = user.emailAddress { writer.member("emailAddress", emailAddress) }
+    writer.endObject()
+  }
+
+  private static func writeName(_ user: LookUpUser.Reply, to writer: inout JSONWriter) {
     writer.key("nameComponents")
     writer.beginObject()
     if let givenName = user.givenName { writer.member("givenName", givenName) }
     if let familyName = user.familyName { writer.member("familyName", familyName) }
-    writer.endObject()
-    writer.key("lookupInfo")
-    writer.beginObject()
-    if let emailAddress = user.emailAddress { writer.member("emailAddress", emailAddress) }
     writer.endObject()
   }
 
@@ -69,31 +98,59 @@ enum UserAnswer {
 /// Asks the share service about people.
 struct People: Sendable {
   static let lookupLimit = 200
+  static let textByteLimit = 320
+
+  /// Somebody, and how he was asked for.
+  struct Found: Sendable {
+    let lookup: DiscoverUsers.Lookup
+    let user: LookUpUser.Reply
+  }
 
   let share: ShareCalls
 
   func user(_ name: String) async throws(RecordError) -> LookUpUser.Reply { try await share.call(LookUpUser(userRecordName: name)) }
 
-  /// The people of a `users/discover` body that can be found; the others are left out, as the protocol wants it.
-  func discover(_ body: [UInt8]) async throws(RecordError) -> [LookUpUser.Reply] {
-    var found: [LookUpUser.Reply] = []
-    for name in try Self.lookedUpNames(body) {
-      do throws(RecordError) {
-        found.append(try await user(name))
-      } catch {
-        guard error.code == .notFound else { throw error }
-      }
-    }
-    return found
+  /// `users/discover`: those of the body that can be found; the others are left out, as the protocol wants it.
+  func discover(_ request: HTTPRequest, caller: String) async throws(RecordError) -> [UInt8] {
+    // The GET form asks for the people of an address book; the server has none.
+    if request.method == .get { return UserAnswer.discovered([]) }
+    return UserAnswer.discovered(try await find(try Self.lookups(request.body, list: "lookupInfos", by: ["userRecordName", "emailAddress", "phoneNumber"]), caller))
   }
 
-  /// The record names in `{"lookupInfos":[{"userRecordName":…}]}`. People who are looked up by e-mail address or phone number are
-  /// discoverable to nobody here.
-  static func lookedUpNames(_ body: [UInt8]) throws(RecordError) -> [String] {
+  /// `users/lookup/email`, `users/lookup/id` and, of the address book that there is none of, `users/lookup/contacts`.
+  func lookUp(_ request: HTTPRequest, caller: String) async throws(RecordError) -> [UInt8] {
+    switch request.pathSegments.last {
+    case "email": UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["emailAddress"]), caller))
+    case "id": UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["userRecordName"]), caller))
+    default: UserAnswer.lookedUp([])
+    }
+  }
+
+  private func find(_ lookups: [DiscoverUsers.Lookup], _ caller: String) async throws(RecordError) -> [Found] {
+    guard !lookups.isEmpty else { return [] }
+    let users = try await share.call(DiscoverUsers(caller: caller, lookups: lookups)).users
+    return zip(lookups, users).compactMap { lookup, user in user.map { Found(lookup: lookup, user: $0) } }
+  }
+
+  /// Reads `{"<list>":[{"<key>":…}]}`; of several keys in one item the first of `keys` counts. Nobody is found by telephone number here,
+  /// nor by nothing.
+  static func lookups(_ body: [UInt8], list: String, by keys: [String]) throws(RecordError) -> [DiscoverUsers.Lookup] {
     let document = try JSONValue.request(body)
-    guard let infos = document["lookupInfos"], infos.kind == .array else { throw RecordError(.badRequest, "lookupInfos is missing or not an array") }
-    let elements = infos.elements
-    guard elements.count <= lookupLimit else { throw RecordError(.badRequest, "lookupInfos has \(elements.count) items, the limit is \(lookupLimit)") }
-    return elements.compactMap { $0["userRecordName"]?.string }
+    guard let items = document[list], items.kind == .array else { throw RecordError(.badRequest, "\(list) is missing or not an array") }
+    let elements = items.elements
+    guard elements.count <= lookupLimit else { throw RecordError(.badRequest, "\(list) has \(elements.count) items, the limit is \(lookupLimit)") }
+    var lookups: [DiscoverUsers.Lookup] = []
+    for element in elements {
+      guard let key = keys.first(where: { element[$0]?.isNull == false }) else { continue }
+      guard let text = element[key]?.string else { throw RecordError(.badRequest, "\(key) must be a string") }
+      // Nobody has longer ones.
+      guard text.utf8.count <= textByteLimit else { continue }
+      switch key {
+      case "userRecordName": lookups.append(DiscoverUsers.Lookup(userRecordName: text))
+      case "emailAddress": lookups.append(DiscoverUsers.Lookup(emailAddress: text))
+      default: break
+      }
+    }
+    return lookups
   }
 }

@@ -1,5 +1,6 @@
 // A device's event stream: a body that the HTTP server pulls from, so that a slow reader holds one map of zones and nothing else.
 
+import Authentication
 import HTTPServer
 import ServiceKit
 import Synchronization

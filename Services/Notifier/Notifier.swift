@@ -1,5 +1,6 @@
 // The notifier's HTTP side: event streams and the web courier. It owns nothing that lasts: losing every ping loses no data.
 
+import Authentication
 import HTTPServer
 import Records
 import ServiceBus
@@ -21,6 +22,8 @@ public final class Notifier: Sendable {
     public var recheck = Duration.seconds(60)
     /// Of one user; client names are the clients' choice, and each is kept for the idle time.
     public var couriersPerUser = 256
+    /// Of a question to the share service, its repetitions included.
+    public var directoryCall = Duration.seconds(5)
     /// Between two looks at what is due; > 0.
     public var tick = Duration.milliseconds(500)
 
@@ -43,8 +46,15 @@ public final class Notifier: Sendable {
   private let switchboard: Switchboard
   let deliveries = DeliveryReports()
   private let state = Mutex(State())
-  /// Set once, when there is a bus to ask.
-  private let authenticatorBox = Mutex<Authenticator?>(nil)
+  let authenticator: Authenticator
+  /// Set once, when there is a bus.
+  private let directoryBox = Mutex<Directory?>(nil)
+
+  /// The share service, as the notifier asks it.
+  private struct Directory {
+    let share: ShareCalls
+    let secrets: Secrets
+  }
 
   init(limits: Limits, metrics: Metrics, timing: Timing, random: any RandomSource, log: Log) {
     self.limits = limits
@@ -53,6 +63,7 @@ public final class Notifier: Sendable {
     self.random = random
     self.log = log
     switchboard = Switchboard(random: random)
+    authenticator = Authenticator(timing: timing)
     metrics.collect("held_connections", "Devices that are connected, by kind.") { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
       return [Metrics.Sample(Double(streams), labels: [("kind", "events")]), Metrics.Sample(Double(couriers), labels: [("kind", "courier")])]
@@ -62,11 +73,29 @@ public final class Notifier: Sendable {
   /// Streams, and couriers that are known (polled now, or within the idle time).
   var counts: (streams: Int, couriers: Int) { state.withLock { ($0.streams.count, $0.couriers.count) } }
 
-  func attach(_ bus: any Bus) { authenticatorBox.withLock { $0 = Authenticator(bus: bus, timing: timing) } }
+  func attach(_ bus: any Bus) {
+    let share = ShareCalls(bus: bus, timing: timing, limit: limits.directoryCall)
+    directoryBox.withLock { $0 = Directory(share: share, secrets: Secrets(share: share)) }
+  }
 
-  private func authenticator() throws(RecordError) -> Authenticator {
-    guard let authenticator = authenticatorBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The service is starting.", retryAfter: 1) }
-    return authenticator
+  private func directory() throws(RecordError) -> Directory {
+    guard let directory = directoryBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The service is starting.", retryAfter: 1) }
+    return directory
+  }
+
+  /// The user behind credentials.
+  /// - Throws: `authenticationFailed`, `authenticationRequired`, `notFound`, `tryAgainLater`.
+  private func user(of question: Authenticator.Question) async throws(RecordError) -> (userRecordName: String, allowedOrigins: [String]) {
+    guard question.apiToken != nil || question.userToken != nil else { throw RecordError(.authenticationFailed, "The request has no credentials.") }
+    let reply = try await authenticator.answer(to: question, from: try directory().share)
+    switch reply.refusal {
+    case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment.")
+    case .userToken: throw RecordError(.authenticationRequired, "The web-auth token is not valid any more.")
+    case .container: throw RecordError(.notFound, "The container does not exist.")
+    case nil: break
+    }
+    guard let user = reply.userRecordName else { throw RecordError(.authenticationRequired, "Pings go to a signed-in user.") }
+    return (user, reply.allowedOrigins)
   }
 
   // MARK: From the bus
@@ -101,7 +130,7 @@ public final class Notifier: Sendable {
   /// - Throws: `BusError.refused` for what is no courier's token.
   func open(_ message: OpenCourier) async throws -> Bool {
     let now = timing.now()
-    let key = try await authenticator().key()
+    let key = try await directory().secrets.signingKey()
     guard let token = CourierToken(text: message.courier, verifiedWith: key) else { throw BusError(.refused, "no courier has this token") }
     do throws(RecordError) {
       let (courier, id) = try courier(message.courier, token, now)
@@ -113,10 +142,7 @@ public final class Notifier: Sendable {
     }
   }
 
-  func credentialsChanged() async {
-    await authenticatorBox.withLock { $0 }?.forgetAll()
-    state.withLock { $0.isRecheckDue = true }
-  }
+  func credentialsChanged() { state.withLock { $0.isRecheckDue = true } }
 
   // MARK: Devices
 
@@ -127,7 +153,7 @@ public final class Notifier: Sendable {
       throw RecordError(.badRequest, "The environment is neither development nor production.")
     }
     let question = Authenticator.Question(request, container, environment)
-    let (user, origins) = try await authenticator().user(of: question)
+    let (user, origins) = try await user(of: question)
     let origin = request.header("origin")
     guard CORS.allows(origin, allowed: origins) else { throw RecordError(.authenticationFailed, "The API token does not allow this origin.") }
     let stream = EventStream(question: question, metrics: metrics) { [weak self] in self?.closed($0) }
@@ -151,9 +177,9 @@ public final class Notifier: Sendable {
 
   /// `GET /courier/1/{token}`
   func poll(_ text: String) async throws(RecordError) -> HTTPResponse {
-    let authenticator = try authenticator()
-    let key = try await authenticator.key()
-    guard let token = CourierToken(text: text, verifiedWith: key), await authenticator.isKnown(token.userRecordName) else {
+    let directory = try directory()
+    let key = try await directory.secrets.signingKey()
+    guard let token = CourierToken(text: text, verifiedWith: key), await authenticator.isKnown(token.userRecordName, from: directory.share) else {
       throw RecordError(.notFound, "There is no such courier.")
     }
     let now = timing.now()
@@ -221,7 +247,7 @@ public final class Notifier: Sendable {
   private func recheck(_ streams: [EventStream]) async {
     for stream in streams {
       do {
-        _ = try await authenticator().user(of: stream.question)
+        _ = try await user(of: stream.question)
       } catch {
         guard error.code == .tryAgainLater else {
           stream.end()

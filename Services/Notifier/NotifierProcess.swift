@@ -1,5 +1,6 @@
 // The notifier as a process: its options, its handlers on the bus, its start and its end.
 
+import Authentication
 import HTTPServer
 public import ServiceBus
 public import ServiceKit
@@ -41,10 +42,7 @@ extension Notifier {
       forget(message.deliveries)
       return Answer(Acknowledgement())
     }
-    handlers.on(DirectoryChanged.self) { [self] message, _, _ in
-      if message.credentials { await credentialsChanged() }
-      return Answer(Acknowledgement())
-    }
+    handlers.serve(authenticator) { [self] in credentialsChanged() }
   }
 
   /// Begins to serve devices.

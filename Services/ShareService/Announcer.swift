@@ -1,35 +1,63 @@
-// Tells everybody that cached answers went stale. A peer that misses it is right again after the answers' lifetime.
+// Tells everybody that cached answers went stale, and those who may have missed it how far the directory has changed.
 
 import ServiceBus
+import Synchronization
 
-/// Pushes `DirectoryChanged`.
+/// Pushes `DirectoryChanged`, and `PublishDirectoryVersion` to gateways and notifiers that connect (again) or did not answer in time.
 actor Announcer {
   /// Longer, and an operator would wait for a peer that hangs.
   private static let deadline = Duration.seconds(2)
 
   private var bus: (any Bus)?
   private var pendingSchemas: Set<String> = []
+  private var version: DirectoryVersion
+  /// One value a peer: the latest version.
+  private var versions: ConflatedPush<Int, DirectoryVersion>?
   private let wake: AsyncStream<Void>.Continuation
   private let wakes: AsyncStream<Void>
 
-  init() {
+  /// - Parameter epoch: drawn at start.
+  init(epoch: UInt64) {
+    version = DirectoryVersion(epoch: epoch, count: 0)
     (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   /// Before this nobody is told, because nobody can have asked.
-  func attach(_ bus: any Bus) { self.bus = bus }
+  func attach(_ bus: any Bus) {
+    self.bus = bus
+    versions = ConflatedPush(
+      send: { [weak bus] peer, versions in
+        guard let bus, let version = versions.last else { return }
+        do throws(BusError) {
+          _ = try await bus.call(PublishDirectoryVersion(version: version), to: .peer(peer.name), within: Self.deadline)
+        } catch {
+          // Dropped because a peer of an earlier release does not know the message, however often it is sent.
+          guard error.code == .unknownMessage else { throw error }
+        }
+      }, key: { _ in 0 }, merge: { _, later in later })
+  }
 
   /// Returns when all peers that answer in time know.
   func announce(_ change: DirectoryChanged) async {
     guard let bus else { return }
-    await withTaskGroup(of: Void.self) { group in
+    version = DirectoryVersion(epoch: version.epoch, count: version.count + 1)
+    let current = version
+    let message = DirectoryChanged(credentials: change.credentials, schemas: change.schemas, version: current)
+    let missed = await withTaskGroup(of: Peer?.self) { group in
       for peer in bus.peers where peer.role != .share {
         group.addTask {
-          // Dropped because such a peer's answers end by themselves, at the latest after their lifetime.
-          _ = try? await bus.call(change, to: .peer(peer.name), within: Self.deadline)
+          do throws(BusError) {
+            _ = try await bus.call(message, to: .peer(peer.name), within: Self.deadline)
+            return nil
+          } catch {
+            return peer
+          }
         }
       }
+      return await group.reduce(into: [Peer]()) { missed, peer in if let peer { missed.append(peer) } }
     }
+    // Not the version of this change: others may have followed.
+    for peer in missed { versions?.push(version, to: peer) }
   }
 
   /// Announces an environment soon, without making the caller wait; several that wait are one message.
@@ -38,12 +66,28 @@ actor Announcer {
     wake.yield()
   }
 
-  /// Sends what `announceSoon` left, until the task is cancelled.
+  /// Sends what `announceSoon` left, and tells newcomers the version, until the task is cancelled.
   func run() async {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await self.announceSchemas() }
+      group.addTask { await self.followPeers() }
+      await group.waitForAll()
+    }
+    versions?.close()
+  }
+
+  private func announceSchemas() async {
     for await _ in wakes {
       let schemas = pendingSchemas.sorted()
       pendingSchemas = []
       await announce(DirectoryChanged(credentials: false, schemas: schemas))
+    }
+  }
+
+  private func followPeers() async {
+    guard let bus, let versions else { return }
+    for await peers in bus.peerChanges() {
+      for newcomer in versions.subscribers(peers.filter { $0.role == .gateway || $0.role == .notifier }) { versions.push(version, to: newcomer) }
     }
   }
 }

@@ -11,14 +11,21 @@ extension ShareService {
       "shards", .integer(DirectoryFormat.shardCountRange),
       help: "Into how many shards users are spread; settled when the installation is created (\(DirectoryFormat.defaultShardCount) without it)."),
     Option("operator-token", .secret, help: "What operators present; without it the one in <data>/operator-token, made at first start."),
+    Option(
+      "token-rotation", .seconds(0...86_400), default: "300",
+      help: "The age from which answers hand out the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: with every answer."),
+    Option(
+      "token-grace", .seconds(0...86_400), default: "300",
+      help: "How long a sign-in's token counts after its successor was handed out; 0, and rotation 0: each token is good for one answer."),
   ]
 
   /// The service that a process's options describe.
   public convenience init(_ context: ServiceContext) throws {
-    try self.init(
-      Configuration(
-        dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"),
-        operatorToken: context.options.text("operator-token")), clock: context.clock, random: context.random, log: context.log)
+    var configuration = Configuration(
+      dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"), operatorToken: context.options.text("operator-token"))
+    configuration.tokenRotation = context.options.duration("token-rotation")
+    configuration.tokenGrace = context.options.duration("token-grace")
+    try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
   }
 
   /// Begins to publish maps and changes.

@@ -1,5 +1,6 @@
 // The share service's parts put together: built by the command, by `aquifer dev`'s tests and by the service's own.
 
+public import Crypto
 import Records
 public import ServiceBus
 public import ServiceKit
@@ -13,16 +14,32 @@ public final class ShareService: Sendable {
     public var shardCount: Int?
     /// nil: the one in the data folder.
     public var operatorToken: String?
+    /// Of tokens that the sign-in page gives out: their age from which answers hand out a successor, and how long they count afterwards.
+    public var tokenRotation: Duration?
+    public var tokenGrace: Duration?
+    /// Of passwords.
+    public var passwordCost: PasswordHash = .interactive
 
     public init(dataPath: String, shardCount: Int? = nil, operatorToken: String? = nil) {
       self.dataPath = dataPath
       self.shardCount = shardCount
       self.operatorToken = operatorToken
     }
+
+    var sessions: SessionPolicy {
+      func milliseconds(_ duration: Duration) -> Int64 { duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000 }
+      var policy = SessionPolicy()
+      if let tokenRotation { policy.rotation = milliseconds(tokenRotation) }
+      if let tokenGrace { policy.grace = milliseconds(tokenGrace) }
+      return policy
+    }
   }
 
   let directory: Directory
-  private let announcer = Announcer()
+  let passwords: PasswordHasher
+  let signIns: SignInDesk
+  private let signatures: SignatureLedger
+  private let announcer: Announcer
   private let cluster = ClusterSource()
   private let random: any RandomSource
   private let log: Log
@@ -34,7 +51,12 @@ public final class ShareService: Sendable {
     try folder.protectDirectory()
     directory = try Directory(
       path: folder.directoryPath, shardCount: configuration.shardCount,
-      operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, clock: clock, random: random)
+      operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, sessions: configuration.sessions, clock: clock,
+      random: random)
+    passwords = try PasswordHasher(cost: configuration.passwordCost, decoyPassword: random.bytes(32))
+    signIns = SignInDesk(directory: directory, passwords: passwords, clock: clock, log: log)
+    signatures = SignatureLedger(directory: directory)
+    announcer = Announcer(epoch: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
     self.random = random
     self.log = log
   }
@@ -44,6 +66,14 @@ public final class ShareService: Sendable {
     let (directory, announcer, log) = (directory, announcer, log)
     handlers.on(Authenticate.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.authenticate(message) }) }
     handlers.on(LookUpUser.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.lookUp(message) }) }
+    handlers.on(DiscoverUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.discover(message) }) }
+    handlers.on(SignIn.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.signIn(message) }) }
+    handlers.on(RotateSession.self) { message, _, _ in
+      Answer(RotateSession.Reply(successor: try await Self.answering(log) { try await directory.rotate(message.token) }))
+    }
+    handlers.on(ClaimSignature.self) { [signatures] message, _, _ in
+      Answer(ClaimSignature.Reply(isFresh: try await Self.answering(log) { try await signatures.claim(message) }))
+    }
     handlers.on(FetchSchema.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.fetchSchema(message) }) }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: directory.signingKey)) }
     handlers.on(ExtendSchema.self) { message, _, _ in
@@ -52,7 +82,7 @@ public final class ShareService: Sendable {
       return Answer(Acknowledgement())
     }
     let operators = OperatorAPI(
-      directory: directory, random: random, log: log, publish: { await announcer.announce($0) },
+      directory: directory, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
       report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)

@@ -1,4 +1,5 @@
-// Public keys of server-to-server callers (wire-protocol 2.4), checked when they are added rather than when they are first used.
+// Public keys of server-to-server callers (wire-protocol 2.4), checked when they are added rather than when they are first used, and
+// their signatures.
 
 import COpenSSL
 
@@ -19,6 +20,25 @@ public struct P256PublicKey: Hashable, Sendable {
     self.der = der
   }
 
+  /// A key that was read before.
+  /// - Parameter der: as `der` has it; another one has no valid signatures.
+  public init(der: [UInt8]) { self.der = der }
+
+  /// Whether `signature` is this key's over the SHA-256 of `message`.
+  public func isValid(_ signature: P256Signature, for message: [UInt8]) -> Bool {
+    defer { ERR_clear_error() }
+    let key = der.withUnsafeBufferPointer { bytes in
+      var start = bytes.baseAddress
+      return d2i_PUBKEY(nil, &start, bytes.count)
+    }
+    guard let key else { return false }
+    defer { EVP_PKEY_free(key) }
+    guard Self.isP256(key), let context = EVP_MD_CTX_new() else { return false }
+    defer { EVP_MD_CTX_free(context) }
+    guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1 else { return false }
+    return EVP_DigestVerify(context, signature.der, signature.der.count, message, message.count) == 1
+  }
+
   private static func readP256(_ pem: UnsafeRawBufferPointer) -> [UInt8]? {
     guard let input = BIO_new_mem_buf(pem.baseAddress, Int32(pem.count)) else { return nil }
     defer { BIO_free(input) }
@@ -37,5 +57,33 @@ public struct P256PublicKey: Hashable, Sendable {
     var count = 0
     guard EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1 else { return false }
     return String(decoding: name.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) == "prime256v1"
+  }
+}
+
+/// An ECDSA signature in DER, taken apart far enough to tell a signature from another spelling of it.
+public struct P256Signature: Hashable, Sendable {
+  public let der: [UInt8]
+  /// 32 bytes, the same for everything that can be made of one signature without the private key: `s` may be negated, `r` not. Two
+  /// signatures with one `r` are of one message, or the signer has given his key away.
+  public let r: [UInt8]
+
+  private static let byteLimit = 80
+  private static let numberByteCount: Int32 = 32
+
+  /// nil for bytes that are no signature, or have others behind them.
+  public init?(der: [UInt8]) {
+    guard (1...Self.byteLimit).contains(der.count) else { return nil }
+    defer { ERR_clear_error() }
+    let r = der.withUnsafeBufferPointer { bytes -> [UInt8]? in
+      var position = bytes.baseAddress
+      guard let signature = d2i_ECDSA_SIG(nil, &position, bytes.count) else { return nil }
+      defer { ECDSA_SIG_free(signature) }
+      guard position == bytes.baseAddress.map({ $0 + bytes.count }), let r = ECDSA_SIG_get0_r(signature) else { return nil }
+      var number = [UInt8](repeating: 0, count: Int(Self.numberByteCount))
+      return BN_bn2binpad(r, &number, Self.numberByteCount) == Self.numberByteCount ? number : nil
+    }
+    guard let r else { return nil }
+    self.der = der
+    self.r = r
   }
 }

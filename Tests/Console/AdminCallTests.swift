@@ -15,7 +15,15 @@ struct AdminCallTests {
     ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#), ("container list", "GET /admin/1/containers", ""),
     ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
     ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
-    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user token alice", "POST /admin/1/users/alice/tokens", ""),
+    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""),
+    ("user create a --discoverable", "POST /admin/1/users", #"{"name":"a","discoverable":true}"#),
+    ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),
+    ("session list", "GET /admin/1/sessions", ""), ("session list --user a", "GET /admin/1/sessions?user=a", ""),
+    ("session revoke s", "DELETE /admin/1/sessions/s", ""),
+    (
+      "token create --container C --environment production --callback-url https://a/b", "POST /admin/1/tokens",
+      #"{"container":"C","environment":"production","allowedOrigins":[],"callbackURL":"https://a/b"}"#
+    ), ("user token alice", "POST /admin/1/users/alice/tokens", ""),
     ("user quota alice 1000", "PUT /admin/1/users/alice/quota", #"{"bytes":1000}"#),
     ("user quota alice default", "PUT /admin/1/users/alice/quota", #"{"bytes":null}"#),
     ("user quota alice 1GB", "PUT /admin/1/users/alice/quota", #"{"bytes":"1GB"}"#),
@@ -42,6 +50,11 @@ struct AdminCallTests {
   @Test func `a key and a password are sent as they were read`() throws {
     let key = try call("key add --container C --public-key k.pem --name n", content: "-----BEGIN\n\"x\"\n")
     #expect(try JSONValue(parsing: key.body)["publicKey"]?.string == "-----BEGIN\n\"x\"\n")
+    let owned = try call("key add --container C --public-key k.pem --user alice", content: "k")
+    #expect(try JSONValue(parsing: owned.body)["user"]?.string == "alice")
+    let changed = try call("user password a --password-stdin", content: "pass word")
+    #expect("\(changed.method) \(changed.target)" == "POST /admin/1/users/a/password")
+    #expect(String(decoding: changed.body, as: UTF8.self) == #"{"password":"pass word"}"#)
     let user = try call("user create a --password-stdin", content: "pass word")
     #expect(try JSONValue(parsing: user.body)["password"]?.string == "pass word")
   }

@@ -115,6 +115,11 @@ struct ConsoleTests {
     let stage = Stage()
     _ = await stage.run("user", "create", "a", "--password-stdin")
     #expect(stage.requests.first?.hasSuffix(#"{"name":"a","password":"secret"}"#) == true)
+    _ = await stage.run("user", "password", "a", "--password-stdin")
+    #expect(stage.requests.last?.hasSuffix(#"/admin/1/users/a/password {"password":"secret"}"#) == true)
+    #expect(await stage.run("user", "password", "a") == 2)
+    #expect(await stage.run("user", "update", "a", "--discoverable", "perhaps") == 2)
+    #expect(stage.requests.count == 2)
   }
 
   @Test(arguments: [(200, Int32(0)), (503, 1), (404, 1)])

@@ -1,3 +1,4 @@
+import Authentication
 import HTTPServer
 import Records
 import ServiceBus
@@ -5,35 +6,9 @@ import Testing
 
 @testable import Gateway
 
-private func request(query: [(String, String)] = [], headers: [(String, String)] = []) -> HTTPRequest {
-  HTTPRequest(
-    method: .get, target: "/", pathSegments: [], query: query.map { (name: $0.0, value: $0.1) }, headers: headers.map { (name: $0.0, value: $0.1) }, body: [],
-    remoteAddress: "127.0.0.1")
-}
-
 private func address(_ path: [String?]) throws(RecordError) -> Address {
   try Address(
     RouteMatch(route: Route([.get], "/x", .recordPlane), container: path[0], environment: path[1], database: path[2], path: []))
-}
-
-struct CredentialTests {
-  @Test func `query parameters win over a bearer token`() {
-    let credentials = Credentials(of: request(query: [("ckAPIToken", "a"), ("ckWebAuthToken", "u+/=")], headers: [("authorization", "Bearer b")]))
-    #expect(credentials == Credentials(apiToken: "a", userToken: "u+/=", isBearer: false))
-  }
-
-  @Test func `the old name of the web auth token is understood`() {
-    #expect(Credentials(of: request(query: [("ckAPIToken", "a"), ("ckSession", "u")])).userToken == "u")
-  }
-
-  @Test func `empty parameters count as absent`() {
-    #expect(Credentials(of: request(query: [("ckAPIToken", ""), ("ckWebAuthToken", "")])) == Credentials(apiToken: nil, userToken: nil, isBearer: false))
-  }
-
-  @Test(arguments: [("Bearer t", "t"), ("bearer  t", "t"), ("BEARER a b", "a b"), ("Basic t", nil), ("Bearer", nil), ("Bearer ", nil), ("", nil)] as [(String, String?)])
-  func `only a bearer token is taken from the header`(header: String, token: String?) {
-    #expect(Credentials.bearerToken(header) == token)
-  }
 }
 
 struct AddressTests {
@@ -64,8 +39,8 @@ struct AccessTests {
     try Access.question(need: need, address: place, credentials: credentials)
   }
 
-  private func caller(_ reply: Authenticate.Reply, _ need: Need, origin: String? = nil) throws(RecordError) -> Caller {
-    try Access.caller(reply, need: need, origin: origin, signInURL: "http://h/signin")
+  private func caller(_ reply: Authenticate.Reply, _ need: Need, token: String? = nil, isBearer: Bool = false, origin: String? = nil) throws(RecordError) -> Caller {
+    try Access.caller(reply, need: need, credentials: Credentials(apiToken: isBearer ? nil : "a", userToken: token, isBearer: isBearer), origin: origin)
   }
 
   @Test(arguments: [
@@ -105,7 +80,25 @@ struct AccessTests {
     let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(), .user) }
     #expect(error?.code == .authenticationRequired)
     #expect(error?.status == 421)
-    #expect(error?.redirectURL == "http://h/signin")
+  }
+
+  @Test func `who presents a session that ended is sent to sign in again, and not told that the token is wrong`() {
+    func code(_ token: String, isBearer: Bool = false) -> ServerErrorCode? {
+      #expect(throws: RecordError.self) { try caller(Authenticate.Reply(refusal: .userToken), .app, token: token, isBearer: isBearer) }?.code
+    }
+    #expect(code("ses_0123") == .authenticationRequired)
+    #expect(code("0123") == .authenticationFailed)
+    // A bearer token names no app that he could sign in for.
+    #expect(code("ses_0123", isBearer: true) == .authenticationFailed)
+  }
+
+  @Test func `a page of a foreign origin is not even sent to sign in`() {
+    var reply = Authenticate.Reply(refusal: .userToken, allowedOrigins: ["https://good.example"])
+    let ended = #expect(throws: RecordError.self) { try caller(reply, .user, token: "ses_1", origin: "https://evil.example") }
+    #expect(ended?.code == .accessDenied)
+    reply = Authenticate.Reply(allowedOrigins: ["https://good.example"])
+    let unknown = #expect(throws: RecordError.self) { try caller(reply, .user, origin: "https://evil.example") }
+    #expect(unknown?.code == .accessDenied)
   }
 
   @Test func `a user is not an operator`() throws {
@@ -131,27 +124,15 @@ struct AccessTests {
   }
 }
 
-struct CORSTests {
+struct PreflightTests {
   private func value(_ name: String, _ headers: [(name: String, value: String)]) -> String? { headers.first { $0.name == name }?.value }
 
-  @Test func `an origin of the token is echoed, others are not`() {
-    let allowed = ["https://app.example", "http://127.0.0.1:3000"]
-    for origin in allowed { #expect(value("Access-Control-Allow-Origin", CORS.headers(origin: origin, allowed: allowed)) == origin) }
-    let refused = CORS.headers(origin: "https://evil.example", allowed: allowed)
-    #expect(value("Access-Control-Allow-Origin", refused) == nil)
-    #expect(value("Vary", refused) == "Origin")
-  }
-
-  @Test func `a token for any origin, and no token, allow all`() {
-    for origin in [nil, "https://app.example"] {
-      let headers = CORS.headers(origin: origin, allowed: [])
-      #expect(value("Access-Control-Allow-Origin", headers) == "*")
-      #expect(value("Access-Control-Expose-Headers", headers) == "X-Apple-CloudKit-Web-Auth-Token, X-Apple-Request-UUID")
-    }
+  private func preflight(_ path: [String]) -> HTTPResponse {
+    Gateway.preflight(HTTPRequest(method: .options, target: "/", pathSegments: path, query: [], headers: [], body: [], remoteAddress: "127.0.0.1"))
   }
 
   @Test func `a preflight says what the record plane takes`() {
-    let response = CORS.preflight(path: ["database", "1", "c", "e", "private", "records", "query"])
+    let response = preflight(["database", "1", "c", "e", "private", "records", "query"])
     #expect(response.status == 204)
     #expect(value("Access-Control-Allow-Methods", response.headers) == "GET, POST, OPTIONS")
     #expect(
@@ -160,7 +141,7 @@ struct CORSTests {
   }
 
   @Test func `a preflight of the mirror API allows its methods and a bearer token`() {
-    let response = CORS.preflight(path: ["mirror", "1", "c", "e", "private", "stores", "S"])
+    let response = preflight(["mirror", "1", "c", "e", "private", "stores", "S"])
     #expect(value("Access-Control-Allow-Methods", response.headers) == "GET, POST, PUT, DELETE, OPTIONS")
     #expect(value("Access-Control-Allow-Headers", response.headers)?.contains("authorization") == true)
   }

@@ -1,3 +1,4 @@
+import Authentication
 import Assets
 import Foundation
 import FoundationNetworking

@@ -121,21 +121,6 @@ struct GatewayTests {
     #expect(request.query == ["dryRun": "true"])
     #expect(body == Array("<model/>".utf8))
   }
-
-  @Test func `people are shown in the shapes that clients read`() async throws {
-    let world = try await GatewayWorld()
-    let path = "/database/1/\(GatewayWorld.container)/development/public/users"
-    #expect(
-      await world.alice(.get, "\(path)/caller").text
-        == #"{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"},"users":[{"userRecordName":"_alice","nameComponents":{"givenName":"Alice"},"lookupInfo":{"emailAddress":"alice@example.org"}}]}"#
-    )
-    #expect(await world.alice(.get, "\(path)/current").text == #"{"userRecordName":"_alice","firstName":"Alice","lastName":null}"#)
-    let found = await world.alice(.post, "\(path)/discover", body: #"{"lookupInfos":[{"userRecordName":"_nobody"},{"emailAddress":"x"},{"userRecordName":"_alice"}]}"#)
-    #expect(try found.json["users"]?.elements.map { $0["userRecordName"]?.string } == ["_alice"])
-    #expect(await world.alice(.get, "\(path)/discover").text == #"{"users":[]}"#)
-    #expect(await world.alice(.post, "\(path)/discover", body: "[").status == 400)
-    #expect(await world.alice(.post, "\(path)/discover", body: "{}").status == 400)
-  }
 }
 
 /// One refused request: what is sent, and what it is answered.
@@ -202,7 +187,7 @@ struct RefusalTests {
     #expect(try response.json["reason"]?.string?.isEmpty == false)
     #expect(response.header("Content-Type") == "application/json")
     #expect(response.header("Access-Control-Allow-Origin") == (refused.name == "a foreign page" ? nil : "*"))
-    if refused.status == 421 { #expect(try response.json["redirectURL"]?.string == "http://gateway/signin") }
+    if refused.status == 421 { #expect(try response.json["redirectURL"]?.string?.hasPrefix("http://gateway/signin?state=") == true) }
     if refused.status == 405 { #expect(response.header("Allow") == "POST") }
     let isMirror = refused.path.hasPrefix("/mirror") || refused.path.hasPrefix("/admin")
     #expect(try (response.json["ckErrorCode"] != nil) == isMirror)

@@ -28,6 +28,14 @@ final class GatewayWorld: Sendable {
     var operatorRequests: [(request: OperatorRequest, body: [UInt8])] = []
     /// Tokens the directory no longer knows.
     var revoked: Set<String> = []
+    /// Public keys in DER, by key ID.
+    var serverKeys: [String: [UInt8]] = [:]
+    /// Who had a signature first.
+    var claims: [[UInt8]: String] = [:]
+    var signIns: [SignIn] = []
+    var rotations = 0
+    /// Of API tokens.
+    var callbackURL: String?
   }
 
   let record = Mutex(Record())
@@ -43,16 +51,46 @@ final class GatewayWorld: Sendable {
   ///   - worker: answers database requests; nil: an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
-    worker: Worker? = nil
+    rate: TokenBucket.Rate? = nil, timing: Timing = .system, worker: Worker? = nil
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
-    state = GatewayState(cluster: cluster, timing: .system, waiterLimit: 2)
+    state = GatewayState(cluster: cluster, timing: timing, waiterLimit: 2)
     let relay = Relay()
     var share = BusHandlers()
     share.on(Authenticate.self) { message, _, _ in Answer(relay.world.authenticate(message)) }
     share.on(LookUpUser.self) { message, _, _ in
       guard message.userRecordName == "_alice" else { throw BusError(.notFound, "There is no such user") }
       return Answer(LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: "alice@example.org"))
+    }
+    share.on(DiscoverUsers.self) { message, _, _ in
+      Answer(
+        DiscoverUsers.Reply(
+          users: message.lookups.map { lookup in
+            let isAlice = lookup.userRecordName == "_alice" || lookup.emailAddress == "alice@example.org"
+            guard isAlice else { return nil }
+            return LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: lookup.emailAddress)
+          }))
+    }
+    share.on(SignIn.self) { message, _, _ in
+      relay.world.record.withLock { $0.signIns.append(message) }
+      switch message.password {
+      case "right": return Answer(SignIn.Reply(webAuthToken: "ses_new"))
+      case "often": return Answer(SignIn.Reply(retryAfter: 120))
+      default: return Answer(SignIn.Reply())
+      }
+    }
+    share.on(RotateSession.self) { message, _, _ in
+      relay.world.record.withLock { $0.rotations += 1 }
+      return Answer(RotateSession.Reply(successor: message.token + "_next"))
+    }
+    share.on(ClaimSignature.self) { message, _, _ in
+      Answer(
+        ClaimSignature.Reply(
+          isFresh: relay.world.record.withLock { record in
+            let owner = record.claims[message.digest] ?? message.requestID
+            record.claims[message.digest] = owner
+            return owner == message.requestID
+          }))
     }
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in
@@ -81,7 +119,7 @@ final class GatewayWorld: Sendable {
     }
     self.buses = buses + [bus]
     let options = Gateway.Options(
-      publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit)
+      publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit, rate: rate)
     gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics), uploads: AssetUploads(store: spool.map(AssetStore.init(directory:)), byteLimit: 1_000_000, log: .silent, metrics: metrics),
@@ -107,8 +145,16 @@ final class GatewayWorld: Sendable {
       return message.userToken == "operator" ? Authenticate.Reply(isOperator: true) : user(message.userToken)
     }
     guard message.container?.rawValue == Self.container else { return Authenticate.Reply(refusal: .container) }
+    if let keyID = message.keyID {
+      guard let key = record.withLock({ $0.serverKeys[keyID] }) else { return Authenticate.Reply(refusal: .userToken) }
+      var reply = Authenticate.Reply(userRecordName: "_server")
+      reply.publicKey = key
+      return reply
+    }
     if let token = message.apiToken, ![Self.apiToken, Self.restrictedToken].contains(token) { return Authenticate.Reply(refusal: .apiToken) }
-    return user(message.userToken, origins: message.apiToken == Self.restrictedToken ? ["https://app.example"] : [])
+    var reply = user(message.userToken, origins: message.apiToken == Self.restrictedToken ? ["https://app.example"] : [])
+    reply.callbackURL = record.withLock { message.apiToken == nil ? nil : $0.callbackURL }
+    return reply
   }
 
   private func user(_ token: String?, origins: [String] = []) -> Authenticate.Reply {
@@ -116,17 +162,26 @@ final class GatewayWorld: Sendable {
     case nil: Authenticate.Reply(allowedOrigins: origins)
     case "alice", "bob": Authenticate.Reply(userRecordName: "_\(token ?? "")", allowedOrigins: origins)
     case "operator": Authenticate.Reply(isOperator: true)
-    default: Authenticate.Reply(refusal: .userToken)
+    case "ses_alice": session("_alice", rotationDelay: 0)
+    case "ses_young": session("_alice", rotationDelay: 100_000)
+    default: Authenticate.Reply(refusal: .userToken, allowedOrigins: origins)
     }
   }
 
+  private func session(_ name: String, rotationDelay: Int64) -> Authenticate.Reply {
+    var reply = Authenticate.Reply(userRecordName: name)
+    reply.session = .init(rotationDelay: rotationDelay, validity: 300_000)
+    return reply
+  }
+
   func respond(
-    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = ""
+    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = "", target: String? = nil,
+    address: String = "127.0.0.1"
   ) async -> HTTPResponse {
     await gateway.respond(
       to: HTTPRequest(
-        method: method, target: path, pathSegments: path.split(separator: "/").map(String.init), query: query.map { (name: $0.0, value: $0.1) },
-        headers: headers.map { (name: $0.0, value: $0.1) }, body: Array(body.utf8), remoteAddress: "127.0.0.1"))
+        method: method, target: target ?? path, pathSegments: path.split(separator: "/").map(String.init), query: query.map { (name: $0.0, value: $0.1) },
+        headers: headers.map { (name: $0.0, value: $0.1) }, body: Array(body.utf8), remoteAddress: address))
   }
 
   /// A request of Alice's by query parameters.

@@ -1,3 +1,4 @@
+import Authentication
 import HTTPServer
 import Records
 import ServiceBus
@@ -59,7 +60,7 @@ struct LongPollTests {
     await waiting(world, count: 1)
     while world.requests.count < 2 { await Task.yield() }
     world.record.withLock { _ = $0.revoked.insert("alice") }
-    await world.state.authenticator.forgetAll()
+    world.state.authenticator.forgetAll()
     await world.state.waiters.notice(try change("_alice"))
     #expect(await response.status == 401)
     #expect(try await response.code == "AUTHENTICATION_FAILED")
@@ -158,7 +159,7 @@ struct AuthenticatorTests {
     #expect(await world.alice(.get, path).status == 200)
     world.record.withLock { _ = $0.revoked.insert("alice") }
     #expect(await world.alice(.get, path).status == 200)
-    await world.state.authenticator.forgetAll()
+    world.state.authenticator.forgetAll()
     #expect(await world.alice(.get, path).status == 401)
   }
 
@@ -178,44 +179,5 @@ struct AuthenticatorTests {
     let stranger = await world.respond(.get, path, headers: [("authorization", "Bearer bob")])
     #expect(stranger.status == 503)
     #expect(stranger.header("Retry-After") == "1")
-  }
-
-  /// A clock that stands until it is set.
-  private final class Hands: Sendable {
-    let start = ContinuousClock.now
-    private let passed = Mutex<Duration>(.zero)
-    func advance(by span: Duration) { passed.withLock { $0 += span } }
-    var timing: Timing { Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { self.advance(by: $0) }) }
-  }
-
-  @Test func `an answer that outlived its time is good only while the share service is away, and not for ever`() async throws {
-    let hands = Hands()
-    let authenticator = Authenticator(timing: hands.timing)
-    let network = InMemoryNetwork()
-    let count = Mutex(0)
-    var handlers = BusHandlers()
-    handlers.on(Authenticate.self) { _, _, _ in
-      count.withLock { $0 += 1 }
-      return Answer(Authenticate.Reply(userRecordName: "_a", lifetimeSeconds: 60))
-    }
-    let share = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
-    let bus = InMemoryBus(name: "gateway", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
-    bus.connect(to: share.endpoint)
-    _ = await bus.waitForPeers { !$0.isEmpty }
-    let question = Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: "t")
-    func ask() async throws(RecordError) -> String? { try await authenticator.answer(to: question, from: bus, within: .seconds(1)).userRecordName }
-
-    #expect(try await ask() == "_a")
-    hands.advance(by: .seconds(59))
-    #expect(try await ask() == "_a")
-    #expect(count.withLock { $0 } == 1)
-    hands.advance(by: .seconds(2))
-    #expect(try await ask() == "_a")
-    #expect(count.withLock { $0 } == 2)
-    network.kill("share")
-    hands.advance(by: .seconds(61))
-    #expect(try await ask() == "_a")
-    hands.advance(by: Authenticator.staleLimit)
-    await #expect(throws: RecordError.self) { try await ask() }
   }
 }

@@ -14,6 +14,8 @@ import Testing
   final class Neighbour: Sendable {
     let bus: InMemoryBus
     private let changes: AsyncStream<DirectoryChanged>.Continuation
+    private let versions: AsyncStream<DirectoryVersion>.Continuation
+    private let receivedVersions: AsyncStream<DirectoryVersion>
     private let received: AsyncStream<DirectoryChanged>
     let cluster: Cluster
 
@@ -21,11 +23,18 @@ import Testing
       let (received, changes) = AsyncStream.makeStream(of: DirectoryChanged.self)
       self.received = received
       self.changes = changes
+      let (receivedVersions, versions) = AsyncStream.makeStream(of: DirectoryVersion.self)
+      self.receivedVersions = receivedVersions
+      self.versions = versions
       cluster = Cluster(name: name, role: role)
       var handlers = BusHandlers()
       cluster.register(in: &handlers)
       handlers.on(DirectoryChanged.self) { message, _, _ in
         changes.yield(message)
+        return Answer(Acknowledgement())
+      }
+      handlers.on(PublishDirectoryVersion.self) { message, _, _ in
+        versions.yield(message.version)
         return Answer(Acknowledgement())
       }
       if let report {
@@ -39,6 +48,11 @@ import Testing
 
     func nextChange() async -> DirectoryChanged? {
       for await change in received { return change }
+      return nil
+    }
+
+    func nextVersion() async -> DirectoryVersion? {
+      for await version in receivedVersions { return version }
       return nil
     }
 
@@ -139,6 +153,27 @@ import Testing
       }
       gateway.bus.close()
       worker.bus.close()
+    }
+  }
+
+  @Test func `who connects, or missed a change, is told how far the directory has changed`() async throws {
+    try await withService { network, service in
+      let gateway = await gateway(network)
+      let start = try #require(await gateway.nextVersion())
+      let late = Neighbour("notifier-1", .notifier, network)
+      #expect(await late.nextVersion() == start)
+      _ = try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
+      let next = try #require(await gateway.nextChange()?.version)
+      #expect(next.follows(start))
+      #expect(await late.nextChange()?.version == next)
+      // Silent during a change: told when it can be reached again.
+      network.pause("notifier-1")
+      _ = try await gateway.operate("POST", "/admin/1/users", #"{"name":"alice"}"#)
+      network.resume("notifier-1")
+      let missed = try #require(await gateway.nextChange()?.version)
+      while let version = await late.nextVersion(), version != missed {}
+      gateway.bus.close()
+      late.bus.close()
     }
   }
 

@@ -15,6 +15,8 @@ import Testing
 final class FixedClock: WallClock {
   private let time = Atomic<Int64>(1_700_000_000_000)
   var now: Int64 { time.add(1, ordering: .relaxed).newValue }
+  /// Unit: milliseconds.
+  func advance(by span: Int64) { time.add(span, ordering: .relaxed) }
 }
 
 /// Unpredictable enough to be unique, repeatable.
@@ -51,6 +53,7 @@ struct World {
   let service: ShareService
   let operators: OperatorAPI
   let published: Published
+  let clock: FixedClock
 
   /// What was announced.
   final class Published: Sendable {
@@ -67,19 +70,27 @@ struct World {
   static let operatorToken = "an operator's token for tests"
   static let photos = "iCloud.org.example.photos"
 
-  init(in folder: TemporaryFolder = TemporaryFolder(), seed: UInt64 = 1, shardCount: Int? = nil) throws {
+  init(
+    in folder: TemporaryFolder = TemporaryFolder(), seed: UInt64 = 1, shardCount: Int? = nil, clock: FixedClock = FixedClock(), rotation: Duration? = nil,
+    grace: Duration? = nil
+  ) throws {
     self.folder = folder
+    self.clock = clock
     let random = SeededRandom(seed: seed)
-    service = try ShareService(
-      .init(dataPath: folder.path, shardCount: shardCount, operatorToken: Self.operatorToken), clock: FixedClock(), random: random, log: .silent)
+    var configuration = ShareService.Configuration(dataPath: folder.path, shardCount: shardCount, operatorToken: Self.operatorToken)
+    configuration.passwordCost = .cheapest
+    configuration.tokenRotation = rotation
+    configuration.tokenGrace = grace
+    service = try ShareService(configuration, clock: clock, random: random, log: .silent)
     let published = Published()
     self.published = published
-    operators = OperatorAPI(directory: service.directory, random: random, log: .silent, publish: { published.add($0) }, report: { _, _ in nil })
+    operators = OperatorAPI(
+      directory: service.directory, passwords: service.passwords, random: random, log: .silent, publish: { published.add($0) }, report: { _, _ in nil })
   }
 
   /// A world with the container `photos`.
-  static func withContainer(in folder: TemporaryFolder = TemporaryFolder()) async throws -> World {
-    let world = try World(in: folder)
+  static func withContainer(in folder: TemporaryFolder = TemporaryFolder(), rotation: Duration? = nil, grace: Duration? = nil) async throws -> World {
+    let world = try World(in: folder, rotation: rotation, grace: grace)
     try await world.ok("POST", "/admin/1/containers", #"{"container":"\#(photos)"}"#)
     _ = world.published.take()
     return world
@@ -88,7 +99,7 @@ struct World {
   /// The same folder, as after a restart.
   func restarted() async throws -> World {
     await service.close()
-    return try World(in: folder, seed: 99)
+    return try World(in: folder, seed: 99, clock: clock)
   }
 
   func call(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async -> OperatorAnswer {

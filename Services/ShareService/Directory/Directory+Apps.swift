@@ -14,13 +14,23 @@ extension Directory {
     let environment: Environment
     /// Empty: any origin.
     let allowedOrigins: [String]
+    let callbackURL: String?
     let created: Int64
+  }
+
+  /// What an API token stands for.
+  struct AppPermission: Sendable, Hashable {
+    /// Empty: any origin.
+    let allowedOrigins: [String]
+    let callbackURL: String?
   }
 
   struct ServerKeyRow: Sendable, Hashable {
     let keyID: String
     let container: ContainerID
     let name: String?
+    /// Whom it acts as.
+    let userName: String?
     let created: Int64
   }
 
@@ -28,15 +38,16 @@ extension Directory {
 
   /// - Returns: 64 hex digits, shown this once.
   /// - Throws: `notFound` for the container.
-  func createAPIToken(_ container: ContainerID, _ environment: Environment, allowedOrigins: [String]) throws -> String {
+  func createAPIToken(_ container: ContainerID, _ environment: Environment, allowedOrigins: [String], callbackURL: String? = nil) throws -> String {
     let token = random.hex(byteCount: 32)
     try change {
       let key = try key(of: container)
       try connection.statement(
         SQL(
-          "apiToken.insert", "INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+          "apiToken.insert",
+          "INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created, callbackURL) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
       ).binding(
-        SHA256.hash(token), String(token.prefix(Self.shownCharacterCount)), key, environment.rawValue, allowedOrigins.joined(separator: "\n"), clock.now
+        SHA256.hash(token), String(token.prefix(Self.shownCharacterCount)), key, environment.rawValue, allowedOrigins.joined(separator: "\n"), clock.now, callbackURL
       ).run()
     }
     return token
@@ -47,29 +58,30 @@ extension Directory {
     try connection.statement(
       SQL(
         "apiToken.list",
-        "SELECT beginning, container.name, environment, allowedOrigins, apiToken.created FROM apiToken JOIN container ON container.id = container ORDER BY apiToken.created, beginning"
+        "SELECT beginning, container.name, environment, allowedOrigins, apiToken.created, callbackURL FROM apiToken JOIN container ON container.id = container ORDER BY apiToken.created, beginning"
       )
     ).all { row in
       APITokenRow(
         beginning: row.text(0), container: try Self.containerID(row.text(1)), environment: try Self.environment(row.text(2)),
-        allowedOrigins: Self.origins(row.text(3)), created: row.int64(4))
+        allowedOrigins: Self.origins(row.text(3)), callbackURL: row.optionalText(5), created: row.int64(4))
     }
   }
 
-  /// The origins an API token allows; nil when it is unknown, revoked, or of another container or environment.
-  func allowedOrigins(forAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws -> [String]? {
+  /// nil when the token is unknown, revoked, or of another container or environment.
+  func permission(ofAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws -> AppPermission? {
     // Tokens are hex: their case does not matter.
     let hash = SHA256.hash(token.lowercased())
     let found = try connection.statement(
       SQL(
         "apiToken.get",
-        "SELECT hash, allowedOrigins FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3")
-    ).binding(hash, container.rawValue, environment.rawValue).first { (hash: $0.blob(0), origins: $0.text(1)) }
+        "SELECT hash, allowedOrigins, callbackURL FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3"
+      )
+    ).binding(hash, container.rawValue, environment.rawValue).first { (hash: $0.blob(0), origins: $0.text(1), callbackURL: $0.optionalText(2)) }
     guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
-    return Self.origins(found.origins)
+    return AppPermission(allowedOrigins: Self.origins(found.origins), callbackURL: found.callbackURL)
   }
 
-  /// Revokes an API token or a web-auth token.
+  /// Revokes an API token or a web-auth token; of a session's token, the session.
   /// - Parameter token: the whole token, or the beginning of an API token as it is listed.
   /// - Throws: `notFound`, `badRequest` for a beginning that several have.
   func revokeToken(_ token: String) throws {
@@ -83,27 +95,51 @@ extension Directory {
     }
   }
 
-  /// - Parameter pem: a public key that was read and found to be P-256.
-  /// - Returns: the key's ID, 64 hex digits.
-  /// - Throws: `notFound` for the container.
-  func addServerKey(_ container: ContainerID, name: String?, pem: String) throws -> String {
+  /// - Parameters:
+  ///   - pem: a public key that was read and found to be P-256.
+  ///   - userName: whom it acts as; nil: a user of its own, made with it.
+  /// - Returns: the key's ID, 64 hex digits, and the record name of its user.
+  /// - Throws: `notFound` for the container or the user.
+  func addServerKey(_ container: ContainerID, name: String?, pem: String, userName: String? = nil) throws -> (keyID: String, userRecordName: String) {
     let keyID = random.hex(byteCount: 32)
-    try change {
-      try connection.statement(SQL("serverKey.insert", "INSERT INTO serverKey (keyID, container, name, pem, created) VALUES (?1, ?2, ?3, ?4, ?5)"))
-        .binding(keyID, try key(of: container), name, pem, clock.now).run()
+    return try change {
+      let containerKey = try key(of: container)
+      let user = try userName.map(existingUser) ?? insertUser(NewUser(name: "key-" + keyID.prefix(Self.serviceUserCharacterCount)))
+      try connection.statement(SQL("serverKey.insert", "INSERT INTO serverKey (keyID, container, name, pem, created, user) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))
+        .binding(keyID, containerKey, name, pem, clock.now, user.key).run()
+      return (keyID, user.recordName)
     }
-    return keyID
   }
+
+  /// The key and whom it acts as; nil when it is unknown, revoked or another container's, or the user disabled.
+  func serverKey(_ keyID: String, _ container: ContainerID) throws -> (publicKey: P256PublicKey, userRecordName: String)? {
+    let found = try connection.statement(
+      SQL(
+        "serverKey.get",
+        """
+        SELECT pem, user.recordName FROM serverKey JOIN container ON container.id = serverKey.container JOIN user ON user.id = serverKey.user
+        WHERE keyID = ?1 AND container.name = ?2 AND NOT user.isDisabled
+        """)
+    ).binding(keyID, container.rawValue).first { (pem: $0.text(0), recordName: $0.text(1)) }
+    guard let found, let key = P256PublicKey(pem: found.pem) else { return nil }
+    return (key, found.recordName)
+  }
+
+  /// Of a key's ID, in the name of the user that is made with it.
+  private static let serviceUserCharacterCount = 16
 
   /// Oldest first.
   func serverKeys() throws -> [ServerKeyRow] {
     try connection.statement(
       SQL(
         "serverKey.list",
-        "SELECT keyID, container.name, serverKey.name, serverKey.created FROM serverKey JOIN container ON container.id = container ORDER BY serverKey.created, keyID"
-      )
+        """
+        SELECT keyID, container.name, serverKey.name, serverKey.created, user.name FROM serverKey
+        JOIN container ON container.id = serverKey.container LEFT JOIN user ON user.id = serverKey.user ORDER BY serverKey.created, keyID
+        """)
     ).all { row in
-      ServerKeyRow(keyID: row.text(0), container: try Self.containerID(row.text(1)), name: row.optionalText(2), created: row.int64(3))
+      ServerKeyRow(
+        keyID: row.text(0), container: try Self.containerID(row.text(1)), name: row.optionalText(2), userName: row.optionalText(4), created: row.int64(3))
     }
   }
 

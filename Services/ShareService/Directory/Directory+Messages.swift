@@ -3,6 +3,7 @@
 import Crypto
 import Records
 import ServiceBus
+import ServiceKit
 
 extension Directory {
   /// How long gateways may keep an answer when `DirectoryChanged` does not reach them. Unit: seconds.
@@ -15,21 +16,47 @@ extension Directory {
       return isOperator ? .init(isOperator: true, lifetimeSeconds: Self.answerLifetimeSeconds) : refuse(.userToken)
     }
     guard try keyIfPresent(of: container) != nil else { return refuse(.container) }
-    var allowedOrigins: [String] = []
+    if let keyID = message.keyID { return try authenticate(keyID: keyID, container, message.environment) }
+    var app: AppPermission?
     if let apiToken = message.apiToken {
-      guard let environment = message.environment, let origins = try self.allowedOrigins(forAPIToken: apiToken, container, environment) else {
-        return refuse(.apiToken)
-      }
-      allowedOrigins = origins
+      app = try message.environment.flatMap { try permission(ofAPIToken: apiToken, container, $0) }
+      guard app != nil else { return refuse(.apiToken) }
     } else if message.userToken == nil {
       return refuse(.apiToken)
     }
-    if isOperator { return .init(isOperator: true, allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds) }
-    guard let userToken = message.userToken else { return .init(allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds) }
-    guard let recordName = try userRecordName(forWebAuthToken: userToken) else { return refuse(.userToken) }
-    return .init(
-      userRecordName: recordName, allowedOrigins: allowedOrigins, lifetimeSeconds: Self.answerLifetimeSeconds,
-      standing: try standing(ofUser: recordName, container, message.environment))
+    /// What an app may be told, and where its users sign in.
+    func reply(_ refusal: Authenticate.Reply.Refusal? = nil, user: String? = nil, isOperator: Bool = false, session: Authenticate.Reply.Session? = nil) throws
+      -> Authenticate.Reply
+    {
+      let lifetime = session.map { min(Self.answerLifetimeSeconds, Int($0.validity / 1000)) } ?? Self.answerLifetimeSeconds
+      var reply = Authenticate.Reply(
+        refusal: refusal, userRecordName: user, isOperator: isOperator, allowedOrigins: app?.allowedOrigins ?? [], lifetimeSeconds: lifetime,
+        standing: try user.flatMap { try standing(ofUser: $0, container, message.environment) })
+      reply.callbackURL = app?.callbackURL
+      reply.session = session
+      return reply
+    }
+    if isOperator { return try reply(isOperator: true) }
+    guard let userToken = message.userToken else { return try reply() }
+    guard userToken.hasPrefix(SessionPolicy.prefix) else {
+      guard let recordName = try userRecordName(forWebAuthToken: userToken) else { return try reply(.userToken) }
+      return try reply(user: recordName)
+    }
+    guard let environment = message.environment, let (recordName, token) = try session(userToken, container, environment) else { return try reply(.userToken) }
+    let now = clock.now
+    return try reply(
+      user: recordName,
+      session: Authenticate.Reply.Session(rotationDelay: token.rotationDelay(sessions, now: now), validity: token.validity(sessions, now: now)))
+  }
+
+  /// The key's user, if the signature is the key's: that is for whoever has the request to find out.
+  private func authenticate(keyID: String, _ container: ContainerID, _ environment: Environment?) throws -> Authenticate.Reply {
+    guard let key = try serverKey(keyID, container) else { return .init(refusal: .userToken, lifetimeSeconds: Self.answerLifetimeSeconds) }
+    var reply = Authenticate.Reply(
+      userRecordName: key.userRecordName, lifetimeSeconds: Self.answerLifetimeSeconds,
+      standing: try standing(ofUser: key.userRecordName, container, environment))
+    reply.publicKey = key.publicKey.der
+    return reply
   }
 
   /// - Throws: `notFound`, for a disabled user too: he is nobody to others, and nothing is told him.
@@ -38,6 +65,20 @@ extension Directory {
       throw RecordError(.notFound, "There is no user '\(message.userRecordName)'")
     }
     return LookUpUser.Reply(userRecordName: user.recordName, givenName: user.givenName, familyName: user.familyName, emailAddress: user.emailAddress)
+  }
+
+  /// Nobody is told whether somebody exists who does not want to be found.
+  func discover(_ message: DiscoverUsers) throws -> DiscoverUsers.Reply {
+    DiscoverUsers.Reply(
+      users: try message.lookups.map { lookup in
+        let found: User? =
+          if let name = lookup.userRecordName { try user(recordName: name) } else if let address = lookup.emailAddress { try user(emailAddress: address) } else { nil }
+        guard let found, !found.isDisabled, found.isDiscoverable || found.recordName == message.caller else { return nil }
+        // Shown to himself, and to who knows it anyway.
+        let isAddressKnown = lookup.emailAddress != nil || found.recordName == message.caller
+        return LookUpUser.Reply(
+          userRecordName: found.recordName, givenName: found.givenName, familyName: found.familyName, emailAddress: isAddressKnown ? found.emailAddress : nil)
+      })
   }
 
   /// - Throws: `notFound` for the container.

@@ -11,6 +11,17 @@ struct NewUser: Sendable, Hashable {
   var emailAddress: String?
   var givenName: String?
   var familyName: String?
+  /// As `PasswordHash` makes it; nil: tokens only.
+  var passwordHash: String?
+  var isDiscoverable = false
+}
+
+/// What an operator changes of a person; nil: left as it is.
+struct UserChange: Sendable, Hashable {
+  var emailAddress: String?
+  var givenName: String?
+  var familyName: String?
+  var isDiscoverable: Bool?
 }
 
 /// A person, as the directory knows one.
@@ -22,35 +33,100 @@ struct User: Sendable, Hashable {
   let givenName: String?
   let familyName: String?
   let isDisabled: Bool
+  /// By those who look for him by name or address.
+  let isDiscoverable: Bool
+  let hasPassword: Bool
 }
 
 extension Directory {
   /// - Returns: the user's record name and a first web-auth token, which is shown this once.
   /// - Throws: `exists` for a name or e-mail address that is taken.
   func createUser(_ user: NewUser) throws -> (recordName: String, webAuthToken: String) {
-    let recordName = "_" + random.hex(byteCount: 16)
     do {
       return try change {
-        try connection.statement(
-          SQL("user.insert", "INSERT INTO user (recordName, name, email, givenName, familyName, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
-        ).binding(recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now).run()
-        return (recordName, try insertWebAuthToken(forUser: connection.lastInsertRowID))
+        let (key, recordName) = try insertUser(user)
+        return (recordName, try insertWebAuthToken(forUser: key))
       }
     } catch let error as SQLiteError where error.isUniqueViolation {
       let isName = try key(ofUser: user.name) != nil
-      throw RecordError(.exists, isName ? "The user '\(user.name)' exists already" : "Another user has this e-mail address")
+      throw RecordError(.exists, isName ? "The user '\(user.name)' exists already" : Self.addressIsTaken)
+    }
+  }
+
+  private static let addressIsTaken = "Another user has this e-mail address"
+
+  /// Within a change.
+  func insertUser(_ user: NewUser) throws -> (key: Int64, recordName: String) {
+    let recordName = "_" + random.hex(byteCount: 16)
+    try connection.statement(
+      SQL(
+        "user.insert",
+        "INSERT INTO user (recordName, name, email, givenName, familyName, created, passwordHash, isDiscoverable) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+    ).binding(recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now, user.passwordHash, user.isDiscoverable).run()
+    return (connection.lastInsertRowID, recordName)
+  }
+
+  /// - Returns: the record name.
+  /// - Throws: `notFound`; `exists` for an e-mail address that is taken.
+  func updateUser(_ name: String, _ values: UserChange) throws -> String {
+    do {
+      return try change {
+        let (key, recordName) = try existingUser(name)
+        try connection.statement(
+          SQL(
+            "user.update",
+            """
+            UPDATE user SET email = coalesce(?2, email), givenName = coalesce(?3, givenName), familyName = coalesce(?4, familyName),
+            isDiscoverable = coalesce(?5, isDiscoverable) WHERE id = ?1
+            """)
+        ).binding(key, values.emailAddress, values.givenName, values.familyName, values.isDiscoverable).run()
+        return recordName
+      }
+    } catch let error as SQLiteError where error.isUniqueViolation {
+      throw RecordError(.exists, Self.addressIsTaken)
     }
   }
 
   /// Ascending by name.
-  func users() throws -> [User] {
-    try connection.statement(SQL("user.list", "SELECT recordName, name, email, givenName, familyName, isDisabled FROM user ORDER BY name")).all(Self.user)
-  }
+  func users() throws -> [User] { try connection.statement(SQL("user.list", "SELECT \(Self.columns) FROM user ORDER BY name")).all(Self.user) }
 
   func user(recordName: String) throws -> User? {
-    try connection.statement(SQL("user.get", "SELECT recordName, name, email, givenName, familyName, isDisabled FROM user WHERE recordName = ?1"))
-      .binding(recordName).first(Self.user)
+    try connection.statement(SQL("user.get", "SELECT \(Self.columns) FROM user WHERE recordName = ?1")).binding(recordName).first(Self.user)
   }
+
+  /// - Parameter emailAddress: in either case.
+  func user(emailAddress: String) throws -> User? {
+    try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(emailAddress).first(Self.user)
+  }
+
+  // MARK: Passwords
+
+  /// What a password is verified against; nil for a name that nobody has, or who has no password.
+  func passwordHash(ofUser name: String) throws -> (key: Int64, hash: String)? {
+    try connection.statement(SQL("user.password", "SELECT id, passwordHash FROM user WHERE name = ?1 AND passwordHash IS NOT NULL")).binding(name)
+      .first { ($0.int64(0), $0.text(1)) }
+  }
+
+  /// Ends the user's sessions.
+  /// - Returns: the record name.
+  /// - Throws: `notFound`.
+  func setPassword(ofUser name: String, hash: String) throws -> String {
+    try change {
+      let (key, recordName) = try existingUser(name)
+      try connection.statement(SQL("user.setPassword", "UPDATE user SET passwordHash = ?2 WHERE id = ?1")).binding(key, hash).run()
+      try endSessions(ofUser: key)
+      return recordName
+    }
+  }
+
+  /// The same password with other costs; without effect when another was set meanwhile.
+  func replacePasswordHash(ofUser key: Int64, _ old: String, with new: String) throws {
+    try change {
+      try connection.statement(SQL("user.rehash", "UPDATE user SET passwordHash = ?3 WHERE id = ?1 AND passwordHash = ?2")).binding(key, old, new).run()
+    }
+  }
+
+  // MARK: Tokens
 
   /// Refuses everything the user presents from now on.
   /// - Parameter name: the operator's name for the user, or the record name.
@@ -60,6 +136,7 @@ extension Directory {
     try change {
       let (key, recordName) = try existingUser(name)
       try connection.statement(SQL("user.disable", "UPDATE user SET isDisabled = 1 WHERE id = ?1")).binding(key).run()
+      try endSessions(ofUser: key)
       return recordName
     }
   }
@@ -86,9 +163,13 @@ extension Directory {
     return found.recordName
   }
 
+  /// Of a session's token, the session ends.
   /// - Returns: whether there was such a token.
   func revokeWebAuthToken(_ token: String) throws -> Bool {
     try change {
+      try connection.statement(SQL("session.deleteToken", "DELETE FROM session WHERE id = (SELECT session FROM sessionToken WHERE hash = ?1)"))
+        .binding(SHA256.hash(token)).run()
+      if connection.changes > 0 { return true }
       try connection.statement(SQL("webAuthToken.delete", "DELETE FROM webAuthToken WHERE hash = ?1")).binding(SHA256.hash(token)).run()
       return connection.changes > 0
     }
@@ -113,9 +194,11 @@ extension Directory {
       .first { ($0.int64(0), $0.text(1)) }
   }
 
+  private static let columns = "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL"
+
   private static func user(_ row: Statement) -> User {
     User(
       recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), givenName: row.optionalText(3), familyName: row.optionalText(4),
-      isDisabled: row.bool(5))
+      isDisabled: row.bool(5), isDiscoverable: row.bool(6), hasPassword: row.bool(7))
   }
 }

@@ -24,6 +24,8 @@ actor Directory {
   nonisolated let signingKey: [UInt8]
   /// SHA-256 of the operator's token.
   nonisolated let operatorTokenHash: [UInt8]
+  /// Of tokens that the sign-in page gives out.
+  nonisolated let sessions: SessionPolicy
   /// Environments as they were last read or written.
   var environments: [EnvironmentKey: EnvironmentState] = [:]
 
@@ -31,12 +33,15 @@ actor Directory {
   /// - Parameter shardCount: for a new directory (nil: the default); for an existing one it must be what it was made with.
   /// - Parameter operatorToken: asked for once the file is this process's alone.
   /// - Throws: `InstallationProblem` with one sentence for the operator.
-  init(path: String, shardCount: Int?, operatorToken: () throws -> String, clock: any WallClock, random: any RandomSource) throws {
+  init(
+    path: String, shardCount: Int?, operatorToken: () throws -> String, sessions: SessionPolicy = SessionPolicy(), clock: any WallClock, random: any RandomSource
+  ) throws {
     let connection = try DirectoryFormat.open(path)
     self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
     signingKey = try DirectoryFormat.settleSigningKey(in: connection, random: random)
     self.connection = connection
     operatorTokenHash = SHA256.hash(try operatorToken())
+    self.sessions = sessions
     self.clock = clock
     self.random = random
   }

@@ -13,6 +13,8 @@ struct InstallationProblem: Error, Hashable, CustomStringConvertible {
 enum DirectoryFormat: Int64, CaseIterable {
   /// The first.
   case containersUsersTokensKeysSchemasModels = 1
+  /// Passwords, sessions, used signatures; callback URLs of API tokens, users of server keys, who is discoverable.
+  case accounts = 2
   /// Custom roles of users, and their quotas. Cost: none, the new table is empty and the new column NULL.
   case rolesAndQuotas = 3
 
@@ -60,6 +62,7 @@ enum DirectoryFormat: Int64, CaseIterable {
   private var statements: String {
     switch self {
     case .containersUsersTokensKeysSchemasModels: Self.tables
+    case .accounts: Self.accountTables
     case .rolesAndQuotas: Self.roles
     }
   }

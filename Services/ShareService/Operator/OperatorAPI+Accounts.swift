@@ -1,4 +1,4 @@
-// Containers, users, tokens and keys over HTTP.
+// Containers, API tokens and server keys over HTTP.
 
 import Crypto
 import JSON
@@ -36,63 +36,7 @@ extension OperatorAPI {
     Environment.allCases.map { EnvironmentKey(container: container, environment: $0).description }
   }
 
-  /// `GET`, `POST {"name","email","givenName","familyName"}`, `POST /{name}/disable`, `POST /{name}/tokens`,
-  /// `PUT /{name}/quota`.
-  func users(_ request: Request) async throws -> OperatorAnswer {
-    switch (request.method, request.rest.count, request.rest.last) {
-    case ("GET", 0, _):
-      return try await listUsers()
-    case ("POST", 0, _):
-      let user = try Self.newUser(request.body)
-      let (recordName, token) = try await directory.createUser(user)
-      await publish(DirectoryChanged(credentials: true, schemas: []))
-      return OperatorAnswer { writer in
-        writer.member("userRecordName", recordName)
-        writer.member("webAuthToken", token)
-      }
-    case ("POST", 2, "disable"):
-      let recordName = try await directory.disableUser(request.rest[0])
-      await publish(DirectoryChanged(credentials: true, schemas: []))
-      return OperatorAnswer { writer in
-        writer.member("userRecordName", recordName)
-        writer.member("disabled", true)
-      }
-    case ("POST", 2, "tokens"):
-      let (recordName, token) = try await directory.createWebAuthToken(forUser: request.rest[0])
-      await publish(DirectoryChanged(credentials: true, schemas: []))
-      return OperatorAnswer { writer in
-        writer.member("userRecordName", recordName)
-        writer.member("webAuthToken", token)
-      }
-    case ("PUT", 2, "quota"): return try await setQuota(request)
-    default: throw Self.noSuchCall(request)
-    }
-  }
-
-  private func listUsers() async throws -> OperatorAnswer {
-    let users = try await directory.users()
-    return OperatorAnswer(list: "users", users) { user, writer in
-      writer.member("name", user.name)
-      writer.member("userRecordName", user.recordName)
-      if let address = user.emailAddress { writer.member("email", address) }
-      if let name = user.givenName { writer.member("givenName", name) }
-      if let name = user.familyName { writer.member("familyName", name) }
-      writer.member("disabled", user.isDisabled)
-    }
-  }
-
-  private static func newUser(_ body: [UInt8]) throws(RecordError) -> NewUser {
-    let object = try RequestObject(body, keys: "name", "email", "givenName", "familyName")
-    let name = try object.required("name")
-    guard !name.hasPrefix("_") else { throw RecordError(.badRequest, "A user's name does not begin with '_': record names do") }
-    let address = try object.text("email")
-    if let address, address.split(separator: "@", omittingEmptySubsequences: false).map(\.isEmpty) != [false, false] {
-      throw RecordError(.badRequest, "'email' is no e-mail address")
-    }
-    return NewUser(name: name, emailAddress: address, givenName: try object.text("givenName"), familyName: try object.text("familyName"))
-  }
-
-  /// `GET`, `POST {"container","environment","allowedOrigins"}`, `DELETE /{token}`.
+  /// `GET`, `POST {"container","environment","allowedOrigins","callbackURL"}`, `DELETE /{token}`.
   func tokens(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
@@ -105,16 +49,19 @@ extension OperatorAPI {
         writer.beginArray()
         for origin in row.allowedOrigins { writer.string(origin) }
         writer.endArray()
+        if let url = row.callbackURL { writer.member("callbackURL", url) }
         writer.member("created", row.created)
       }
     case ("POST", 0):
-      let object = try RequestObject(request.body, keys: "container", "environment", "allowedOrigins")
+      let object = try RequestObject(request.body, keys: "container", "environment", "allowedOrigins", "callbackURL")
       let key = try Self.environment(try object.required("container"), try object.required("environment"))
       let origins = try object.texts("allowedOrigins", limit: Self.originLimit)
       for origin in origins where !Self.isOrigin(origin) {
         throw RecordError(.badRequest, "'\(origin)' is no origin: scheme, host and port only, such as https://example.org")
       }
-      let token = try await directory.createAPIToken(key.container, key.environment, allowedOrigins: origins)
+      let callbackURL = try object.text("callbackURL", limit: Self.urlByteLimit)
+      if let callbackURL, !CallbackURL.isAcceptable(callbackURL) { throw RecordError(.badRequest, "'callbackURL' \(CallbackURL.rule)") }
+      let token = try await directory.createAPIToken(key.container, key.environment, allowedOrigins: origins, callbackURL: callbackURL)
       await publish(DirectoryChanged(credentials: true, schemas: []))
       return OperatorAnswer { $0.member("apiToken", token) }
     case ("DELETE", 1):
@@ -126,6 +73,7 @@ extension OperatorAPI {
   }
 
   private static let originLimit = 100
+  private static let urlByteLimit = 2048
 
   /// As browsers send it: lower case, without path.
   private static func isOrigin(_ text: String) -> Bool {
@@ -134,7 +82,7 @@ extension OperatorAPI {
     return !host.isEmpty && host.utf8.allSatisfy { (0x21...0x7e).contains($0) && !"/?#@\\".utf8.contains($0) }
   }
 
-  /// `GET`, `POST {"container","publicKey","name"}`, `DELETE /{keyID}`.
+  /// `GET`, `POST {"container","publicKey","name","user"}`, `DELETE /{keyID}`.
   func keys(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
@@ -143,18 +91,22 @@ extension OperatorAPI {
         writer.member("keyID", row.keyID)
         writer.member("container", row.container.rawValue)
         if let name = row.name { writer.member("name", name) }
+        if let name = row.userName { writer.member("user", name) }
         writer.member("created", row.created)
       }
     case ("POST", 0):
-      let object = try RequestObject(request.body, keys: "container", "publicKey", "name")
+      let object = try RequestObject(request.body, keys: "container", "publicKey", "name", "user")
       let container = try Self.container(try object.required("container"))
       let pem = try object.required("publicKey", limit: Self.pemByteLimit, allowsLines: true)
       guard P256PublicKey(pem: pem) != nil else {
         throw RecordError(.badRequest, "'publicKey' is no ECDSA P-256 public key in PEM (-----BEGIN PUBLIC KEY-----)")
       }
-      let keyID = try await directory.addServerKey(container, name: try object.text("name"), pem: pem)
+      let (keyID, recordName) = try await directory.addServerKey(container, name: try object.text("name"), pem: pem, userName: try object.text("user"))
       await publish(DirectoryChanged(credentials: true, schemas: []))
-      return OperatorAnswer { $0.member("keyID", keyID) }
+      return OperatorAnswer { writer in
+        writer.member("keyID", keyID)
+        writer.member("userRecordName", recordName)
+      }
     case ("DELETE", 1):
       try await directory.revokeServerKey(request.rest[0])
       await publish(DirectoryChanged(credentials: true, schemas: []))
@@ -164,4 +116,21 @@ extension OperatorAPI {
   }
 
   private static let pemByteLimit = 4096
+}
+
+/// Where browsers may be sent with a token.
+enum CallbackURL {
+  static let rule = "is a URL that a browser can be sent to, such as https://example.org/signed-in, without '#'"
+  /// Their text runs, or shows, in the page that leads there.
+  private static let refusedSchemes: Set<String> = ["javascript", "vbscript", "data", "blob", "file", "filesystem", "about", "view-source"]
+
+  /// An app's own scheme will do.
+  static func isAcceptable(_ text: String) -> Bool {
+    guard let mark = text.firstRange(of: "://"), mark.upperBound < text.endIndex, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return false }
+    let scheme = text[..<mark.lowerBound].lowercased()
+    guard let first = scheme.utf8.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first), !refusedSchemes.contains(scheme),
+      scheme.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || "0123456789+-.".utf8.contains($0) })
+    else { return false }
+    return !text.utf8.contains { "#<>\"\\^`{|};,".utf8.contains($0) }
+  }
 }

@@ -48,6 +48,7 @@ struct OperatorAnswer: Sendable {
 /// Carries out what operators ask. Authenticating them is the gateway's business: it asks `Authenticate` first.
 struct OperatorAPI: Sendable {
   let directory: Directory
+  let passwords: PasswordHasher
   let random: any RandomSource
   let log: Log
   /// Tells everybody that cached answers are stale; returns when all that answer know.
@@ -103,6 +104,7 @@ struct OperatorAPI: Sendable {
     case "tokens": return try await tokens(request(after: 3))
     case "keys": return try await keys(request(after: 3))
     case "roles": return try await roles(request(after: 3))
+    case "sessions": return try await sessions(request(after: 3))
     case "schema":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await schema(request(after: 5), Self.environment(path[3], path[4]))

@@ -30,6 +30,13 @@ struct RequestObject {
     return text
   }
 
+  /// nil when absent or null.
+  func flag(_ key: String) throws(RecordError) -> Bool? {
+    guard let member = value[key], !member.isNull else { return nil }
+    guard let flag = member.bool else { throw RecordError(.badRequest, "'\(key)' must be true or false") }
+    return flag
+  }
+
   /// Empty when absent or null.
   func texts(_ key: String, limit: Int) throws(RecordError) -> [String] {
     guard let member = value[key], !member.isNull else { return [] }

@@ -13,7 +13,7 @@ public struct Authenticate: Message {
     public enum Refusal: String, Codable, Sendable {
       /// The API token is missing, unknown, revoked, or of another container or environment.
       case apiToken
-      /// The web-auth or bearer token is unknown, expired or revoked, or its user disabled.
+      /// The web-auth or bearer token is unknown, expired or revoked, or its user disabled; or the key ID is unknown or revoked.
       case userToken
       /// The container does not exist.
       case container
@@ -27,6 +27,25 @@ public struct Authenticate: Message {
     public let lifetimeSeconds: Int
     /// What the user may beyond any other, in the container and environment that were asked about; nil: nothing.
     public let standing: UserStanding?
+    /// Of the API token: where the sign-in page sends a browser that has no opener to tell.
+    public var callbackURL: String?
+    /// SubjectPublicKeyInfo of `keyID`: the caller is `userRecordName` when the request's signature is this key's.
+    public var publicKey: [UInt8]?
+    /// The user token is one of the sign-in page's.
+    public var session: Session?
+
+    /// What a token of the sign-in page has that others don't.
+    public struct Session: Codable, Hashable, Sendable {
+      /// Milliseconds from now after which an answer hands out its successor (`RotateSession`).
+      public let rotationDelay: Int64
+      /// Milliseconds from now for which the token certainly counts, whatever happens to it but revocation.
+      public let validity: Int64
+
+      public init(rotationDelay: Int64, validity: Int64) {
+        self.rotationDelay = rotationDelay
+        self.validity = validity
+      }
+    }
 
     public init(
       refusal: Refusal? = nil, userRecordName: String? = nil, isOperator: Bool = false, allowedOrigins: [String] = [], lifetimeSeconds: Int = 60,
@@ -47,16 +66,19 @@ public struct Authenticate: Message {
   public let apiToken: String?
   /// `ckWebAuthToken`, or the bearer token of an `Authorization` header (a user's or an operator's).
   public let userToken: String?
+  /// Of a signed request, which has no tokens.
+  public let keyID: String?
 
-  public init(container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?) {
+  public init(container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?, keyID: String? = nil) {
     self.container = container
     self.environment = environment
     self.apiToken = apiToken
     self.userToken = userToken
+    self.keyID = keyID
   }
 }
 
-/// A person, as `users/caller` shows him.
+/// A person, as `users/caller` shows him to himself.
 public struct LookUpUser: Message {
   public static let name = "directory.user/1"
   public static let isRepeatable = true
@@ -183,6 +205,22 @@ public struct FetchSecrets: Message {
   public init() {}
 }
 
+/// How far the directory has changed, in one life of the share service.
+public struct DirectoryVersion: Hashable, Sendable, Codable {
+  /// Drawn when the share service starts.
+  public let epoch: UInt64
+  /// Changes that were announced since.
+  public let count: Int64
+
+  public init(epoch: UInt64, count: Int64) {
+    self.epoch = epoch
+    self.count = count
+  }
+
+  /// Whether somebody who knows `earlier` has missed nothing but this change.
+  public func follows(_ earlier: DirectoryVersion) -> Bool { epoch == earlier.epoch && count == earlier.count + 1 }
+}
+
 /// Pushed by the share service to everybody when cached answers went stale.
 public struct DirectoryChanged: Message {
   public static let name = "directory.changed/1"
@@ -193,9 +231,24 @@ public struct DirectoryChanged: Message {
   public let credentials: Bool
   /// The schema or models of these are stale: `container/environment`.
   public let schemas: [String]
+  /// After this change.
+  public var version: DirectoryVersion?
 
-  public init(credentials: Bool, schemas: [String]) {
+  public init(credentials: Bool, schemas: [String], version: DirectoryVersion? = nil) {
     self.credentials = credentials
     self.schemas = schemas
+    self.version = version
   }
+}
+
+/// Pushed by the share service to gateways and notifiers that connect (again) or were not reached by a `DirectoryChanged`: whoever
+/// knows another version has missed changes, and forgets what he knows of credentials.
+public struct PublishDirectoryVersion: Message {
+  public static let name = "directory.version/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  public let version: DirectoryVersion
+
+  public init(version: DirectoryVersion) { self.version = version }
 }

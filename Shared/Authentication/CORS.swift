@@ -1,33 +1,27 @@
 // What browsers need to be allowed to read an answer (wire-protocol.md 2.6): on every answer, errors included.
 
-import HTTPServer
+public import HTTPServer
 
-enum CORS {
+public enum CORS {
   private static let exposed = "X-Apple-CloudKit-Web-Auth-Token, X-Apple-Request-UUID"
-  private static let signatureHeaders = "X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1"
 
   /// Whether pages of `origin` may use an API token that lists `allowed`; requests without an origin don't come from a page.
-  static func allows(_ origin: String?, allowed: [String]) -> Bool {
+  public static func allows(_ origin: String?, allowed: [String]) -> Bool {
     guard let origin, !allowed.isEmpty else { return true }
     return allowed.contains { $0 == "*" || $0.lowercased() == origin.lowercased() }
   }
 
   /// - Parameter allowed: the origins of the API token; empty, or not known yet: any.
-  static func headers(origin: String?, allowed: [String]) -> [(name: String, value: String)] {
+  public static func headers(origin: String?, allowed: [String]) -> [(name: String, value: String)] {
     guard allows(origin, allowed: allowed) else { return [("Vary", "Origin")] }
     guard let origin, !allowed.isEmpty else { return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", exposed)] }
     return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), ("Access-Control-Expose-Headers", exposed)]
   }
 
   /// A preflight carries no credentials, so any origin passes here; the request itself is checked against its token's origins.
-  static func preflight(path: [String]) -> HTTPResponse {
-    let isMirror = path.first == "mirror" || path.first == "admin"
-    return HTTPResponse(
+  public static func preflight(methods: String, headers: String) -> HTTPResponse {
+    HTTPResponse(
       status: 204,
-      headers: headers(origin: nil, allowed: []) + [
-        ("Access-Control-Allow-Methods", isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS"),
-        // Both planes take a bearer token and an idempotency key.
-        ("Access-Control-Allow-Headers", "content-type, authorization, X-Request-ID" + (isMirror ? "" : ", \(signatureHeaders)")),
-      ])
+      headers: Self.headers(origin: nil, allowed: []) + [("Access-Control-Allow-Methods", methods), ("Access-Control-Allow-Headers", headers)])
   }
 }

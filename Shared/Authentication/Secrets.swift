@@ -1,18 +1,18 @@
 // The keys that all processes of an installation share, fetched once.
 
-import Records
+public import Records
 import ServiceBus
 import Synchronization
 
-actor Secrets {
+public actor Secrets {
   private let share: ShareCalls
   private let known = Mutex<[UInt8]?>(nil)
 
-  init(share: ShareCalls) { self.share = share }
+  public init(share: ShareCalls) { self.share = share }
 
   /// 32 bytes.
   /// - Parameter limit: nil: the client's time.
-  func signingKey(within limit: Duration? = nil) async throws(RecordError) -> [UInt8] {
+  public func signingKey(within limit: Duration? = nil) async throws(RecordError) -> [UInt8] {
     if let key = knownSigningKey { return key }
     let key = try await share.call(FetchSecrets(), within: limit).signingKey
     known.withLock { $0 = key }
@@ -20,10 +20,10 @@ actor Secrets {
   }
 
   /// The same where nobody can wait; nil until it was fetched, which a gateway that is ready has done.
-  nonisolated var knownSigningKey: [UInt8]? { known.withLock { $0 } }
+  public nonisolated var knownSigningKey: [UInt8]? { known.withLock { $0 } }
 
   /// Why the keys are not known, after asking for them; nil when they are.
-  var obstacle: String? {
+  public var obstacle: String? {
     get async {
       do throws(RecordError) {
         _ = try await signingKey(within: .milliseconds(500))

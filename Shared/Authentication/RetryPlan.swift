@@ -1,11 +1,12 @@
 // Decides what becomes of a call between services that failed: once more after a pause, or an error for the client.
 
-import Records
-import ServiceBus
+public import Records
+public import ServiceBus
+public import ServiceKit
 
 /// The retries of one request. A value: it is told failures and the time, and answers what to do.
-struct RetryPlan: Sendable {
-  enum Step: Hashable, Sendable {
+public struct RetryPlan: Sendable {
+  public enum Step: Hashable, Sendable {
     case retry(after: Duration)
     case fail(RecordError)
   }
@@ -17,19 +18,19 @@ struct RetryPlan: Sendable {
   static let overloadPause: Duration = .milliseconds(25)
   /// Less time than this is not worth another attempt.
   static let shortestAttempt: Duration = .milliseconds(20)
-  static let retryAfterSeconds = 1
+  public static let retryAfterSeconds = 1
 
   private let limit: Duration
   private var pause = RetryPlan.firstPause
   private var overloadCount = 0
 
-  init(limit: Duration) { self.limit = limit }
+  public init(limit: Duration) { self.limit = limit }
 
   /// How long the attempt that starts after `elapsed` may take: all that is left. A peer that stopped needs no shorter limit, the bus
   /// finds it silent; and one that is slow would only be asked to begin anew.
-  func attemptBudget(after elapsed: Duration) -> Duration { max(Self.shortestAttempt, limit - elapsed) }
+  public func attemptBudget(after elapsed: Duration) -> Duration { max(Self.shortestAttempt, limit - elapsed) }
 
-  mutating func step(after error: BusError, elapsed: Duration) -> Step {
+  public mutating func step(after error: BusError, elapsed: Duration) -> Step {
     switch error.code {
     case .notMine, .unreachable, .draining, .timedOut: return next(pause, elapsed: elapsed)
     case .overloaded:
@@ -47,12 +48,21 @@ struct RetryPlan: Sendable {
   }
 
   /// No worker holds the shard at the moment.
-  mutating func stepWithoutHolder(elapsed: Duration) -> Step { next(pause, elapsed: elapsed) }
+  public mutating func stepWithoutHolder(elapsed: Duration) -> Step { next(pause, elapsed: elapsed) }
 
   private mutating func next(_ wait: Duration, elapsed: Duration) -> Step {
     guard elapsed + wait + Self.shortestAttempt < limit else { return .fail(Self.later("The service did not answer in time")) }
     pause = min(pause * 2, Self.longestPause)
     return .retry(after: wait)
+  }
+
+  /// Sleeps between attempts; a client that hung up needs no further one.
+  public static func pause(_ pause: Duration, _ timing: Timing) async throws(RecordError) {
+    do {
+      try await timing.sleep(pause)
+    } catch {
+      throw later("The request was cancelled")
+    }
   }
 
   private static func later(_ reason: String) -> RecordError { RecordError(.tryAgainLater, reason, retryAfter: retryAfterSeconds) }

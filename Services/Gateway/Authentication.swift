@@ -1,0 +1,130 @@
+// Whose request it is: the gateway's part of it, around what the directory knows and `Access` decides.
+
+import Authentication
+import Crypto
+import HTTPServer
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension Gateway {
+  /// How long a sign-in may take from the 421 to the password (cloudkit.js asks anew after 14 minutes). Unit: milliseconds.
+  private static let signInTime: Int64 = 900_000
+
+  /// Who makes a request; counted for him.
+  func authenticate(
+    _ question: Authenticator.Question?, _ credentials: Credentials, _ need: Need, _ exchange: inout Exchange
+  ) async throws(RecordError) -> Caller {
+    guard let question else { return Caller(userRecordName: nil) }
+    // Guesses are counted for the address they come from: each is another credential.
+    if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(exchange.request.remoteAddress)) }
+    let caller = try await check(question, credentials, need, &exchange)
+    if let signature = credentials.signature {
+      try await verify(signature, exchange)
+      try take(.serverKey(signature.keyID))
+    } else if !caller.isOperator {
+      try take(.tokens(api: question.apiToken, user: question.userToken))
+    }
+    return caller
+  }
+
+  /// Whether the credentials hold, now; a signature is left to be verified.
+  @discardableResult
+  func check(
+    _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ exchange: inout Exchange
+  ) async throws(RecordError) -> Caller {
+    let reply = try await state.authenticator.answer(to: question, from: share)
+    exchange.allowedOrigins = reply.allowedOrigins
+    do throws(RecordError) {
+      let caller = try Access.caller(reply, need: need, credentials: credentials, origin: exchange.request.header("origin"))
+      exchange.authentication = (question, reply)
+      return caller
+    } catch {
+      guard error.code == .authenticationRequired else { throw error }
+      var refusal = error
+      refusal.redirectURL = try await signInURL(question, reply, exchange.request)
+      throw refusal
+    }
+  }
+
+  /// - Throws: `throttled`.
+  func take(_ key: RateLimiter.Key) throws(RecordError) {
+    guard let seconds = limiter.take(key) else { return }
+    metrics.countThrottled(by: key.kind)
+    throw RecordError(.throttled, "Too many requests", retryAfter: seconds)
+  }
+
+  // MARK: Signatures
+
+  /// - Throws: `authenticationFailed`, whatever the reason; `tryAgainLater` while nobody knows whether the signature was used before.
+  private func verify(_ signature: RequestSignature, _ exchange: Exchange) async throws(RecordError) {
+    guard let key = exchange.authentication?.reply.publicKey,
+      let proof = signature.proof(for: exchange.request, by: P256PublicKey(der: key), now: wallClock.now)
+    else {
+      try take(.address(exchange.request.remoteAddress))
+      throw Access.signatureRefusal
+    }
+    let claim = ClaimSignature(digest: proof.digest, requestID: exchange.uuid, expiry: proof.expiry)
+    guard try await share.call(claim).isFresh else { throw Access.signatureRefusal }
+  }
+
+  // MARK: Sessions
+
+  /// The successor of the session's token that a good answer hands out.
+  func successor(_ exchange: Exchange) async -> String? {
+    guard let (question, reply) = exchange.authentication else { return nil }
+    return await state.authenticator.successor(of: question, reply, from: share)
+  }
+
+  /// Where a user signs in for the app and page that asked.
+  /// - Returns: nil for a request without an API token: the page could not say for which app.
+  private func signInURL(_ question: Authenticator.Question, _ reply: Authenticate.Reply, _ request: HTTPRequest) async throws(RecordError) -> String? {
+    guard question.apiToken != nil, let container = question.container, let environment = question.environment else { return nil }
+    let signIn = SignInState(
+      container: container, environment: environment, origin: requestingOrigin(request, allowed: reply.allowedOrigins), callbackURL: reply.callbackURL,
+      expiry: wallClock.now + Self.signInTime)
+    return "\(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))"
+  }
+
+  /// The page that a token may be handed to; nil when it is none, or none that a message can be addressed to.
+  private func requestingOrigin(_ request: HTTPRequest, allowed: [String]) -> String? {
+    if let origin = request.header("origin") { return PageOrigin.isOrigin(origin) ? origin : nil }
+    // A page that this gateway's own address serves asks without an origin.
+    guard request.header("sec-fetch-site") == "same-origin" else { return nil }
+    let own = PageOrigin.origin(of: options.publicAddress.url(for: request))
+    return CORS.allows(own, allowed: allowed) ? own : nil
+  }
+
+  // MARK: Preflights
+
+  static func preflight(_ request: HTTPRequest) -> HTTPResponse {
+    let isMirror = request.pathSegments.first == "mirror" || request.pathSegments.first == "admin"
+    // Both planes take a bearer token and an idempotency key.
+    let headers = "content-type, authorization, X-Request-ID"
+    return CORS.preflight(
+      methods: isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS", headers: isMirror ? headers : "\(headers), \(signatureHeaders)")
+  }
+
+  private static let signatureHeaders = "X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1"
+}
+
+/// Origins of pages, as browsers write them.
+enum PageOrigin {
+  private static let byteLimit = 512
+
+  /// Scheme, host and port; not `null`, which any sandboxed page has.
+  static func isOrigin(_ text: String) -> Bool {
+    guard text.utf8.count <= byteLimit, let mark = text.firstRange(of: "://"), mark.lowerBound > text.startIndex else { return false }
+    let host = text[mark.upperBound...]
+    return !host.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) } && !host.utf8.contains { "/?#@\\\"'<>;,".utf8.contains($0) }
+      && text[..<mark.lowerBound].utf8.allSatisfy { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) || "0123456789+-.".utf8.contains($0) }
+  }
+
+  /// The origin of an absolute URL, as it would be written there.
+  static func origin(of url: String) -> String {
+    guard let mark = url.firstRange(of: "://") else { return url }
+    let host = url[mark.upperBound...].prefix { !"/?#".contains($0) }
+    return url[..<mark.upperBound].lowercased() + host.lowercased()
+  }
+}

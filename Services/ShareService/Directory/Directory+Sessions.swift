@@ -1,0 +1,158 @@
+// Sessions: what the sign-in page gives out. Chains of tokens, of which one counts, and its predecessor for a while.
+
+import Crypto
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+extension Directory {
+  struct SessionRow: Sendable, Hashable {
+    let name: String
+    let userName: String
+    let container: ContainerID
+    let environment: Environment
+    let created: Int64
+    let expires: Int64
+  }
+
+  /// Signs a user in whose password was verified.
+  /// - Parameter passwordHash: what it was verified against.
+  /// - Returns: the first token; nil when the user was disabled, or the password changed, meanwhile.
+  /// - Throws: `notFound` for the container.
+  func createSession(forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool) throws -> String? {
+    let token = SessionPolicy.token(random.bytes(64))
+    let name = random.hex(byteCount: 8)
+    let now = clock.now
+    let lifetime = isKept ? sessions.keptLifetime : sessions.lifetime
+    return try change {
+      let isUnchanged = try connection.statement(
+        SQL("session.user", "SELECT 1 FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled")
+      ).binding(userKey, passwordHash).first { $0.int64(0) }
+      guard isUnchanged != nil else { return nil }
+      try sweepSessions(now)
+      try connection.statement(
+        SQL(
+          "session.insert",
+          "INSERT INTO session (name, user, container, environment, lifetime, created, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+      ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime).run()
+      let session = connection.lastInsertRowID
+      try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
+      try connection.statement(
+        SQL(
+          "session.limit",
+          "DELETE FROM session WHERE user = ?1 AND id <= (SELECT id FROM session WHERE user = ?1 ORDER BY id DESC LIMIT 1 OFFSET \(SessionPolicy.sessionsPerUser))")
+      ).binding(userKey).run()
+      return token
+    }
+  }
+
+  /// The user of a token that counts, and what the token has left; nil for any other token, and in another container or environment.
+  func session(_ token: String, _ container: ContainerID, _ environment: Environment) throws -> (userRecordName: String, token: SessionToken)? {
+    let hash = SHA256.hash(token)
+    let now = clock.now
+    let found = try connection.statement(
+      SQL(
+        "session.get",
+        """
+        SELECT user.recordName, hash, sessionToken.created, sessionToken.expires, isRotated FROM sessionToken
+        JOIN session ON session.id = sessionToken.session JOIN user ON user.id = session.user
+        JOIN container ON container.id = session.container
+        WHERE hash = ?1 AND sessionToken.expires > ?2 AND container.name = ?3 AND environment = ?4 AND NOT user.isDisabled
+        """)
+    ).binding(hash, now, container.rawValue, environment.rawValue).first {
+      (userRecordName: $0.text(0), hash: $0.blob(1), token: SessionToken(created: $0.int64(2), expires: $0.int64(3), isRotated: $0.bool(4)))
+    }
+    guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
+    return (found.userRecordName, found.token)
+  }
+
+  /// The successor of a token, on disk; nil when it is not due or the session has ended.
+  func rotate(_ token: String) throws -> String? {
+    let hash = SHA256.hash(token)
+    let now = clock.now
+    let found = try connection.statement(
+      SQL(
+        "session.rotating",
+        """
+        SELECT session.id, lifetime, sessionToken.created, sessionToken.expires, isRotated FROM sessionToken
+        JOIN session ON session.id = sessionToken.session JOIN user ON user.id = session.user
+        WHERE hash = ?1 AND NOT user.isDisabled
+        """)
+    ).binding(hash).first {
+      (session: $0.int64(0), lifetime: $0.int64(1), token: SessionToken(created: $0.int64(2), expires: $0.int64(3), isRotated: $0.bool(4)))
+    }
+    guard let found else { return nil }
+    let successor = SessionPolicy.successor(of: token, key: signingKey)
+    // Also when it has died: the answer that hands it out was asked for while the token counted.
+    if found.token.isRotated { return successor }
+    guard found.token.expires > now, found.token.rotationDelay(sessions, now: now) == 0 else { return nil }
+    try change {
+      try sweepSessions(now)
+      try connection.statement(SQL("sessionToken.rotate", "UPDATE sessionToken SET isRotated = 1, expires = ?2 WHERE hash = ?1"))
+        .binding(hash, min(found.token.expires, now + sessions.grace)).run()
+      try insertSessionToken(successor, session: found.session, created: now, expires: now + found.lifetime)
+      try connection.statement(SQL("session.extend", "UPDATE session SET expires = ?2 WHERE id = ?1")).binding(found.session, now + found.lifetime).run()
+    }
+    return successor
+  }
+
+  /// Those that have not ended, the latest first.
+  /// - Parameter userName: only this user's.
+  func sessions(ofUser userName: String? = nil) throws -> [SessionRow] {
+    try connection.statement(
+      SQL(
+        "session.list",
+        """
+        SELECT session.name, user.name, container.name, environment, session.created, expires FROM session
+        JOIN user ON user.id = session.user JOIN container ON container.id = session.container
+        WHERE expires > ?1 AND (?2 IS NULL OR user.name = ?2 OR user.recordName = ?2) ORDER BY session.id DESC
+        """)
+    ).binding(clock.now, userName).all { row in
+      SessionRow(
+        name: row.text(0), userName: row.text(1), container: try Self.containerID(row.text(2)), environment: try Self.environment(row.text(3)),
+        created: row.int64(4), expires: row.int64(5))
+    }
+  }
+
+  /// - Throws: `notFound`.
+  func endSession(_ name: String) throws {
+    try change {
+      try connection.statement(SQL("session.delete", "DELETE FROM session WHERE name = ?1")).binding(name).run()
+      guard connection.changes > 0 else { throw RecordError(.notFound, "There is no session '\(name)'") }
+    }
+  }
+
+  /// Within a change.
+  func endSessions(ofUser userKey: Int64) throws {
+    try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
+  }
+
+  private func insertSessionToken(_ token: String, session: Int64, created: Int64, expires: Int64) throws {
+    try connection.statement(SQL("sessionToken.insert", "INSERT INTO sessionToken (hash, session, created, expires) VALUES (?1, ?2, ?3, ?4)"))
+      .binding(SHA256.hash(token), session, created, expires).run()
+  }
+
+  /// Within a change.
+  private func sweepSessions(_ now: Int64) throws {
+    try connection.statement(SQL("session.sweep", "DELETE FROM session WHERE expires < ?1")).binding(now - SessionPolicy.memory).run()
+    try connection.statement(SQL("sessionToken.sweep", "DELETE FROM sessionToken WHERE expires < ?1")).binding(now - SessionPolicy.memory).run()
+  }
+
+  // MARK: Signatures
+
+  /// Takes note of used signatures, all in one change.
+  /// - Returns: for each whether it is new, or was this same request's.
+  func claim(_ claims: [ClaimSignature]) throws -> [Bool] {
+    try change {
+      try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(clock.now).run()
+      return try claims.map { claim in
+        try connection.statement(SQL("usedSignature.insert", "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"))
+          .binding(claim.digest, claim.requestID, claim.expiry).run()
+        if connection.changes > 0 { return true }
+        let owner = try connection.statement(SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")).binding(claim.digest).first { $0.text(0) }
+        return owner == claim.requestID
+      }
+    }
+  }
+}

@@ -1,0 +1,137 @@
+// People, their passwords and their sessions over HTTP.
+
+import Crypto
+import JSON
+import Records
+import ServiceBus
+
+extension OperatorAPI {
+  /// `GET`, `POST {"name","email","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
+  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/tokens`, `PUT /{name}/quota`.
+  func users(_ request: Request) async throws -> OperatorAnswer {
+    switch (request.method, request.rest.count, request.rest.last) {
+    case ("GET", 0, _):
+      return try await listUsers()
+    case ("POST", 0, _):
+      let user = try await newUser(request.body)
+      let (recordName, token) = try await directory.createUser(user)
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { writer in
+        writer.member("userRecordName", recordName)
+        writer.member("webAuthToken", token)
+      }
+    case ("POST", 1, _):
+      let recordName = try await directory.updateUser(request.rest[0], try Self.userChange(request.body))
+      return OperatorAnswer { $0.member("userRecordName", recordName) }
+    case ("POST", 2, "password"):
+      let password = try Self.password(try RequestObject(request.body, keys: "password"))
+      guard let password else { throw RecordError(.badRequest, "'password' is missing") }
+      let recordName = try await directory.setPassword(ofUser: request.rest[0], hash: try await hash(password))
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { $0.member("userRecordName", recordName) }
+    case ("POST", 2, "disable"):
+      let recordName = try await directory.disableUser(request.rest[0])
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { writer in
+        writer.member("userRecordName", recordName)
+        writer.member("disabled", true)
+      }
+    case ("POST", 2, "tokens"):
+      let (recordName, token) = try await directory.createWebAuthToken(forUser: request.rest[0])
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { writer in
+        writer.member("userRecordName", recordName)
+        writer.member("webAuthToken", token)
+      }
+    case ("PUT", 2, "quota"): return try await setQuota(request)
+    default: throw Self.noSuchCall(request)
+    }
+  }
+
+  private func listUsers() async throws -> OperatorAnswer {
+    let users = try await directory.users()
+    return OperatorAnswer(list: "users", users) { user, writer in
+      writer.member("name", user.name)
+      writer.member("userRecordName", user.recordName)
+      if let address = user.emailAddress { writer.member("email", address) }
+      if let name = user.givenName { writer.member("givenName", name) }
+      if let name = user.familyName { writer.member("familyName", name) }
+      writer.member("disabled", user.isDisabled)
+      writer.member("discoverable", user.isDiscoverable)
+      writer.member("password", user.hasPassword)
+    }
+  }
+
+  private func newUser(_ body: [UInt8]) async throws -> NewUser {
+    let object = try RequestObject(body, keys: "name", "email", "givenName", "familyName", "password", "discoverable")
+    let name = try object.required("name")
+    guard !name.hasPrefix("_") else { throw RecordError(.badRequest, "A user's name does not begin with '_': record names do") }
+    guard name.first != " ", name.last != " " else { throw RecordError(.badRequest, "A user's name does not begin or end with a space: nobody could type it") }
+    var user = NewUser(
+      name: name, emailAddress: try Self.emailAddress(object), givenName: try object.text("givenName"), familyName: try object.text("familyName"),
+      isDiscoverable: try object.flag("discoverable") ?? false)
+    // Last, because it takes long.
+    if let password = try Self.password(object) { user.passwordHash = try await hash(password) }
+    return user
+  }
+
+  private static func userChange(_ body: [UInt8]) throws(RecordError) -> UserChange {
+    let object = try RequestObject(body, keys: "email", "givenName", "familyName", "discoverable")
+    return UserChange(
+      emailAddress: try emailAddress(object), givenName: try object.text("givenName"), familyName: try object.text("familyName"),
+      isDiscoverable: try object.flag("discoverable"))
+  }
+
+  private static func emailAddress(_ object: RequestObject) throws(RecordError) -> String? {
+    let address = try object.text("email")
+    if let address, address.split(separator: "@", omittingEmptySubsequences: false).map(\.isEmpty) != [false, false] {
+      throw RecordError(.badRequest, "'email' is no e-mail address")
+    }
+    return address
+  }
+
+  /// nil when absent.
+  private static func password(_ object: RequestObject) throws(RecordError) -> [UInt8]? {
+    guard let password = try object.text("password", limit: PasswordHasher.byteLimit) else { return nil }
+    guard password.utf8.count >= PasswordHasher.leastByteCount else {
+      throw RecordError(.badRequest, "'password' must have at least \(PasswordHasher.leastByteCount) bytes")
+    }
+    return Array(password.utf8)
+  }
+
+  private func hash(_ password: [UInt8]) async throws(RecordError) -> String {
+    let hash: String?
+    do throws(PasswordHasher.Overloaded) {
+      hash = try await passwords.make(password)
+    } catch {
+      throw RecordError(.throttled, "Too many passwords are being hashed", retryAfter: 5)
+    }
+    guard let hash else {
+      throw RecordError(.internalError, "There is no memory to hash the password with (\(passwords.cost.byteCount >> 20) MiB); nothing was changed")
+    }
+    return hash
+  }
+
+  // MARK: Sessions
+
+  /// `GET` with `user`, `DELETE /{name}`.
+  func sessions(_ request: Request) async throws -> OperatorAnswer {
+    switch (request.method, request.rest.count) {
+    case ("GET", 0):
+      let rows = try await directory.sessions(ofUser: request.query["user"])
+      return OperatorAnswer(list: "sessions", rows) { row, writer in
+        writer.member("session", row.name)
+        writer.member("user", row.userName)
+        writer.member("container", row.container.rawValue)
+        writer.member("environment", row.environment.rawValue)
+        writer.member("created", row.created)
+        writer.member("expires", row.expires)
+      }
+    case ("DELETE", 1):
+      try await directory.endSession(request.rest[0])
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { $0.member("revoked", true) }
+    default: throw Self.noSuchCall(request)
+    }
+  }
+}

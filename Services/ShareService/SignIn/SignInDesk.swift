@@ -1,0 +1,78 @@
+// Signing in: counts attempts, has the password verified, opens the session.
+
+import Crypto
+import Glibc
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+
+/// Answers `SignIn`. Unknown names, wrong passwords, users without one and disabled users can't be told apart, by time either.
+final class SignInDesk: Sendable {
+  private let directory: Directory
+  private let passwords: PasswordHasher
+  private let clock: any WallClock
+  private let log: Log
+  private let throttle = Mutex(SignInThrottle())
+
+  private static let overloadedSeconds = 5
+
+  init(directory: Directory, passwords: PasswordHasher, clock: any WallClock, log: Log) {
+    self.directory = directory
+    self.passwords = passwords
+    self.clock = clock
+    self.log = log
+  }
+
+  /// - Throws: `notFound` for the container; what the directory throws.
+  func signIn(_ message: SignIn) async throws -> SignIn.Reply {
+    // Nobody has a longer name; what is remembered of attempts is bounded.
+    guard message.userName.utf8.count <= Limit.nameByteCount else { return SignIn.Reply() }
+    let keys = [SignInThrottle.Key.name(message.userName), .address(Self.network(of: message.clientAddress))]
+    if let seconds = throttle.withLock({ $0.begin(keys, now: clock.now) }) {
+      log.warning("sign-in throttled", ["address": .text(message.clientAddress), "seconds": .integer(Int64(seconds))])
+      return SignIn.Reply(retryAfter: seconds)
+    }
+    // Longer ones are nobody's; they are cut, so that they take no more time than others.
+    let password = Array(message.password.utf8.prefix(PasswordHasher.byteLimit + 1))
+    let known = try await directory.passwordHash(ofUser: message.userName)
+    let isMatch: Bool
+    do throws(PasswordHasher.Overloaded) {
+      isMatch = try await passwords.isMatch(password, known?.hash)
+    } catch {
+      return SignIn.Reply(retryAfter: Self.overloadedSeconds)
+    }
+    guard isMatch, let known,
+      let token = try await directory.createSession(
+        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept)
+    else {
+      log.info("sign-in refused", ["address": .text(message.clientAddress)])
+      return SignIn.Reply()
+    }
+    throttle.withLock { $0.succeeded(keys) }
+    await raiseCost(of: known, password)
+    return SignIn.Reply(webAuthToken: token)
+  }
+
+  /// Hashes anew what was hashed with the costs of another release.
+  private func raiseCost(of known: (key: Int64, hash: String), _ password: [UInt8]) async {
+    guard passwords.cost.isOutdated(known.hash) else { return }
+    do {
+      guard let hash = try await passwords.make(password) else { return }
+      try await directory.replacePasswordHash(ofUser: known.key, known.hash, with: hash)
+    } catch {
+      // Dropped because the old hash is as good as it was; the next sign-in tries again.
+      log.info("password not hashed anew", ["error": .text(String(describing: error))])
+    }
+  }
+
+  /// Whose attempts are counted together: an address of IPv4, a network of IPv6, where everybody has very many addresses.
+  static func network(of address: String) -> String {
+    var bytes = in6_addr()
+    guard address.contains(":"), inet_pton(AF_INET6, address, &bytes) == 1 else { return address }
+    return withUnsafeBytes(of: bytes) { bytes in
+      let isIPv4 = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xff && bytes[11] == 0xff
+      return isIPv4 ? bytes[12...].map { String($0) }.joined(separator: ".") : bytes[..<8].map { String($0, radix: 16) }.joined(separator: ".") + "/64"
+    }
+  }
+}

@@ -1,0 +1,63 @@
+// Calls to the share service within a client's time.
+
+public import Records
+public import ServiceBus
+public import ServiceKit
+
+/// The share service, as gateways and notifiers ask it.
+public struct ShareCalls: Sendable {
+  private let bus: any Bus
+  private let timing: Timing
+  private let limit: Duration
+
+  /// - Parameter limit: how long a call is tried again.
+  public init(bus: any Bus, timing: Timing, limit: Duration) {
+    self.bus = bus
+    self.timing = timing
+    self.limit = limit
+  }
+
+  /// Calls, and again after failures that pass; only messages that may be repeated are.
+  /// - Parameter limit: nil: the client's time.
+  public func call<M: Message>(_ message: M, body: [UInt8] = [], within limit: Duration? = nil) async throws(RecordError) -> Answer<M.Reply> {
+    let start = timing.now()
+    var plan = RetryPlan(limit: limit ?? self.limit)
+    while true {
+      do {
+        return try await bus.call(message, body: body, to: .role(.share), within: plan.attemptBudget(after: timing.now() - start))
+      } catch {
+        switch plan.step(after: error, elapsed: timing.now() - start) {
+        case .retry(let pause):
+          guard M.isRepeatable || Self.wasNotExecuted(error) else {
+            throw RecordError(.tryAgainLater, "The share service did not answer; look whether it was done before repeating it", retryAfter: RetryPlan.retryAfterSeconds)
+          }
+          try await RetryPlan.pause(pause, timing)
+        case .fail(let failure): throw failure
+        }
+      }
+    }
+  }
+
+  public func call<M: Message>(_ message: M, within limit: Duration? = nil) async throws(RecordError) -> M.Reply { try await call(message, within: limit).reply }
+
+  /// Calls once.
+  /// - Throws: `tryAgainLater` for what may pass.
+  func callOnce<M: Message>(_ message: M) async throws(RecordError) -> M.Reply {
+    var plan = RetryPlan(limit: .zero)
+    do {
+      return try await bus.call(message, to: .role(.share), within: limit)
+    } catch {
+      switch plan.step(after: error, elapsed: .zero) {
+      case .fail(let failure): throw failure
+      case .retry: throw RecordError(.tryAgainLater, "The share service did not answer", retryAfter: RetryPlan.retryAfterSeconds)
+      }
+    }
+  }
+
+  private static func wasNotExecuted(_ error: BusError) -> Bool {
+    switch error.code {
+    case .draining, .overloaded: true
+    default: false
+    }
+  }
+}
