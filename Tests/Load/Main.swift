@@ -45,13 +45,17 @@ struct Load {
       if let path = options.scenarioPath { try Scenario(path: path) } else { try await Scenario(making: options.clientCount, with: admin) }
     guard !scenario.webAuthTokens.isEmpty else { throw LoadError(description: "the scenario has no clients") }
     var report = Report(url: options.url, seconds: options.seconds)
+    let population = options.workloads.contains(where: \.isQuery) ? try await populate(scenario) : nil
     say(Report.tableHead)
     for workload in options.workloads {
       var line = Report.Line(
         workload: workload, recordsPerRequest: workload.recordCount(batch: options.batch),
         clientCount: min(options.clientCount, scenario.webAuthTokens.count), runs: [])
       for number in 1...options.runCount {
-        let makers = try await makers(workload, scenario, count: line.clientCount)
+        let makers =
+          if let population, workload.isQuery {
+            (0..<line.clientCount).map { _ in population.maker(workload, host: target.host) }
+          } else { try await makers(workload, scenario, count: line.clientCount) }
         let noise = try await Noise.measure()
         let measurement = await measure(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
         let figures = Figures(measurement, recordsPerRequest: line.recordsPerRequest)
@@ -67,6 +71,18 @@ struct Load {
     return report
   }
 
+  /// The zone that all clients query, with its indexes ready.
+  private func populate(_ scenario: Scenario) async throws -> QueryPopulation {
+    let population = QueryPopulation(scenario, token: scenario.webAuthTokens[0], recordCount: options.recordCount)
+    let start = Generator.now()
+    try await population.fill(with: admin)
+    let filled = Generator.now()
+    try await population.waitForIndexes(with: admin)
+    let seconds = [start, filled, Generator.now()].map { Double($0) / 1e9 }
+    say("\(options.recordCount) records written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \((seconds[2] - seconds[1]).text(1)) s")
+    return population
+  }
+
   /// A maker for each client, with a zone or store of its own that is new for this run.
   private func makers(_ workload: Workload, _ scenario: Scenario, count: Int) async throws -> [RequestMaker] {
     var makers: [RequestMaker] = []
@@ -74,6 +90,7 @@ struct Load {
       let zoneName = "Load-" + Hex.encode(SecureRandom.bytes(6))
       let path: String
       switch workload {
+      case .qe, .qs: throw LoadError(description: "queries have one zone for all clients")
       case .w0: path = scenario.recordPlane("public/users/caller", token: token)
       case .w1a, .w1b:
         try await scenario.makeZone(zoneName, token: token, with: admin)

@@ -3,6 +3,7 @@
 /// A way to use the server, from the benchmark's list.
 enum Workload: String, CaseIterable {
   case w0, w1a, w1b, w1c
+  case qe, qs
 
   var meaning: String {
     switch self {
@@ -10,8 +11,13 @@ enum Workload: String, CaseIterable {
     case .w1a: "records/modify with one create"
     case .w1b: "records/modify with many creates, atomic"
     case .w1c: "one transaction of 5 inserts on the object plane, answered once it is exported"
+    case .qe: "records/query for one value of an indexed field: 5 of all records"
+    case .qs: "records/query for a range, sorted by its field: the first 20"
     }
   }
+
+  /// Whether it asks one zone full of records, instead of writing to a new zone for each client.
+  var isQuery: Bool { self == .qe || self == .qs }
 
   func recordCount(batch: Int) -> Int {
     switch self {
@@ -19,6 +25,8 @@ enum Workload: String, CaseIterable {
     case .w1a: 1
     case .w1b: batch
     case .w1c: 5
+    case .qe: QueryPopulation.hitCount
+    case .qs: QueryPopulation.pageSize
     }
   }
 }
@@ -32,6 +40,7 @@ struct Options: Equatable {
   var seconds = 5.0
   var runCount = 1
   var batch = 200
+  var recordCount = 100_000
   var threadCount = 1
   var wantsJSON = false
 
@@ -56,11 +65,12 @@ struct Options: Equatable {
       --seconds S            of one run, 0.1…60                       (default 5)
       --runs N               1…9                                      (default 1)
       --batch N              creates a request of w1b, 1…200          (default 200)
+      --records N            in the zone that is queried, 1000…1000000 (default 100000)
       --threads N            of this generator, 1…8                   (default 1)
       --json                 one JSON object instead of the table
       --help
 
-    A record has about 1 KB of JSON. The first half second of a run is not counted. Exit code 0, 1 (refused, or not one
+    A record has about 1 KB of JSON; queried ones 200 bytes. The first half second of a run is not counted. Exit code 0, 1 (refused, or not one
     request succeeded) or 2 (usage).
 
       aquifer-load --workload w1a,w1b --clients 16 --runs 3
@@ -96,6 +106,7 @@ struct Options: Equatable {
     case "--clients": clientCount = try Self.number(option, value, 1...1024)
     case "--runs": runCount = try Self.number(option, value, 1...9)
     case "--batch": batch = try Self.number(option, value, 1...200)
+    case "--records": recordCount = try Self.number(option, value, 1000...1_000_000)
     case "--threads": threadCount = try Self.number(option, value, 1...8)
     case "--seconds":
       guard let number = Double(value), (0.1...60).contains(number) else { throw UsageError(reason: "--seconds takes 0.1…60, not '\(value)'") }

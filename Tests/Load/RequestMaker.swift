@@ -8,6 +8,9 @@ struct RequestMaker: Sendable {
   private(set) var request: [UInt8]
   private let uuidPlaces: [Int]
   private let textPlaces: [Int]
+  /// Of the number that a query looks for.
+  private let numberPlaces: [Int]
+  private let numbers: Range<Int>
   private var random = FastRandom()
   private let words: [UInt8]
 
@@ -17,7 +20,8 @@ struct RequestMaker: Sendable {
   /// - Parameters:
   ///   - target: path and query; `bearer` and `host` go into headers.
   ///   - zoneName: of record plane workloads.
-  init(_ workload: Workload, batch: Int, target: String, host: String, bearer: String?, zoneName: String) {
+  ///   - population: of queries.
+  init(_ workload: Workload, batch: Int, target: String, host: String, bearer: String?, zoneName: String, population: QueryPopulation? = nil) {
     var head = "\(workload == .w0 ? "GET" : "POST") \(target) HTTP/1.1\r\nHost: \(host)\r\n"
     if let bearer { head += "Authorization: Bearer \(bearer)\r\n" }
     var body = Template()
@@ -26,6 +30,11 @@ struct RequestMaker: Sendable {
     case .w0: break
     case .w1a, .w1b: body.operations(count, zoneName: zoneName)
     case .w1c: body.transaction(count)
+    case .qe: body.query(zoneName, #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"type":"INT64","value":"#, "}}]")
+    case .qs:
+      body.query(
+        zoneName, #""filterBy":[{"fieldName":"CD_createdAt","comparator":"GREATER_THAN","fieldValue":{"type":"TIMESTAMP","value":"#,
+        #"000000}}],"sortBy":[{"fieldName":"CD_createdAt"}]"#)
     }
     if workload != .w0 { head += "Content-Type: application/json\r\nContent-Length: \(body.bytes.count)\r\n" }
     head += "\r\n"
@@ -33,11 +42,17 @@ struct RequestMaker: Sendable {
     request = Array(head.utf8) + body.bytes
     uuidPlaces = body.uuidPlaces.map { $0 + start }
     textPlaces = body.textPlaces.map { $0 + start }
+    numberPlaces = body.numberPlaces.map { $0 + start }
+    numbers = population?.numbers(workload) ?? 0..<1
     words = FastRandom.text(Self.wordsByteCount, &random)
     advance()
   }
 
   mutating func advance() {
+    for place in numberPlaces {
+      let number = Int.random(in: numbers, using: &random)
+      request.replaceSubrange(place..<place + QueryPopulation.digitCount, with: String(number).utf8)
+    }
     request.withUnsafeMutableBufferPointer { request in
       for place in uuidPlaces { random.writeUUID(to: UnsafeMutableBufferPointer(rebasing: request[place..<place + 36])) }
       for place in textPlaces {
@@ -55,6 +70,7 @@ struct RequestMaker: Sendable {
     var bytes: [UInt8] = []
     var uuidPlaces: [Int] = []
     var textPlaces: [Int] = []
+    var numberPlaces: [Int] = []
 
     mutating func add(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
@@ -66,6 +82,13 @@ struct RequestMaker: Sendable {
     mutating func addText() {
       textPlaces.append(bytes.count)
       bytes.append(contentsOf: repeatElement(UInt8(ascii: "."), count: RequestMaker.textByteCount))
+    }
+
+    mutating func query(_ zoneName: String, _ head: String, _ tail: String) {
+      add(#"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(QueryPopulation.pageSize),"query":{"recordType":"CD_Note",\#(head)"#)
+      numberPlaces.append(bytes.count)
+      add(String(repeating: "1", count: QueryPopulation.digitCount))
+      add(tail + "}}")
     }
 
     mutating func operations(_ count: Int, zoneName: String) {

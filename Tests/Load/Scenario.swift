@@ -21,9 +21,12 @@ struct Scenario {
   /// Reads what `--scenario` names.
   init(path: String) throws {
     guard let bytes = Self.contents(path) else { throw LoadError(description: "can't read \(path)") }
-    let json = try JSONValue(parsing: bytes)
+    try self.init(json: JSONValue(parsing: bytes))
+  }
+
+  init(json: JSONValue) throws {
     guard let container = json["container"]?.string, let apiToken = json["apiToken"]?.string else {
-      throw LoadError(description: "\(path) names no container and apiToken")
+      throw LoadError(description: "the scenario names no container and apiToken")
     }
     self.container = container
     self.apiToken = apiToken

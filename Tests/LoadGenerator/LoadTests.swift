@@ -26,7 +26,9 @@ struct OptionsTests {
   }
 
   @Test func `the help names every option and workload`() {
-    for word in ["--url", "--operator-token", "--scenario", "--clients", "--seconds", "--runs", "--batch", "--threads", "--json"] + Workload.allCases.map(\.rawValue) {
+    for word in ["--url", "--operator-token", "--scenario", "--clients", "--seconds", "--runs", "--batch", "--records", "--threads", "--json"]
+      + Workload.allCases.map(\.rawValue)
+    {
       #expect(Options.help.contains(word))
     }
   }
@@ -146,6 +148,24 @@ struct GeneratorTests {
     #expect(measurement.errorCount == 0 && measurement.firstError == nil)
     #expect(measurement.latencies.count > 0)
     #expect(stub.names.withLock { $0.count } >= measurement.latencies.count * workload.1)
+  }
+
+  @Test(arguments: [Workload.qe, .qs]) func `a query asks for numbers that the zone has, and never twice the same for long`(workload: Workload) throws {
+    let scenario = try Scenario(json: JSONValue(parsing: Array(#"{"container":"iCloud.c","apiToken":"a"}"#.utf8)))
+    var maker = QueryPopulation(scenario, token: "t", recordCount: 5000).maker(workload, host: "h")
+    var numbers: Set<Int64> = []
+    for _ in 0..<100 {
+      let text = String(decoding: maker.request, as: UTF8.self)
+      let body = try #require(text.firstRange(of: "\r\n\r\n").map { text[$0.upperBound...] })
+      #expect(text.contains("Content-Length: \(body.utf8.count)\r\n"))
+      let query = try #require(JSONValue(parsing: Array(body.utf8))["query"])
+      #expect(query["recordType"]?.string == "CD_Note")
+      numbers.insert(try #require(query["filterBy"]?.elements.first?["fieldValue"]?["value"]?.int64))
+      maker.advance()
+    }
+    #expect(numbers.count > 80)
+    let unit: Int64 = workload == .qe ? 1 : 1_000_000
+    #expect(numbers.allSatisfy { (1_000_000..<1_005_000).contains($0 / unit) && $0 % unit == 0 })
   }
 
   @Test func `answers that are errors are counted as such and the first is kept`() async throws {

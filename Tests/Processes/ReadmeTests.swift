@@ -71,7 +71,7 @@ private let exemptions = [
   let output = Pipe()
   let run = Process()
   run.executableURL = Checkout.root.appending(path: "Tests/Load/run")
-  run.arguments = ["--seconds", "1", "--runs", "1"]
+  run.arguments = ["--seconds", "1", "--runs", "1", "--records", "2000"]
   run.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_BIN": Checkout.products.path]) { $1 }
   run.standardOutput = output
   try run.runUnblocked()
@@ -79,9 +79,9 @@ private let exemptions = [
   run.waitUntilExit()
   #expect(run.terminationStatus == 0, "\(text)")
   let rows = text.split(separator: "\n").dropFirst().map { $0.split(separator: " ").map(String.init) }
-  #expect(rows.map { "\($0[0]) \($0[1])" } == ["w1a 1", "w1a 16", "w1b 16", "w1c 16"])
+  #expect(rows.map { "\($0[0]) \($0[1])" } == ["w1a 1", "w1a 16", "w1b 16", "w1c 16", "qe 1", "qs 1", "qe 16", "qs 16"])
   for row in rows {
-    #expect((Int(row[2]) ?? 0) > 0, "\(row) saved nothing")
+    #expect((Int(row[2]) ?? 0) > 0, "\(row) did nothing")
     #expect(row[5] == "0", "\(row) met errors")
   }
 }

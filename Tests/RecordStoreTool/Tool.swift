@@ -10,6 +10,8 @@ enum Tool {
              with assets every third body has content of its own in DIRECTORY/assets
            RecordStoreTool bench DIRECTORY WORKLOAD SECONDS SHARDS WRITERS
              WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
+           RecordStoreTool queries DIRECTORY RECORDS
+             searches by two indexes in a zone of so many records
     """
 
   static func main() async {
@@ -21,6 +23,13 @@ enum Tool {
       else { return print(usage) }
       do {
         try await Bench(directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers).run()
+      } catch {
+        print("the folder must be new: \(error)")
+      }
+    case ("queries", 3):
+      guard let count = Int(arguments[2]), count >= 1000 else { return print(usage) }
+      do {
+        try await QueryBench(directory: arguments[1], recordCount: count).run()
       } catch {
         print("the folder must be new: \(error)")
       }

@@ -78,13 +78,10 @@ extension RecordQuery.Filter {
     case .listMemberBeginsWith: field?.listElements.contains(where: begins) ?? false
     case .notListMemberBeginsWith: !(field?.listElements.contains(where: begins) ?? false)
     case .near: isNear(field)
-    case .containsAllTokens: Words.words(of: field).map { Self.words(of: value).isSubset(of: $0) } ?? false
-    case .containsAnyTokens: Words.words(of: field).map { !Self.words(of: value).isDisjoint(with: $0) } ?? false
+    case .containsAllTokens: Words.words(of: field).map { words.allSatisfy($0.contains) } ?? false
+    case .containsAnyTokens: Words.words(of: field).map { words.contains(where: $0.contains) } ?? false
     }
   }
-
-  /// The words a filter asks for.
-  static func words(of value: FieldValue) -> Set<Words.Word> { Words.words(of: value) ?? [] }
 
   private func isNear(_ field: FieldValue?) -> Bool {
     guard case .location(let place)? = field, case .location(let center) = value, let distance else { return false }

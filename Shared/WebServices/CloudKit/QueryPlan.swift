@@ -148,9 +148,9 @@ extension RecordQuery.Filter {
     case .near:
       guard case .location(let center) = value, let distance else { return [] }
       return [access(.place, PlaceKey.ranges(near: center, within: distance))]
-    case .containsAllTokens: return Self.words(of: value).map { access(.words, [Words.range(of: $0), IndexKey.overflowRange]) }
+    case .containsAllTokens: return words.map { access(.words, [Words.range(of: $0), IndexKey.overflowRange]) }
     case .containsAnyTokens:
-      let ranges = Self.words(of: value).map(Words.range)
+      let ranges = words.map(Words.range)
       return [access(.words, ranges.isEmpty ? [] : Self.distinct(ranges) + [IndexKey.overflowRange])]
     case .notEquals, .notIn, .notListContains, .notListContainsAny, .notListContainsAll, .notBeginsWith, .notListMemberBeginsWith: return []
     }

@@ -41,6 +41,8 @@ struct QueryReader {
 
   private static let filterLimit = 100
   private static let orderLimit = 10
+  /// Values in a filter's list, and words in its text: each is compared with every record that is looked at.
+  private static let operandLimit = 500
 
   func read(_ json: JSONValue) throws(RecordError) -> RecordQuery {
     let recordType = try json.requiredString("recordType")
@@ -62,10 +64,14 @@ struct QueryReader {
     let key = try key(of: json, declarations)
     let fieldValue = try json.requiredObject("fieldValue")
     guard let value = fieldValue.member("value") else { throw RecordError(.badRequest, "fieldValue.value is missing") }
-    do {
+    do throws(RecordError) {
       let type = try type(of: fieldValue, value, comparator, key, declarations)
-      return RecordQuery.Filter(
+      let filter = RecordQuery.Filter(
         key: key, comparator: comparator, value: try read(value, as: type, key), distance: comparator == .near ? try distance(of: json) : nil)
+      guard max(filter.value.listElements.count, filter.words.count) <= Self.operandLimit else {
+        throw RecordError(.badRequest, "the filter has more than \(Self.operandLimit) values")
+      }
+      return filter
     } catch {
       throw error.within(key.name)
     }

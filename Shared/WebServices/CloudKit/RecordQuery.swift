@@ -40,8 +40,11 @@ public struct RecordQuery: Hashable, Sendable {
     public let value: FieldValue
     /// Metres; with NEAR alone.
     public let distance: Double?
+    /// What CONTAINS_ALL_TOKENS and CONTAINS_ANY_TOKENS look for; sorted, as markers depend on it.
+    let words: [Words.Word]
 
     public init(key: Key, comparator: Comparator, value: FieldValue, distance: Double? = nil) {
+      words = comparator.isOfWords ? (Words.words(of: value) ?? []).sorted { $0.lexicographicallyPrecedes($1) } : []
       self.key = key
       self.comparator = comparator
       self.value = value

@@ -229,6 +229,17 @@ import Testing
     #expect(RecordQuery.Comparator.allCases.count == 21)
   }
 
+  @Test func `a filter has a bounded number of values`() throws {
+    func filter(_ comparator: String, _ value: String) -> String {
+      #"[{"fieldName":"string","comparator":"\#(comparator)","fieldValue":{"value":\#(value)}}]"#
+    }
+    let (few, many) = ((0..<500).map { "\"w\($0)\"" }.joined(separator: ","), (0..<501).map { "\"w\($0)\"" }.joined(separator: ","))
+    _ = try Self.query(filters: filter("IN", "[\(few)]"))
+    for (comparator, value) in [("IN", "[\(many)]"), ("CONTAINS_ANY_TOKENS", "\"\(many.replacing("\"", with: ""))\"")] {
+      #expect(try Wire.reason { _ = try Self.query(filters: filter(comparator, value)) } == "query: filterBy[0]: string: the filter has more than 500 values")
+    }
+  }
+
   @Test func `an IN list may come with the element's type`() throws {
     let query = try Self.query(filters: #"[{"fieldName":"int64","comparator":"IN","fieldValue":{"value":[5],"type":"INT64"}}]"#)
     #expect(query.matches(Self.record))

@@ -1,0 +1,82 @@
+// What queries are measured on: one zone full of records, and the questions that are asked about it.
+
+import Crypto
+import JSON
+
+/// A zone whose records have, each `hitCount` times, every number of a range as `CD_rating`, and one of their own as `CD_createdAt`.
+struct QueryPopulation: Sendable {
+  let zoneName: String
+  let recordCount: Int
+  private let modifyPath: String
+  private let queryPath: String
+  private let zonePath: String
+
+  static let hitCount = 5
+  static let pageSize = 20
+  /// Numbers have as many digits, so that all requests have one length.
+  static let digitCount = 7
+  private static let first = 1_000_000
+  private static let batch = 200
+
+  init(_ scenario: Scenario, token: String, recordCount: Int) {
+    zoneName = "Query-" + Hex.encode(SecureRandom.bytes(6))
+    self.recordCount = recordCount
+    modifyPath = scenario.recordPlane("private/records/modify", token: token)
+    queryPath = scenario.recordPlane("private/records/query", token: token)
+    zonePath = scenario.recordPlane("private/zones/modify", token: token)
+  }
+
+  /// The numbers a workload may look for; behind the largest there is still a page.
+  func numbers(_ workload: Workload) -> Range<Int> {
+    Self.first..<Self.first + (workload == .qe ? recordCount / Self.hitCount : recordCount - 2 * Self.pageSize)
+  }
+
+  func maker(_ workload: Workload, host: String) -> RequestMaker {
+    RequestMaker(workload, batch: 1, target: queryPath, host: host, bearer: nil, zoneName: zoneName, population: self)
+  }
+
+  /// Makes the zone and its records, a few requests at a time.
+  func fill(with admin: Admin) async throws {
+    let zone = #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(zoneName)"}}}]}"#
+    _ = try await admin.call("POST", zonePath, body: Array(zone.utf8), isOperator: false)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for (number, start) in stride(from: 0, to: recordCount, by: Self.batch).enumerated() {
+        if number >= 4 { try await group.next() }
+        group.addTask {
+          let answer = try await admin.call("POST", modifyPath, body: creates(start..<min(start + Self.batch, recordCount)), isOperator: false)
+          if let reason = answer["records"]?.elements.first?["reason"]?.string { throw LoadError(description: "a record was refused: \(reason)") }
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  private func creates(_ numbers: Range<Int>) -> [UInt8] {
+    var random = FastRandom()
+    let operations = numbers.map { number in
+      // Scattered, so that neither the order of writing nor that of names is the order of an index.
+      let place = Self.first + number &* 7_919 % recordCount
+      return #"{"operationType":"create","record":{"recordName":"\#(random.uuid())","recordType":"CD_Note","fields":{"#
+        + #""CD_entityName":{"value":"Note"},"CD_title":{"value":"Note \#(number)"},"#
+        + #""CD_rating":{"value":\#(Self.first + number % (recordCount / Self.hitCount))},"CD_createdAt":{"value":\#(place)000000}}}}"#
+    }
+    return Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8)
+  }
+
+  /// Asks each question until it is answered too fast to have looked at every record: the first one brings the index on.
+  func waitForIndexes(with admin: Admin) async throws {
+    let questions = [
+      #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"value":\#(Self.first)}}]"#, #""sortBy":[{"fieldName":"CD_createdAt"}]"#,
+    ]
+    for question in questions {
+      let body = Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(Self.pageSize),"query":{"recordType":"CD_Note",\#(question)}}"#.utf8)
+      for _ in 0..<3600 {
+        let start = Generator.now()
+        _ = try await admin.call("POST", queryPath, body: body, isOperator: false)
+        // A scan takes microseconds a record; below 100 ms it does not matter.
+        if Generator.now() - start < 100_000_000 { break }
+        try await Task.sleep(for: .milliseconds(200))
+      }
+    }
+  }
+}
