@@ -30,6 +30,8 @@ struct PlaneContext: Sendable {
   let assets: AssetStore
   /// Signs asset URLs (`FetchSecrets`).
   let signingKey: [UInt8]
+  /// Bytes that a database of a user without a quota of his own may hold; 0: any number.
+  var userQuota: Int64 = 0
   /// What is known of databases' subscriptions: one for all planes of a worker.
   var subscriptions = SubscriptionIndexes()
 }

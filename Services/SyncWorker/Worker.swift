@@ -14,6 +14,9 @@ public final class Worker: Sendable {
 
   public static let options = [
     Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Made when it is missing."),
+    Option(
+      "user-quota", .integer(0...Int.max), default: "0",
+      help: "Bytes that each private database may hold unless the user has a quota of his own; 0: any number."),
     Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "How long content that no record uses any more is kept."),
   ]
 
@@ -106,7 +109,8 @@ public final class Worker: Sendable {
     let planes = makePlanes(
       PlaneContext(
         clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
-        assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey))
+        assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey,
+        userQuota: Int64(context.options.integer("user-quota") ?? 0)))
     let sleep = context.timing.sleep
     let pause: @Sendable (Duration) async -> Void = { duration in
       // Dropped because whoever pauses looks at its task's cancellation itself.

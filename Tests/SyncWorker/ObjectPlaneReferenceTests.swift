@@ -100,4 +100,28 @@ import Testing
       #expect(events.allSatisfy { $0.text.contains("WRITE operation not permitted") })
     }
   }
+
+  @Test(arguments: StoreKind.allCases) func `what the caller may not read is in no import, no list and no object`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      var schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
+      for index in schema.recordTypes.indices where schema.recordTypes[index].name == "CD_Photo" {
+        schema.recordTypes[index].grants = [Schema.Grant(permissions: [.write], role: "_creator"), Schema.Grant(permissions: [.create], role: "_icloud")]
+      }
+      world.schemas.replaceSchema(schema, in: .development)
+      try await world.setUp("A", user: "_alice", scope: .public)
+      try await world.setUp("B", user: "_bob", scope: .public)
+      try await world.setUp("C", user: "_alice", scope: .public)
+      let tag = #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#
+      try await world.save("A", Self.photo + "," + tag, query: ["wait": "export"], user: "_alice", scope: .public)
+      func imported(_ store: String, _ user: String) async throws -> [String?] {
+        try await world.get("\(store)/changes", user: user, scope: .public).json["changes"]?.elements.map { $0["objectID"]?.string } ?? []
+      }
+      #expect(try await imported("B", "_bob") == ["T"])
+      #expect(Set(try await imported("C", "_alice")) == ["P", "T"])
+      #expect(try await world.get("B/objects/P", user: "_bob", scope: .public).status == 404)
+      #expect(try await world.get("C/objects/P", user: "_alice", scope: .public).status == 200)
+      let records = try await world.send(world.request("POST", "stores/B/records", user: "_bob", scope: .public), #"{"objectIDs":["P","T"]}"#)
+      #expect(records.records.map(\.code) == ["NOT_FOUND", nil])
+    }
+  }
 }

@@ -62,17 +62,17 @@ private struct NaiveGraph {
 @Suite struct `References beside a naive graph` {
   static let names = (0..<9).map { "r\($0)" }
 
-  @Test(arguments: 1...10 as ClosedRange<UInt64>)
+  @Test(arguments: 1...6 as ClosedRange<UInt64>)
   func `random batches in memory`(seed: UInt64) async throws {
     let world = try await RecordPlaneWorld.inMemory(seed: seed)
-    try await Self.play(world, seed: seed, rounds: 120)
+    try await Self.play(world, seed: seed, rounds: 80)
   }
 
-  @Test(arguments: 51...54 as ClosedRange<UInt64>)
+  @Test(arguments: 51...52 as ClosedRange<UInt64>)
   func `random batches over SQLite`(seed: UInt64) async throws {
     try await withTemporaryFolder { folder in
       let shard = try await SQLiteRecordStore(directory: folder, shardCount: 1).open(shard: 0)
-      try await Self.play(RecordPlaneWorld(shard, seed: seed), seed: seed, rounds: 120)
+      try await Self.play(RecordPlaneWorld(shard, seed: seed), seed: seed, rounds: 80)
       let report = try await (shard as? SQLiteShardStore)?.verify()
       #expect(report?.problems == [])
       await shard.close()

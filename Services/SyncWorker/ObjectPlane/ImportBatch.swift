@@ -13,7 +13,8 @@ extension StoreCall {
     let limit = try integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
     let mirror = try await locate()
-    let (model, _) = try await model(of: mirror)
+    let (model, schema) = try await model(of: mirror)
+    let permissions = schema.permissions(of: request.caller, in: request.database)
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try await exportEverything(of: mirror) }
 
     let importer = Importer(model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration))
@@ -26,7 +27,7 @@ extension StoreCall {
       let position = try token.map { token throws(RecordError) in try ImportPosition(token, of: database) }
       var batch = ImportBatch(
         mirror: current, database: database, position: position ?? ImportPosition(), isFirst: position == nil, importer: importer, inliner: inliner,
-        output: ImportBatchWriter(values: values))
+        permissions: permissions, output: ImportBatchWriter(values: values))
       try batch.fill(limit: limit, from: snapshot)
       return batch.finish()
     }
@@ -71,6 +72,8 @@ private struct ImportBatch {
   let isFirst: Bool
   let importer: Importer
   let inliner: AssetInliner
+  /// nil in a private database.
+  let permissions: RecordPermissions?
   private var output: ImportBatchWriter
   private var page = ImportedPage()
 
@@ -81,7 +84,7 @@ private struct ImportBatch {
 
   init(
     mirror: StoredMirror, database: StoredDatabase, position: ImportPosition, isFirst: Bool, importer: Importer, inliner: AssetInliner,
-    output: ImportBatchWriter
+    permissions: RecordPermissions?, output: ImportBatchWriter
   ) {
     self.mirror = mirror
     self.database = database
@@ -89,6 +92,7 @@ private struct ImportBatch {
     self.isFirst = isFirst
     self.importer = importer
     self.inliner = inliner
+    self.permissions = permissions
     self.output = output
   }
 
@@ -156,6 +160,7 @@ private struct ImportBatch {
   /// - Returns: false when the page has no room for the row.
   private mutating func deliver(_ row: StoredRecord, _ cursor: Cursor, _ delivered: inout Int) throws -> Bool {
     if position.isEcho(row, of: mirror) { return true }
+    if let permissions, !permissions.mayRead(row.record) { return true }
     switch try importer.outcome(of: SourceRecord(record: row.record, isDeleted: row.isDeleted), in: cursor.source) {
     case .nothing: return true
     case .problem(let problem): note(problem)

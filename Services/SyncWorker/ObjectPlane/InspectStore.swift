@@ -82,7 +82,12 @@ extension StoreCall {
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
-    let found = try await read { snapshot in try Self.object(objectID, of: try self.mirror(in: snapshot), run, in: snapshot) }
+    let permissions = schema.permissions(of: request.caller, in: request.database)
+    let found = try await read { snapshot in
+      let answer = try Self.object(objectID, of: try self.mirror(in: snapshot), run, in: snapshot)
+      if let permissions, let record = answer?.record?.0, !permissions.mayRead(record) { return nil as ObjectAnswer? }
+      return answer
+    }
     guard var answer = found else { throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store") }
     let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index))
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
@@ -146,7 +151,9 @@ extension StoreCall {
 
   /// - Returns: the rows in the order of `names`; fewer than those when they are too large for one answer.
   private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> (Zone.ID, [StoredRecord?]) {
-    try await read { snapshot in
+    let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
+      .permissions(of: request.caller, in: request.database)
+    return try await read { snapshot in
       let mirror = try mirror(in: snapshot)
       let zoneName = mirror.defaultZoneName
       let zone = try zoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
@@ -154,7 +161,8 @@ extension StoreCall {
       var rows: [StoredRecord?] = []
       var byteCount = 0
       for name in names where byteCount <= byteLimit {
-        let row = try source.row(named: name)
+        var row = try source.row(named: name)
+        if let permissions, let found = row, !permissions.mayRead(found.record) { row = nil }
         byteCount += row?.record.fields.byteCount ?? 0
         rows.append(row)
       }

@@ -35,7 +35,14 @@ extension StoreCall {
 
     let rows = transactions.map { SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), assets: $0.assets) }
     let at = now
-    let append = store.enqueue { transaction in try Self.append(rows, to: mirror, at: at, in: transaction) }
+    let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
+    let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
+    let append = store.enqueue { transaction in
+      // A save that is sent again was counted when it was new.
+      let new = try changes.filter { try transaction.transaction(withID: $0.id, of: mirror.key) == nil }
+      try quota?.check(new.flatMap(\.changes), of: mirror, in: transaction)
+      return try Self.append(rows, to: mirror, at: at, in: transaction)
+    }
     // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
     let run = ExportRun(
       mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context,

@@ -19,7 +19,8 @@ extension RecordPlaneCall {
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
-        permissions: schema.permissions(of: request.caller, in: database), key: key, originDevice: request.clientID,
+        permissions: schema.permissions(of: request.caller, in: database),
+        quota: StorageQuota(of: request.caller, in: database, standard: context.userQuota), key: key, originDevice: request.clientID,
         watch: context.watch(schema, by: user))
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()

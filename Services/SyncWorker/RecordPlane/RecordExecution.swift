@@ -88,7 +88,23 @@ struct RecordExecution {
         if let problem = verdict.problems[steps[index].operation.recordName] { steps[index].decision = .failure(problem) }
       }
     }
+    if verdict.problems.isEmpty, !saves.isEmpty, let quota = modification.quota { try refuse(&steps, over: quota, besides: Set(verdict.cascade)) }
     return verdict.cascade
+  }
+
+  /// Turns saves that grow into failures when the unit as a whole makes the database larger than it may be.
+  private func refuse(_ steps: inout [Step], over quota: StorageQuota, besides cascade: Set<String>) throws {
+    var growths: [Int64] = []
+    for step in steps {
+      let earlier = step.existing?.countedByteCount ?? 0
+      switch step.decision {
+      case .success(.save(let record)): growths.append((cascade.contains(record.recordName) ? 0 : record.countedByteCount) - earlier)
+      case .success(.delete): growths.append(-earlier)
+      case .success(.nothing), .failure: growths.append(0)
+      }
+    }
+    guard let problem = quota.problem(growth: growths.reduce(0, +), of: try transaction.database(modification.database)) else { return }
+    for (index, growth) in growths.enumerated() where growth > 0 { steps[index].decision = .failure(problem) }
   }
 
   /// Deletes a record whose target goes; one that the unit made itself was never stored.

@@ -35,6 +35,8 @@ struct RecordModification: Sendable {
   let schema: EnvironmentSchema
   /// nil in a private database.
   let permissions: RecordPermissions?
+  /// nil: nothing is counted.
+  let quota: StorageQuota?
   let key: IdempotencyKey
   let originDevice: String?
   let watch: SubscriptionWatch

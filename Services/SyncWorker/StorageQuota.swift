@@ -1,0 +1,111 @@
+// How much a user may store: decided in the transaction that writes, from what the store has counted.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+
+/// The bytes that each of a user's private databases may hold, assets included. The public database is the app's, and charged to nobody.
+///
+/// Over it nothing is refused that makes the database smaller: deletions, and updates that shrink.
+struct StorageQuota: Hashable, Sendable {
+  let byteCount: Int64
+
+  /// - Parameter standard: what holds for a user without a quota of his own (`--user-quota`); 0: none.
+  /// - Returns: nil where there is none: nothing is counted then.
+  init?(of caller: Caller, in database: DatabaseID, standard: Int64) {
+    let byteCount = caller.standing?.quotaByteCount ?? standard
+    guard byteCount > 0, !database.isPublic else { return nil }
+    self.byteCount = byteCount
+  }
+
+  /// What refuses writes by which a database grows.
+  func problem(growth: Int64, of database: StoredDatabase?) -> RecordError? {
+    let used = database?.byteCount ?? 0
+    guard growth > 0, growth > byteCount - used else { return nil }
+    return RecordError(.quotaExceeded, "The database holds \(used) of \(byteCount) bytes and has no room for \(growth) more")
+  }
+}
+
+extension StoredRecord {
+  /// What the row counts towards its database's bytes.
+  var countedByteCount: Int64 { isDeleted ? 0 : record.countedByteCount }
+}
+
+extension StorageQuota {
+  /// Refuses transactions whose export would make the database larger than it may be.
+  ///
+  /// What they add is estimated by their values, which is little less than what their records will count; the records of a save that
+  /// would be refused by that are looked at, for what they give back.
+  /// - Throws: `QUOTA_EXCEEDED`.
+  func check(_ changes: [HistoryChange], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    let database = try transaction.database(key: mirror.databaseKey)
+    var growth = changes.reduce(0) { $0 + $1.countedByteCount }
+    if problem(growth: growth, of: database) == nil { return }
+    if let zoneName = mirror.defaultZoneName, let zone = try transaction.zone(named: zoneName, in: mirror.databaseKey), !zone.isDeleted {
+      for change in changes {
+        guard let stored = try transaction.record(named: change.objectID, in: zone.key), !stored.isDeleted else { continue }
+        growth -= change.changeType == .delete ? stored.countedByteCount : change.replacedByteCount(of: stored.record)
+      }
+    }
+    if let problem = problem(growth: growth, of: database) { throw problem }
+  }
+}
+
+extension HistoryChange {
+  /// About what the change's own values count in its record.
+  fileprivate var countedByteCount: Int64 {
+    if changeType == .delete { return 0 }
+    let values = attributes.reduce(0) { $0 + $1.value.countedByteCount + Int64($1.name.utf8.count) }
+    let targets = relationships.reduce(0) { count, relationship in
+      switch relationship.value {
+      case .toOne: count + 1
+      case .toMany(let targets): count + targets.count
+      case .toManyDelta(let added, _): count + added.count
+      }
+    }
+    return values + Int64(targets * Self.nameByteCount + (changeType == .insert ? Self.recordByteCount : 0))
+  }
+
+  /// What the fields count now that the change sets.
+  fileprivate func replacedByteCount(of record: Record) -> Int64 {
+    attributes.reduce(0) { count, attribute in
+      let name = ReservedName.fieldPrefix + attribute.name
+      return [name, name + ReservedName.assetSuffix].reduce(count) { count, name in
+        guard let field = record.fields[name] else { return count }
+        return count + Int64(name.utf8.count) + field.value.countedByteCount
+      }
+    }
+  }
+
+  /// Of a record's name.
+  private static let nameByteCount = 36
+  /// Of a record without fields.
+  private static let recordByteCount = 100
+}
+
+extension AttributeValue {
+  fileprivate var countedByteCount: Int64 {
+    switch self {
+    case .null: 0
+    case .integer, .double, .boolean, .date: 9
+    case .decimal(let text), .string(let text), .uuid(let text), .uri(let text): Int64(text.utf8.count)
+    case .binary(let bytes): Int64(bytes.count)
+    case .asset(let asset): asset.byteCount
+    case .composite(let elements): elements.reduce(0) { $0 + $1.value.countedByteCount + Int64($1.name.utf8.count) }
+    }
+  }
+}
+
+extension FieldValue {
+  fileprivate var countedByteCount: Int64 {
+    switch self {
+    case .string(let text): Int64(text.utf8.count)
+    case .bytes(let bytes): Int64(bytes.count)
+    case .asset(let asset): asset.byteCount
+    case .list(_, let values): values.reduce(0) { $0 + $1.countedByteCount }
+    case .int64, .double, .timestamp, .reference, .location: 9
+    }
+  }
+}
