@@ -14,6 +14,11 @@ struct ClientTests {
     try await Installation.run(tls: true) { installation in try await run("pyicloud_client.py", against: installation) }
   }
 
+  @Test(.timeLimit(.minutes(3))) func `a page in Chromium from another origin signs in, saves, queries, uploads and is pinged`() async throws {
+    // With every answer, so that the page sees the rotation.
+    try await Installation.run(environment: ["AQUIFER_TOKEN_ROTATION": "0"]) { installation in try await run("browser_client.py", against: installation) }
+  }
+
   @Test func `fuzzing by the description finds no 5xx, no hang and nothing of another user's`() async throws {
     try await Installation.run { installation in try await run("fuzz.py", against: installation) }
   }
