@@ -1,5 +1,5 @@
-import Authentication
 import Assets
+import Authentication
 import Foundation
 import FoundationNetworking
 import HTTPServer

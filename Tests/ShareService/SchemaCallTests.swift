@@ -210,7 +210,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     let text = await world.text("\(mirror)/development/schema")
     #expect(text.contains("title           STRING QUERYABLE SEARCHABLE SORTABLE,"))
     #expect(text.contains("secret          ENCRYPTED STRING,"))
-    #expect(text.contains("tags            LIST<STRING>,"))
+    #expect(text.contains("tags            LIST<STRING> QUERYABLE SEARCHABLE,"))
     #expect(text.contains("GRANT CREATE TO \"_icloud\""))
     #expect(try await world.schema(.production).schema == Schema.initial)
   }
