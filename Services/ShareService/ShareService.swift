@@ -53,7 +53,7 @@ public final class ShareService: Sendable {
       path: folder.directoryPath, shardCount: configuration.shardCount,
       operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, sessions: configuration.sessions, clock: clock,
       random: random)
-    passwords = try PasswordHasher(cost: configuration.passwordCost, decoyPassword: random.bytes(32))
+    passwords = PasswordHasher(cost: configuration.passwordCost, decoy: random.bytes(48))
     signIns = SignInDesk(directory: directory, passwords: passwords, clock: clock, log: log)
     signatures = SignatureLedger(directory: directory)
     announcer = Announcer(epoch: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })

@@ -28,6 +28,16 @@ public struct PasswordHash: Hashable, Sendable {
     return code == 0 ? String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
   }
 
+  /// A text that nobody's password makes and that costs as much to verify as one of `make`, at no cost.
+  /// - Parameter bytes: 48 unpredictable ones, in place of salt and hash.
+  public func decoy(_ bytes: [UInt8]) -> String {
+    precondition(bytes.count == 48, "a salt of 16 and a hash of 32 bytes, not \(bytes.count)")
+    let (salt, hash) = (Self.unpadded(bytes.prefix(16)), Self.unpadded(bytes.suffix(32)))
+    return "$argon2id$v=19$m=\(byteCount / 1024),t=\(passCount),p=1$\(salt)$\(hash)"
+  }
+
+  private static func unpadded(_ bytes: ArraySlice<UInt8>) -> String { String(Base64.encode(Array(bytes)).prefix { $0 != "=" }) }
+
   /// Whether `text` was made of `password`; costs what `text` says, and compares in constant time. False, too, for a text that is none.
   public static func isMatch(_ password: [UInt8], _ text: String) -> Bool {
     precondition(isReady, "libsodium can't be used on this machine")

@@ -26,6 +26,15 @@ import Testing
     #expect(!PasswordHash.isMatch([1], text))
   }
 
+  @Test func `a decoy has the form and the costs of a hash, and matches nothing`() {
+    for cost in [PasswordHash.cheapest, .interactive] {
+      let decoy = cost.decoy(SecureRandom.bytes(48))
+      // What does not parse is outdated, and would be verified in no time.
+      #expect(!cost.isOutdated(decoy))
+      #expect(!PasswordHash.isMatch([], decoy) && !PasswordHash.isMatch(Array("password".utf8), decoy))
+    }
+  }
+
   @Test func `other costs make a hash outdated, and it still matches`() throws {
     let hash = try #require(PasswordHash.cheapest.make([1]))
     #expect(!PasswordHash.cheapest.isOutdated(hash))

@@ -30,14 +30,10 @@ final class PasswordHasher: Sendable {
     func run<Value: Sendable>(_ body: @Sendable () -> Value) -> Value { body() }
   }
 
-  /// - Parameter decoyPassword: unpredictable, and kept by nobody.
-  /// - Throws: `InstallationProblem` when there is no memory for a single hash.
-  init(cost: PasswordHash, decoyPassword: [UInt8]) throws(InstallationProblem) {
-    guard let decoy = cost.make(decoyPassword) else {
-      throw InstallationProblem("There is no memory to hash a password with: \(cost.byteCount >> 20) MiB are needed.")
-    }
+  /// - Parameter decoy: 48 unpredictable bytes.
+  init(cost: PasswordHash, decoy: [UInt8]) {
     self.cost = cost
-    self.decoy = decoy
+    self.decoy = cost.decoy(decoy)
   }
 
   /// nil when there is no memory for it.
