@@ -103,7 +103,8 @@ struct SQLiteStoreTests {
       var number = 0
       while shard.statistic("wal_bytes") < 80 * 4120 {
         number += 1
-        _ = try await shard.write { [number] in try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 3000)), in: place) }
+        // More than the 20 pages after which a checkpoint is due.
+        _ = try await shard.write { [number] in try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 100_000)), in: place) }
       }
       // The writer waits for the reader now. A write and a read that come meanwhile are answered afterwards.
       async let write = shard.write { try $0.save(Sample.note("late"), in: place).sequence }
