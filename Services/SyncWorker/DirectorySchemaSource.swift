@@ -59,7 +59,8 @@ actor DirectorySchemaSource: SchemaSource {
       if running.changeCount >= changesToSee || Task.isCancelled { return try answer.get() }
     }
     fetches[key] = Fetch(changeCount: changeCount)
-    let answer = await fetch(key)
+    // Off the caller's executor, which may be the bus's own thread: models and schemas take their time to decode.
+    let answer = await withTaskExecutorPreference(globalConcurrentExecutor) { await fetch(key) }
     for waiter in fetches.removeValue(forKey: key)?.waiters ?? [] {
       waiter.yield(answer)
       waiter.finish()

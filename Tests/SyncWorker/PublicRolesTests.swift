@@ -64,6 +64,17 @@ import Testing
     #expect(try await send(world, "records/lookup", lookUp, as: nil, isOperator: true).records[0].tag == tag)
   }
 
+  @Test func `a repeated request is not answered with what another wrote meanwhile`() async throws {
+    let world = try await Self.world(["Post": Self.secret])
+    let body = #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Post","fields":{}}}]}"#
+    let first = world.request("records/modify", user: "_alice", scope: .public, requestID: "_alice:1")
+    #expect(try await world.send(first, body).records[0].code == nil)
+    #expect(try await operate(world, "forceDelete", "a", as: "_alice").code == nil)
+    #expect(try await operate(world, "create", "a", as: "_bob").code == nil)
+    let again = try #require(try await world.send(first, body).records.first)
+    #expect(again.code == nil && again["fields"]?.count == 0 && !again.text.contains("_bob"))
+  }
+
   @Test func `a VALIDATE reference does not tell what may not be read`() async throws {
     let world = try await Self.world(["Post": Self.secret, "Note": []])
     _ = try await operate(world, "create", "a", as: "_alice")

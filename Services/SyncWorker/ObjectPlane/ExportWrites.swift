@@ -23,7 +23,8 @@ struct ExportWrites {
   func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
     if let permissions { try refuse(&verdict) { try permissions.problem(of: $0, replacing: source.row(named: $0.recordName)) } }
-    let rules = ReferenceRules(transaction: transaction, zone: zone.key)
+    var rules = ReferenceRules(transaction: transaction, zone: zone.key)
+    if let permissions { rules.isVisible = permissions.mayRead }
     while true {
       var saves: [ReferenceRules.Save] = []
       var deletions: [String] = []

@@ -34,8 +34,11 @@ extension RecordPlaneCall {
       var findings = QueryFindings()
       let row = try snapshot.database(database)
       if let row { findings.indexes = try snapshot.indexes(in: row.key) }
+      // A search that stops for its work tells in its marker where, which must not be a record that the caller may not read.
+      let hidesRecords = query != request.query
       var search = QuerySearch(
-        query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes)
+        query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes,
+        workLimit: hidesRecords ? .max : QuerySearch.workLimit)
       if let zone {
         let found = try Self.require(zone, of: database, in: snapshot)
         if let found { try search.run(in: found, snapshot) }

@@ -53,8 +53,10 @@ struct QuerySearch {
   /// Records that a query may look at in vain before it wants an index, and those of a zone it may pass over.
   static let tolerance = 100
   static let scanTolerance = 1000
+  /// The usual `workLimit`.
+  static let workLimit = 20_000
 
-  init(query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], workLimit: Int = 20_000) {
+  init(query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], workLimit: Int = Self.workLimit) {
     self.query = query
     self.workLimit = workLimit
     self.marker = marker

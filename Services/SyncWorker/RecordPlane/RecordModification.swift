@@ -121,7 +121,9 @@ struct RecordModification: Sendable {
       case .failed(let error): items.append(.failed(error))
       case .saved(let sequence):
         let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
-        items.append(try .saved(saved(by: operation, at: sequence, time: outcome.at, current)))
+        // Meanwhile it may be another's, or the right to read it may be gone.
+        let visible = current.flatMap { permissions?.mayRead($0.record) == false ? nil : $0 }
+        items.append(try .saved(saved(by: operation, at: sequence, time: outcome.at, visible)))
       }
     }
     return Result(zone: row, items: items, didChange: false)

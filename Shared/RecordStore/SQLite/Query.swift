@@ -75,7 +75,8 @@ enum Query: Int, CaseIterable {
     case .references: "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"
     case .sources:
       """
-      SELECT r.name FROM record r WHERE r.id IN (SELECT source FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4) LIMIT ?5
+      SELECT DISTINCT r.name FROM reference f CROSS JOIN record r ON r.id = f.source
+        WHERE f.zone = ?1 AND f.target = ?2 AND f.field BETWEEN ?3 AND ?4 LIMIT ?5
       """
     case .sourceCount: "SELECT count(DISTINCT source) FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4"
     case .insertReference: "INSERT INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"

@@ -178,7 +178,11 @@ struct ShardVerification {
     ),
     ("verifyHistoryOfAssets", "SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history)", "a transaction that uses an asset is missing"),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
-    ("verifyShortGUIDs", "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0)", "a short GUID's record is missing"),
+    (
+      "verifyShortGUIDs",
+      "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0) AND zone NOT IN (SELECT zone FROM doomed)",
+      "a short GUID's record is missing"
+    ),
     ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
     (
       "verifyMirrors",

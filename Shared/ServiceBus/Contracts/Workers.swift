@@ -94,9 +94,12 @@ public struct DatabaseRequest: Message {
     self.baseURL = baseURL
   }
 
+  /// Calls of a store that only read, although they are posted.
+  private static let reads: Set<String> = ["records", "permissions"]
+
   /// Requests of one mirrored store, and writes of one owner, start in the order they arrived; reads in any.
   public var orderingKey: String? {
-    if plane == .object, path.count >= 2, path[0] == "stores", method != "GET" { return "store " + path[1] }
+    if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) { return "store " + path[1] }
     if plane == .record, path.last == "modify" { return "owner " + database.owner }
     return nil
   }
