@@ -137,6 +137,8 @@ final class ConnectionTable: Sendable {
 
   /// Drops what a refused request's peer still sends; a megabyte at a time, so that one peer can't hold the thread.
   private func readOut(_ fd: Int32) {
+    // An event of before its end; the number may be another connection's by now.
+    guard state.withLock({ $0.lingering[fd] != nil }) else { return }
     let isOver = withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) { buffer in
       for _ in 0..<16 {
         let count = recv(fd, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
@@ -149,7 +151,11 @@ final class ConnectionTable: Sendable {
   }
 
   private func closeLingering(_ fd: Int32) {
-    if state.withLock({ $0.lingering.removeValue(forKey: fd) }) != nil { close(fd) }
+    guard state.withLock({ $0.lingering.removeValue(forKey: fd) }) != nil else { return }
+    // Not left to `close`: the library may still have the connection open under its own number, and then events would go on coming
+    // for this one, and take away what the next connection of the number sends.
+    epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nil)
+    close(fd)
   }
 
   private func reap() {

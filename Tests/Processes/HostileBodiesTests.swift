@@ -88,10 +88,21 @@ private struct Spoiler {
           #expect(try await alice.records("changes/database", [:])["syncToken"] == token, "\(path) \(text)")
         }
       }
-      // Every thread that ever parsed a body keeps room for another.
+      /// As large as a body may be, and a little larger.
+      func sendLarge(_ count: Int) async throws {
+        for index in 0..<count {
+          let answer = try await installation.send(
+            "POST", "\(installation.ready.gateway)/database/1/\(app.container)/development/private/records/modify", bearer: alice.token,
+            bytes: [UInt8](repeating: UInt8(ascii: "["), count: (8 + index % 2) << 20))
+          #expect(answer.status == (index % 2 == 0 ? 400 : 413))
+        }
+      }
+      // Every thread that ever parsed a large body keeps room for another: measured, it ends at about 100 MB in all.
       try await send(100)
+      try await sendLarge(24)
       let settled = try Self.memory(installation)
       try await send(200)
+      try await sendLarge(16)
       let grown = try Self.memory(installation) - settled
       #expect(grown < 48 << 20, "the processes grew by \(grown) bytes")
       #expect(refusals > 100)
