@@ -41,7 +41,7 @@ let layers: [Target] = [
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "ObjectModel", "History", "Mirroring", "Crypto"]),
-  shared("SQLite", ["CSQLite"]),
+  shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared("RecordStore", ["SQLite", "CZlib", "CLinux", "Assets", "Records", "Indexing", "History", "MessagePack", "Crypto"], exclude: ["FORMAT.md"]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "MessagePack", "Records", "ObjectModel"]),
@@ -117,7 +117,10 @@ let package = Package(
     + [
       .target(
         name: "CSimdJSON", path: "Shared/CSimdJSON", cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-O2"])],
-        linkerSettings: [.linkedLibrary("simdjson")])
+        linkerSettings: [.linkedLibrary("simdjson")]),
+      .target(
+        name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
+        linkerSettings: [.linkedLibrary("sqlite3")]),
     ]
     + layers + services + commands + testTargets + loadGenerator,
   swiftLanguageModes: [.v6],

@@ -1,6 +1,7 @@
 // One connection to one SQLite file: opening, cached statements, transactions, checkpoints.
 
 import CSQLite
+import CSQLiteLog
 
 /// A connection. Not Sendable: the thread (or actor) that opened it owns it, and SQLite's own locking is off.
 ///
@@ -8,7 +9,7 @@ import CSQLite
 /// connection of a file may be `.readWrite`, and it must be closed last.
 public final class Connection {
   public enum Mode: Sendable {
-    /// Writes, and makes the file if there is none. Never checkpoints by itself: call `checkpoint`.
+    /// Writes, and makes the file if there is none. Never checkpoints by itself: call `checkpoint`. A commit reaches the log in one write.
     case readWrite
     /// Reads only; the file must exist.
     case readOnly
@@ -41,7 +42,7 @@ public final class Connection {
     _ = Self.configuration
     logPages.initialize(to: 0)
     let flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-    let code = sqlite3_open_v2(path, &handle, flags, nil)
+    let code = sqlite3_open_v2(path, &handle, flags, mode == .readWrite ? csqlitelog_name : nil)
     guard code == SQLITE_OK else {
       let error = SQLiteError(code: code, statement: "open", connection: handle)
       sqlite3_close_v2(handle)
@@ -70,7 +71,7 @@ public final class Connection {
   }
 
   /// Process-wide and once; SQLite refuses it after its first use, which only costs speed.
-  private static let configuration = csqlite_disable_memory_statistics()
+  private static let configuration = (csqlite_disable_memory_statistics(), csqlitelog_register())
 
   /// Closes for good; every statement of it is finalized. Closing twice is fine.
   public func close() {

@@ -66,7 +66,7 @@ final class ShardReaders: Sendable {
   private let file: ShardFile
   private let pool: ReaderPool
   private let state = Mutex(State())
-  /// Tells the thread that waits in `drain` that the last read has ended.
+  /// Tells the writer that waits in `pause` or `close` that the last read has ended.
   private let drained: BlockingQueue<Bool>
 
   init(file: ShardFile, pool: ReaderPool) throws(StoreError) {
@@ -136,8 +136,22 @@ final class ShardReaders: Sendable {
 
   // MARK: On the writer's thread
 
-  /// Keeps new reads waiting and returns when none is under way.
-  func pause() { drain { $0.isPaused = true } }
+  /// Keeps new reads waiting until `resume`, if those under way end soon.
+  /// - Returns: whether none is under way now; if not, nothing is kept waiting.
+  func pause(within patience: Duration) -> Bool {
+    let deadline = ContinuousClock.now.advanced(by: patience)
+    state.withLock { $0.isPaused = true }
+    while state.withLock({ $0.activeCount > 0 }) {
+      let rest = ContinuousClock.now.duration(to: deadline)
+      if rest <= .zero {
+        resume()
+        return false
+      }
+      // It may be from an earlier pause that was given up: the count decides.
+      _ = drained.take(atMost: 1, within: rest)
+    }
+    return true
+  }
 
   /// Lets the reads go on that waited.
   func resume() {
@@ -151,20 +165,13 @@ final class ShardReaders: Sendable {
 
   /// Refuses reads from now on and closes every connection.
   func close() {
-    drain { $0.isClosed = true }
+    state.withLock { $0.isClosed = true }
+    while state.withLock({ $0.activeCount > 0 }) { _ = drained.take(atMost: 1) }
     let (idle, deferred) = state.withLock { state in
       defer { (state.idle, state.deferred) = ([], []) }
       return (state.idle, state.deferred)
     }
     for idle in idle { idle.session.connection.close() }
     for job in deferred { job.read.fail(StoreError.closed(shard: file.shard)) }
-  }
-
-  private func drain(_ shut: (inout State) -> Void) {
-    let mustWait = state.withLock { state in
-      shut(&state)
-      return state.activeCount > 0
-    }
-    if mustWait { _ = drained.take(atMost: 1) }
   }
 }

@@ -187,16 +187,26 @@ final class ShardWriter {
     let pages = connection.logPageCount
     if pages < checkpointedLogPages { checkpointedLogPages = 0 }
     if pages - checkpointedLogPages < core.options.checkpointPages { return }
-    if pages < core.options.checkpointPages * 4 {
-      checkpoint(.passive)
-    } else {
-      // Overlapping reads have kept the log from beginning anew: hold them up for a moment.
-      core.readers.pause()
-      checkpoint(.truncate)
-      core.readers.resume()
-      core.statistics.update { $0.exclusiveCheckpoints += 1 }
-    }
+    if !checkpointExclusivelyIfDue(pages) { checkpoint(.passive) }
     checkpointedLogPages = connection.logPageCount
+  }
+
+  /// When overlapping reads have kept the log from beginning anew, holds them up for a moment.
+  /// - Returns: false when that was not necessary, or a read went on for too long: saves don't wait for it, the log grows instead.
+  private func checkpointExclusivelyIfDue(_ pages: Int) -> Bool {
+    let patience: Duration
+    switch pages / core.options.checkpointPages {
+    case ..<4: return false
+    case ..<64: patience = core.options.readerPatience
+    case ..<256: patience = core.options.readerPatience * 50
+    // Before the disk is full.
+    default: patience = .seconds(3600)
+    }
+    guard core.readers.pause(within: patience) else { return false }
+    checkpoint(.truncate)
+    core.readers.resume()
+    core.statistics.update { $0.exclusiveCheckpoints += 1 }
+    return true
   }
 
   private func checkpoint(_ kind: Connection.Checkpoint) {

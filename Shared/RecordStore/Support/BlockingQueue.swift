@@ -77,6 +77,18 @@ final class BlockingQueue<Element: Sendable>: Sendable {
     }
   }
 
+  /// Takes up to `limit` elements, waiting for them no longer than `patience`; empty when none came, or the queue is closed and empty.
+  func take(atMost limit: Int, within patience: Duration) -> [Element] {
+    let deadline = ContinuousClock.now.advanced(by: patience)
+    while true {
+      switch state.withLock({ Self.step(&$0, limit, maySleep: true) }) {
+      case .taken(let elements): return elements
+      case .closed: return []
+      case .sleep: if !sleep(until: deadline) { return [] }
+      }
+    }
+  }
+
   /// Takes up to `limit` elements without waiting; empty when there are none.
   func takeWaiting(atMost limit: Int) -> [Element] {
     if case .taken(let elements) = state.withLock({ Self.step(&$0, limit, maySleep: false) }) { elements } else { [] }
@@ -106,6 +118,27 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   private func wake(_ count: UInt64) {
     var count = count
     while write(wakeup, &count, MemoryLayout<UInt64>.size) < 0 && errno == EINTR {}
+  }
+
+  /// - Returns: false when the deadline has passed.
+  private func sleep(until deadline: ContinuousClock.Instant) -> Bool {
+    var descriptor = pollfd(fd: wakeup, events: Int16(POLLIN), revents: 0)
+    while true {
+      let seconds = max(ContinuousClock.now.duration(to: deadline).seconds, 0)
+      let result = poll(&descriptor, 1, Int32(min((seconds * 1000).rounded(.up), 1_000_000)))
+      if result < 0 && errno == EINTR { continue }
+      if result > 0 { break }
+      if ContinuousClock.now < deadline { continue }
+      // A sleeper leaves, unless somebody has counted on all of them: then there is a token to be taken.
+      let hasLeft = state.withLock { state in
+        if state.sleepers > 0 { state.sleepers -= 1 } else { return false }
+        return true
+      }
+      if hasLeft { return false }
+      break
+    }
+    sleep()
+    return true
   }
 
   private func sleep() {

@@ -1,0 +1,166 @@
+// SQLite writes every page of a commit to its log with two system calls, 24 bytes of frame header and the page. Here they are
+// gathered, and written at once before anybody can miss them: when a frame that ends a commit is complete, before anything is
+// synced, read, truncated, measured or closed, and when the next write is not the continuation.
+//
+// Why nobody misses them: other connections read only frames of commits that the log's index names, and SQLite enters a commit
+// there after it has written the commit's last frame. The writing connection reads through here.
+
+#include "CSQLiteLog.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const csqlitelog_name = "aquifer-log";
+
+/// The default file system writes at most 0x1ffff bytes a call: it takes larger counts modulo that.
+enum { frame_header_size = 24, capacity = 0x1ffff };
+
+/// A log file. The default file system's object lies behind it.
+typedef struct {
+  sqlite3_file base;
+  unsigned char *bytes;
+  int count;
+  /// Where in the file `bytes` belong.
+  sqlite3_int64 start;
+  /// Behind the last byte written since the log began anew: whatever comes before it is a rewrite, and not gathered.
+  sqlite3_int64 end;
+  /// The last frame header says that its frame ends a commit.
+  int ends_commit;
+} log_file;
+
+static sqlite3_file *below(log_file *file) { return (sqlite3_file *)(file + 1); }
+
+static int flush(log_file *file) {
+  if (file->count == 0) return SQLITE_OK;
+  int count = file->count;
+  // Whatever happens, it is not tried again: SQLite rolls back after a failure, and writes what comes then to the same place.
+  file->count = 0;
+  int code = below(file)->pMethods->xWrite(below(file), file->bytes, count, file->start);
+  if (code != SQLITE_OK) file->end = file->start;
+  return code;
+}
+
+static int log_write(sqlite3_file *base, const void *bytes, int count, sqlite3_int64 offset) {
+  log_file *file = (log_file *)base;
+  if (offset == 0) file->end = 0;
+  int is_rewrite = offset < file->end;
+  if (file->count > 0 && (is_rewrite || offset != file->start + file->count || count > capacity - file->count)) {
+    int code = flush(file);
+    if (code != SQLITE_OK) return code;
+  }
+  if (is_rewrite || count > capacity) return below(file)->pMethods->xWrite(below(file), bytes, count, offset);
+  if (file->count == 0) file->start = offset;
+  memcpy(file->bytes + file->count, bytes, (size_t)count);
+  file->count += count;
+  file->end = offset + count;
+  if (count == frame_header_size) {
+    // Bytes 4 to 7 of a frame's header: the file's size in pages after the commit that the frame ends, else 0.
+    static const unsigned char none[4] = {0};
+    file->ends_commit = memcmp((const unsigned char *)bytes + 4, none, sizeof none) != 0;
+    return SQLITE_OK;
+  }
+  return file->ends_commit ? flush(file) : SQLITE_OK;
+}
+
+static int log_close(sqlite3_file *base) {
+  log_file *file = (log_file *)base;
+  int flushed = flush(file);
+  sqlite3_free(file->bytes);
+  file->bytes = NULL;
+  int closed = below(file)->pMethods->xClose(below(file));
+  return flushed != SQLITE_OK ? flushed : closed;
+}
+
+static int log_read(sqlite3_file *base, void *bytes, int count, sqlite3_int64 offset) {
+  int code = flush((log_file *)base);
+  return code != SQLITE_OK ? code : below((log_file *)base)->pMethods->xRead(below((log_file *)base), bytes, count, offset);
+}
+
+static int log_truncate(sqlite3_file *base, sqlite3_int64 size) {
+  log_file *file = (log_file *)base;
+  int code = flush(file);
+  if (code != SQLITE_OK) return code;
+  if (file->end > size) file->end = size;
+  return below(file)->pMethods->xTruncate(below(file), size);
+}
+
+static int log_sync(sqlite3_file *base, int flags) {
+  int code = flush((log_file *)base);
+  return code != SQLITE_OK ? code : below((log_file *)base)->pMethods->xSync(below((log_file *)base), flags);
+}
+
+static int log_size(sqlite3_file *base, sqlite3_int64 *size) {
+  int code = flush((log_file *)base);
+  return code != SQLITE_OK ? code : below((log_file *)base)->pMethods->xFileSize(below((log_file *)base), size);
+}
+
+static int log_control(sqlite3_file *base, int operation, void *argument) {
+  int code = flush((log_file *)base);
+  return code != SQLITE_OK ? code : below((log_file *)base)->pMethods->xFileControl(below((log_file *)base), operation, argument);
+}
+
+static int log_lock(sqlite3_file *base, int lock) { return below((log_file *)base)->pMethods->xLock(below((log_file *)base), lock); }
+
+static int log_unlock(sqlite3_file *base, int lock) { return below((log_file *)base)->pMethods->xUnlock(below((log_file *)base), lock); }
+
+static int log_check_lock(sqlite3_file *base, int *is_locked) {
+  return below((log_file *)base)->pMethods->xCheckReservedLock(below((log_file *)base), is_locked);
+}
+
+static int log_sector_size(sqlite3_file *base) { return below((log_file *)base)->pMethods->xSectorSize(below((log_file *)base)); }
+
+static int log_characteristics(sqlite3_file *base) {
+  return below((log_file *)base)->pMethods->xDeviceCharacteristics(below((log_file *)base));
+}
+
+/// Version 1: shared memory and mapping belong to the database file.
+static const sqlite3_io_methods log_methods = {
+  .iVersion = 1,
+  .xClose = log_close,
+  .xRead = log_read,
+  .xWrite = log_write,
+  .xTruncate = log_truncate,
+  .xSync = log_sync,
+  .xFileSize = log_size,
+  .xLock = log_lock,
+  .xUnlock = log_unlock,
+  .xCheckReservedLock = log_check_lock,
+  .xFileControl = log_control,
+  .xSectorSize = log_sector_size,
+  .xDeviceCharacteristics = log_characteristics,
+};
+
+static sqlite3_vfs *default_system;
+static sqlite3_vfs log_system;
+
+static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base, int flags, int *flags_out) {
+  (void)system;
+  // Everything but the log is the default file system's own.
+  if (!(flags & SQLITE_OPEN_WAL)) return default_system->xOpen(default_system, name, base, flags, flags_out);
+  log_file *file = (log_file *)base;
+  memset(file, 0, sizeof *file);
+  file->bytes = sqlite3_malloc(capacity);
+  if (file->bytes == NULL) return SQLITE_NOMEM;
+  int code = default_system->xOpen(default_system, name, below(file), flags, flags_out);
+  if (code != SQLITE_OK) {
+    sqlite3_free(file->bytes);
+    file->bytes = NULL;
+    return code;
+  }
+  file->base.pMethods = &log_methods;
+  return SQLITE_OK;
+}
+
+int csqlitelog_register(void) {
+  int code = sqlite3_initialize();
+  if (code != SQLITE_OK || sqlite3_vfs_find(csqlitelog_name) != NULL) return code;
+  default_system = sqlite3_vfs_find(NULL);
+  if (default_system == NULL) return SQLITE_ERROR;
+  log_system = *default_system;
+  log_system.zName = csqlitelog_name;
+  log_system.pNext = NULL;
+  log_system.szOsFile = (int)sizeof(log_file) + default_system->szOsFile;
+  log_system.xOpen = system_open;
+  return sqlite3_vfs_register(&log_system, 0);
+}
