@@ -44,6 +44,10 @@ static int flush(log_file *file) {
 static int log_write(sqlite3_file *base, const void *bytes, int count, sqlite3_int64 offset) {
   log_file *file = (log_file *)base;
   if (offset == 0) file->end = 0;
+  int is_header = count == frame_header_size;
+  // Bytes 4 to 7 of a frame's header: the database's size in pages after the commit that the frame ends, else 0.
+  static const unsigned char none[4] = {0};
+  if (is_header) file->ends_commit = memcmp((const unsigned char *)bytes + 4, none, sizeof none) != 0;
   int is_rewrite = offset < file->end;
   if (file->count > 0 && (is_rewrite || offset != file->start + file->count || count > capacity - file->count)) {
     int code = flush(file);
@@ -54,13 +58,7 @@ static int log_write(sqlite3_file *base, const void *bytes, int count, sqlite3_i
   memcpy(file->bytes + file->count, bytes, (size_t)count);
   file->count += count;
   file->end = offset + count;
-  if (count == frame_header_size) {
-    // Bytes 4 to 7 of a frame's header: the file's size in pages after the commit that the frame ends, else 0.
-    static const unsigned char none[4] = {0};
-    file->ends_commit = memcmp((const unsigned char *)bytes + 4, none, sizeof none) != 0;
-    return SQLITE_OK;
-  }
-  return file->ends_commit ? flush(file) : SQLITE_OK;
+  return file->ends_commit && !is_header ? flush(file) : SQLITE_OK;
 }
 
 static int log_close(sqlite3_file *base) {
