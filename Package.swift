@@ -80,7 +80,9 @@ let testTargets: [Target] = [
   tests("Indexing", ["Indexing", "Records"]),
   tests("ObjectModel", ["ObjectModel", "XCDataModel", "Records"]),
   tests("History", ["History", "Records"]),
-  tests("Mirroring", ["Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
+  .target(
+    name: "MirroringWorld", dependencies: ["Mirroring", "Records", "ObjectModel", "History", "Crypto"], path: "Tests/MirroringWorld", swiftSettings: settings),
+  tests("Mirroring", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "Indexing", "ObjectModel", "History", "Mirroring"]),
   .executableTarget(name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"], path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),

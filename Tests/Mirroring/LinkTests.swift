@@ -2,6 +2,7 @@
 
 import History
 import Mirroring
+import MirroringWorld
 import ObjectModel
 import Records
 import Testing

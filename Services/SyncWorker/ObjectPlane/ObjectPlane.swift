@@ -17,68 +17,15 @@ struct ObjectPlane: Plane {
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
-    let endpoint = try Endpoint(request)
+    let endpoint = try Endpoint.of(request)
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
     let call = StoreCall(
       request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, context: context, exports: exports, imports: imports)
-    switch endpoint {
-    case .setUp: return try await call.setUp(startNext: startNext)
-    case .forget: return try await call.forget(startNext: startNext)
-    case .reset: return try await call.reset(startNext: startNext)
-    case .save: return try await call.saveTransactions(startNext: startNext)
-    case .history: return try await call.fetchHistory()
-    case .purgeHistory: return try await call.purgeHistory(startNext: startNext)
-    case .changes: return try await call.fetchChanges()
-    case .events: return try await call.fetchEvents()
-    case .status: return try await call.status()
-    case .object(let objectID): return try await call.object(objectID)
-    case .records: return try await call.records()
-    case .permissions: return try await call.permissions()
-    case .sharing(let name):
-      _ = try await call.locate()
-      throw RecordError(.badRequest, "\(name): sharing is not offered by this server")
-    }
+    return try await endpoint.answer(call, startNext)
   }
 
   func run(on store: any ShardStore) async {
     await ExportLoop(store: store, context: context, exports: exports).run()
-  }
-
-  /// The calls under `stores/{id}`.
-  private enum Endpoint {
-    case setUp, forget, reset, save, history, purgeHistory, changes, events, status, records, permissions
-    case object(String)
-    case sharing(String)
-
-    init(_ request: DatabaseRequest) throws(RecordError) {
-      let path = request.path
-      guard path.count >= 2, path[0] == "stores", RecordName.problem(path[1], kind: "storeIdentifier") == nil else { throw Self.unknown(path) }
-      let action = path.dropFirst(2).first
-      switch (path.count, action, request.method) {
-      case (2, nil, "PUT"): self = .setUp
-      case (2, nil, "DELETE"): self = .forget
-      case (3, "reset", "POST"): self = .reset
-      case (3, "transactions", "POST"): self = .save
-      case (3, "history", "GET"): self = .history
-      case (3, "history", "DELETE"): self = .purgeHistory
-      case (3, "changes", "GET"): self = .changes
-      case (3, "events", "GET"): self = .events
-      case (3, "status", "GET"): self = .status
-      case (3, "records", "POST"): self = .records
-      case (3, "permissions", "POST"): self = .permissions
-      case (4, "objects", "GET"): self = .object(path[3])
-      case (3, "shares", "POST"), (3, "shares", "GET"), (3, "accept", "POST"), (3, "purge", "POST"): self = .sharing(action ?? "")
-      case (2...3, _, _) where Self.actions.contains(action ?? ""):
-        throw RecordError(.badRequest, "\(path.joined(separator: "/").prefix(100)) does not take \(request.method)", httpStatus: 405)
-      default: throw Self.unknown(path)
-      }
-    }
-
-    private static let actions: Set<String> = ["", "reset", "transactions", "history", "changes", "events", "status", "records", "permissions"]
-
-    private static func unknown(_ path: [String]) -> RecordError {
-      RecordError(.notFound, "There is no call \(path.joined(separator: "/").prefix(100))")
-    }
   }
 }
 

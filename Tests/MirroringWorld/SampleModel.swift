@@ -1,11 +1,11 @@
 // The models the mirroring tests speak about.
 
-import Mirroring
-import ObjectModel
+package import Mirroring
+package import ObjectModel
 import Records
 
-enum Sample {
-  static let model = ManagedObjectModel(entities: [
+package enum Sample {
+  package static let model = ManagedObjectModel(entities: [
     Entity(
       name: "Post",
       attributes: [
@@ -33,7 +33,7 @@ enum Sample {
   ])
 
   /// One attribute of every type, optional and without defaults.
-  static let everything = Entity(
+  package static let everything = Entity(
     name: "Everything",
     attributes: AttributeType.allCases.filter { $0 != .undefined && $0 != .objectID }.map { type in
       let elements: [Attribute] =
@@ -46,16 +46,16 @@ enum Sample {
       return Attribute(name: String(describing: type), type: type, elements: elements)
     })
 
-  static let index = ModelIndex(model)
-  static let links = LinkResolver(index)
+  package static let index = ModelIndex(model)
+  package static let links = LinkResolver(index)
 
-  static func entity(_ name: String) -> EntityDescription { index.entity(named: name)! }
+  package static func entity(_ name: String) -> EntityDescription { index.entity(named: name)! }
 
-  static func toOne(_ name: String, _ destination: String, _ inverse: String) -> Relationship {
+  package static func toOne(_ name: String, _ destination: String, _ inverse: String) -> Relationship {
     Relationship(name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: false)
   }
 
-  static func toMany(_ name: String, _ destination: String, _ inverse: String) -> Relationship {
+  package static func toMany(_ name: String, _ destination: String, _ inverse: String) -> Relationship {
     Relationship(name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: true)
   }
 }

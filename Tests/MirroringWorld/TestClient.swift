@@ -1,32 +1,32 @@
 // A device: its graph, what it has not exported, and how far it has imported.
 
-import History
-import Mirroring
+package import History
+package import Mirroring
 import Records
 
-final class TestClient {
-  let store: String
-  private(set) var graph = Graph()
-  private(set) var token = 0
+package final class TestClient {
+  package let store: String
+  package private(set) var graph = Graph()
+  package private(set) var token = 0
   /// The token when the last run of pages ended: other devices' changes up to here were delivered, whatever has moved since.
   private var seen = 0
   private var unexported: [HistoryTransaction] = []
   private let zone: TestZone
   private let importer = Importer(model: Sample.index, links: Sample.links)
 
-  init(_ store: String, _ zone: TestZone) {
+  package init(_ store: String, _ zone: TestZone) {
     self.store = store
     self.zone = zone
   }
 
-  func save(_ transaction: HistoryTransaction) {
+  package func save(_ transaction: HistoryTransaction) {
     graph.apply(transaction)
     unexported.append(transaction)
   }
 
   /// - Returns: what was exported, in order: for the oracle.
   @discardableResult
-  func export() throws -> [HistoryTransaction] {
+  package func export() throws -> [HistoryTransaction] {
     defer { unexported = [] }
     try zone.export(unexported, from: store)
     return unexported
@@ -35,7 +35,7 @@ final class TestClient {
   /// One page. The server exports what it has of a store before it answers, and so must be asked only after `export`.
   /// - Returns: how many changes were delivered.
   @discardableResult
-  func importPage(limit: Int = .max, in order: (inout [SourceRecord]) -> Void = { _ in }) throws -> Int {
+  package func importPage(limit: Int = .max, in order: (inout [SourceRecord]) -> Void = { _ in }) throws -> Int {
     precondition(unexported.isEmpty)
     var page = Array(zone.feed(after: token, seen: seen, for: store).prefix(limit))
     let isLast = page.count < limit
@@ -55,12 +55,12 @@ final class TestClient {
 }
 
 /// A generator of numbers that is the same everywhere.
-struct SeededGenerator: RandomNumberGenerator {
+package struct SeededGenerator: RandomNumberGenerator {
   private var state: UInt64
 
-  init(seed: Int) { state = UInt64(truncatingIfNeeded: seed) &* 0x9e37_79b9_7f4a_7c15 | 1 }
+  package init(seed: Int) { state = UInt64(truncatingIfNeeded: seed) &* 0x9e37_79b9_7f4a_7c15 | 1 }
 
-  mutating func next() -> UInt64 {
+  package mutating func next() -> UInt64 {
     state ^= state << 13
     state ^= state >> 7
     state ^= state << 17

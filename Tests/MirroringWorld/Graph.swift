@@ -1,44 +1,46 @@
 // A deliberately naive graph of managed objects: what a client keeps, and the oracle that every client is compared with.
 
-import History
-import Mirroring
-import ObjectModel
+package import History
+package import Mirroring
+package import ObjectModel
 import Records
 
 /// Objects, pointers and links, with inverses kept by searching everything.
-struct Graph: Equatable {
-  struct Object: Equatable {
-    var entity: String
-    var attributes: [String: AttributeValue] = [:]
+package struct Graph: Equatable {
+  package struct Object: Equatable {
+    package var entity: String
+    package var attributes: [String: AttributeValue] = [:]
   }
 
   /// `name` of an object of `entity`'s hierarchy points to one object.
-  struct Pointer: Hashable {
-    let owner: String
-    let relationship: String
+  package struct Pointer: Hashable {
+    package let owner: String
+    package let relationship: String
   }
 
   /// A pair of a many-to-many relationship, in one canonical form.
-  struct Link: Hashable {
-    let relationship: String
-    let first: String
-    let second: String
+  package struct Link: Hashable {
+    package let relationship: String
+    package let first: String
+    package let second: String
   }
 
-  private(set) var objects: [String: Object] = [:]
+  package private(set) var objects: [String: Object] = [:]
   /// Also to objects that have not arrived.
-  private(set) var pointers: [Pointer: String] = [:]
-  private(set) var links: Set<Link> = []
+  package private(set) var pointers: [Pointer: String] = [:]
+  package private(set) var links: Set<Link> = []
   private var everSeen: Set<String> = []
 
+  package init() {}
+
   /// What a person would see: no pending pointers and links, no nulls.
-  struct Picture: Equatable {
-    var objects: [String: Object]
-    var pointers: [Pointer: String]
-    var links: Set<Link>
+  package struct Picture: Equatable {
+    package var objects: [String: Object]
+    package var pointers: [Pointer: String]
+    package var links: Set<Link>
 
     /// One line for each thing that is here and not there, or the other way round.
-    func differences(from other: Picture) -> [String] {
+    package func differences(from other: Picture) -> [String] {
       let ids = Set(objects.keys).union(other.objects.keys).filter { objects[$0] != other.objects[$0] }
       let owners = Set(pointers.keys).union(other.pointers.keys).filter { pointers[$0] != other.pointers[$0] }
       return ids.map { "object \($0)" }.sorted() + owners.map { "\($0.owner).\($0.relationship)" }.sorted()
@@ -46,7 +48,7 @@ struct Graph: Equatable {
     }
   }
 
-  var picture: Picture {
+  package var picture: Picture {
     Picture(
       objects: objects.mapValues { Object(entity: $0.entity, attributes: $0.attributes.filter { $0.value != .null }) },
       pointers: pointers.filter { objects[$0.value] != nil && objects[$0.key.owner] != nil },
@@ -55,18 +57,18 @@ struct Graph: Equatable {
 
   // MARK: The model, looked up the slow way
 
-  static func relationships(of entity: String) -> [Relationship] {
+  package static func relationships(of entity: String) -> [Relationship] {
     guard let found = Sample.model.entity(named: entity) else { return [] }
     return found.relationships + (found.parentName.map(relationships) ?? [])
   }
 
-  static func root(of entity: String) -> String { Sample.model.entity(named: entity)?.parentName.map(root) ?? entity }
+  package static func root(of entity: String) -> String { Sample.model.entity(named: entity)?.parentName.map(root) ?? entity }
 
-  static func inverse(of relationship: Relationship) -> Relationship {
+  package static func inverse(of relationship: Relationship) -> Relationship {
     relationships(of: relationship.destinationName).first { $0.name == relationship.inverseName }!
   }
 
-  static func link(_ relationship: Relationship, _ owner: String, _ target: String) -> Link {
+  package static func link(_ relationship: Relationship, _ owner: String, _ target: String) -> Link {
     if relationship.name == relationship.inverseName { return Link(relationship: relationship.name, first: min(owner, target), second: max(owner, target)) }
     let inverse = relationship.inverseName ?? ""
     return relationship.name < inverse
@@ -76,7 +78,7 @@ struct Graph: Equatable {
 
   // MARK: A client's own edits, and the oracle's
 
-  mutating func apply(_ transaction: HistoryTransaction) {
+  package mutating func apply(_ transaction: HistoryTransaction) {
     var last: [String: Int] = [:]
     var refused: Set<Int> = []
     for (index, change) in transaction.changes.enumerated() {
@@ -103,7 +105,7 @@ struct Graph: Equatable {
     }
   }
 
-  mutating func delete(_ id: String) {
+  package mutating func delete(_ id: String) {
     objects[id] = nil
     pointers = pointers.filter { $0.key.owner != id && $0.value != id }
     links = links.filter { $0.first != id && $0.second != id }
@@ -142,7 +144,7 @@ struct Graph: Equatable {
     }
   }
 
-  func members(_ relationship: Relationship, _ inverse: Relationship, of owner: String) -> Set<String> {
+  package func members(_ relationship: Relationship, _ inverse: Relationship, of owner: String) -> Set<String> {
     if inverse.isToMany {
       return Set(objects.keys.filter { links.contains(Self.link(relationship, owner, $0)) })
     }
@@ -171,7 +173,7 @@ struct Graph: Equatable {
 
   // MARK: Import
 
-  mutating func apply(_ change: ImportChange) {
+  package mutating func apply(_ change: ImportChange) {
     switch change {
     case .save(let values, let record):
       let id = record.recordName

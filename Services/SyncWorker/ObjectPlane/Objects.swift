@@ -1,4 +1,4 @@
-// Looking at a store: its events, its state, single objects and their records.
+// Single objects of a store, their records, and what may be done with them.
 
 import History
 import JSON
@@ -11,73 +11,6 @@ import ServiceKit
 import WebServices
 
 extension StoreCall {
-  // MARK: Events and status
-
-  func fetchEvents() async throws(RecordError) -> PlaneAnswer {
-    let after = try await eventNumber()
-    let limit = try integer("limit", default: Self.eventLimit, maximum: Self.eventLimit)
-    var kind: StoredEvent.Kind?
-    if let name = request.query["type"] {
-      guard let known = StoredEvent.Kind(wireName: name) else { throw RecordError(.badRequest, "type must be setup, import or export") }
-      kind = known
-    }
-    let wanted = kind
-    var events = try await read { snapshot in
-      try snapshot.events(of: try mirror(in: snapshot).key, after: after, kind: wanted, limit: limit + 1)
-    }
-    let moreComing = events.count > limit
-    if moreComing { events.removeLast() }
-    return PlaneAnswer(body: StoreAnswer.events(events.map(event), last: events.last?.number ?? after, moreComing: moreComing))
-  }
-
-  private static let eventLimit = 200
-
-  /// `after`: what an answer called `lastEvent`, or an event's identifier.
-  private func eventNumber() async throws(RecordError) -> Int64 {
-    guard let text = request.query["after"], !text.isEmpty else { return 0 }
-    if let number = Int64(text), number >= 0 { return number }
-    return try await read { snapshot in
-      let mirror = try mirror(in: snapshot)
-      var last: Int64 = 0
-      while true {
-        let page = try snapshot.events(of: mirror.key, after: last, kind: nil, limit: Self.eventLimit)
-        if let found = page.first(where: { $0.identifier == text }) { return found.number }
-        guard let end = page.last else { throw RecordError(.badRequest, "after is neither an event of this store nor the lastEvent of an earlier answer") }
-        last = end.number
-      }
-    }
-  }
-
-  func status() async throws(RecordError) -> PlaneAnswer {
-    let state = try await read { snapshot -> (mirror: StoredMirror, lastExport: StoredEvent?, lastImport: StoredEvent?) in
-      let mirror = try mirror(in: snapshot)
-      return (mirror, try snapshot.latestEvent(of: mirror.key, kind: .export), try snapshot.latestEvent(of: mirror.key, kind: .import))
-    }
-    let pending = state.mirror.lastTransactionNumber - state.mirror.exportedTransactionNumber
-    let position = await imports.position(of: state.mirror.key) ?? 0
-    var isCaughtUp = pending == 0
-    if isCaughtUp { isCaughtUp = try await !hasNews(for: state.mirror, after: position) }
-    let status = StoreStatus(
-      pendingUploads: pending, quarantined: MirrorErrors.problemCount(state.lastExport?.errorJSON), lastExport: state.lastExport.map(event),
-      lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)
-    return PlaneAnswer(body: status.json)
-  }
-
-  /// Whether somebody else changed a record after a position; records beyond the first few hundred are taken for news unseen.
-  private func hasNews(for mirror: StoredMirror, after position: Int64) async throws(RecordError) -> Bool {
-    try await read { snapshot in
-      for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted {
-        let rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
-        if rows.count == Self.newsLimit || rows.contains(where: { $0.origin != mirror.key || $0.sequenceOfOthers > position }) { return true }
-      }
-      return false
-    }
-  }
-
-  private static let newsLimit = 500
-
-  // MARK: Objects
-
   func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
