@@ -150,6 +150,8 @@ extension RouteTable {
     Route([.put, .delete], "\(object)/{id}", .objectPlane),
     Route([.post], "\(object)/{id}/transactions", .objectPlane),
     Route([.get, .delete], "\(object)/{id}/history", .objectPlane),
+    Route([.get], "\(object)/{id}/consumers", .objectPlane),
+    Route([.put, .delete], "\(object)/{id}/consumers/{name}", .objectPlane),
     Route([.get], "\(object)/{id}/changes", .objectPlane),
     Route([.get], "\(object)/{id}/events", .objectPlane),
     Route([.get], "\(object)/{id}/status", .objectPlane),

@@ -26,6 +26,9 @@ public final class EntityDescription: Sendable {
   /// Many-to-many relationships that become link records (R13), ascending by name.
   public let mirroredLinks: [RelationshipDescription]
 
+  /// Attributes whose values a deletion's tombstone keeps; external binaries are none of them (H1).
+  public let preservedAttributeNames: Set<String>
+
   private let attributesByName: [String: Int]
   private let relationshipsByName: [String: Int]
 
@@ -47,6 +50,8 @@ public final class EntityDescription: Sendable {
     mirroredAttributes = attributes.filter(\.isMirrored)
     mirroredToOnes = relationships.filter { if case .field = $0.storage { true } else { false } }
     mirroredLinks = relationships.filter { if case .link = $0.storage { true } else { false } }
+    preservedAttributeNames = Set(
+      attributes.filter { $0.attribute.preservesValueOnDeletion && !$0.attribute.allowsExternalBinaryDataStorage }.map(\.name))
     attributesByName = Dictionary(attributes.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
     relationshipsByName = Dictionary(relationships.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
   }

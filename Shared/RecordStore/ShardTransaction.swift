@@ -68,6 +68,12 @@ public protocol ShardSnapshot: AnyObject {
   /// Ascending by number.
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent]
 
+  /// Who reads a store's history at a pace of their own, ascending by name.
+  func consumers(of mirror: Int64) throws -> [StoredConsumer]
+  /// The number of the first transaction appended at `time` (milliseconds since 1970) or later, nil when there is none. Passes over all
+  /// that are before it, without reading what they say.
+  func firstTransaction(of mirror: Int64, appendedAtOrAfter time: Int64) throws -> Int64?
+
   /// The newest event of a kind.
   func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent?
 
@@ -121,7 +127,7 @@ public protocol ShardTransaction: ShardSnapshot {
   ) throws -> StoredMirror
   /// Stores everything of the row that can vary.
   func update(_ mirror: StoredMirror) throws
-  /// Forgets the store with its history and events.
+  /// Forgets the store with its history, its consumers and events.
   func deleteMirror(_ mirror: Int64) throws
   /// Appends a transaction and raises the store's `lastTransactionNumber` to its number, which must be the next one; its
   /// `transactionID` must be unused.
@@ -129,6 +135,11 @@ public protocol ShardTransaction: ShardSnapshot {
   /// - Throws: `ContradictingWrite`; `MissingAsset` as `put`.
   func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int
+
+  /// Stores a consumer in the place of the one of that name, if there is one.
+  func put(_ consumer: StoredConsumer, of mirror: Int64) throws
+  /// Forgetting one that is not there changes nothing.
+  func deleteConsumer(named name: String, of mirror: Int64) throws
 
   /// Stores a new event (`number` 0) or the end of an earlier one; returns its number. Old events go: at least the newest
   /// `StoredEvent.keptCount` of a mirror stay, and the newest of each kind.

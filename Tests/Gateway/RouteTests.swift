@@ -24,6 +24,7 @@ private func outcome(_ method: HTTPMethod, _ path: String) -> RouteTable.Outcome
   (.put, "/mirror/1/iCloud.a/development/private/stores/S", .objectPlane, ["stores", "S"]),
   (.delete, "/mirror/1/iCloud.a/development/private/stores/S", .objectPlane, ["stores", "S"]),
   (.post, "/mirror/1/iCloud.a/development/private/stores/S/transactions", .objectPlane, ["stores", "S", "transactions"]),
+  (.put, "/mirror/1/iCloud.a/development/private/stores/S/consumers/C", .objectPlane, ["stores", "S", "consumers", "C"]),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/changes", .objectPlane, ["stores", "S", "changes"]),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O", .objectPlane, ["stores", "S", "objects", "O"]),
   (.put, "/mirror/1/iCloud.a/development/model", .operatorCall, ["mirror", "1", "iCloud.a", "development", "model"]),

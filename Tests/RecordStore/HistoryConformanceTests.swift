@@ -130,6 +130,54 @@ struct HistoryConformanceTests {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `consumers are their store's, replaced by name, and go with it`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
+      try await shard.write {
+        for (name, number) in [("widget", 3), ("Zebra", 1), ("é", 2), ("widget", 4)] as [(String, Int64)] {
+          try $0.put(StoredConsumer(name: name, transactionNumber: number, seenAt: number * 10), of: mirror)
+        }
+        try $0.put(StoredConsumer(name: "widget", transactionNumber: 9, seenAt: 9), of: other)
+        #expect(try $0.consumers(of: mirror).map(\.name) == ["Zebra", "widget", "é"])
+      }
+      #expect(try await shard.read { try $0.consumers(of: mirror) }[1] == StoredConsumer(name: "widget", transactionNumber: 4, seenAt: 40))
+      try await shard.write {
+        try $0.deleteConsumer(named: "widget", of: mirror)
+        try $0.deleteConsumer(named: "nobody", of: mirror)
+      }
+      #expect(try await shard.read { try $0.consumers(of: mirror).map(\.name) } == ["Zebra", "é"])
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { try $0.put(StoredConsumer(name: "a", transactionNumber: 0, seenAt: 0), of: 99) }
+      }
+      try await shard.write { try $0.deleteMirror(mirror) }
+      #expect(try await shard.read { try $0.consumers(of: mirror) } == [])
+      #expect(try await shard.read { try $0.consumers(of: other).map(\.transactionNumber) } == [9])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a moment has its place in a store's history, also where the clock went back`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let mirror = try await Self.makeMirror(in: shard, database: place.database).key
+      let times: [Int64] = [10, 30, 20, 30, 40]
+      try await shard.write {
+        for (index, time) in times.enumerated() {
+          let number = Int64(index) + 1
+          try $0.append(
+            StoredTransaction(number: number, transactionID: "\(number)", author: nil, appendedAt: time, payload: Array(repeating: 7, count: 9000)), to: mirror)
+        }
+      }
+      for (time, number) in [(0, 1), (10, 1), (11, 2), (30, 2), (31, 5), (40, 5), (41, nil)] as [(Int64, Int64?)] {
+        #expect(try await shard.read { try $0.firstTransaction(of: mirror, appendedAtOrAfter: time) } == number, "\(time)")
+      }
+      #expect(try await shard.write { try $0.purgeTransactions(of: mirror, through: 2) } == 2)
+      #expect(try await shard.read { try $0.firstTransaction(of: mirror, appendedAtOrAfter: 0) } == 3)
+      #expect(try await shard.read { try $0.firstTransaction(of: 99, appendedAtOrAfter: 0) } == nil)
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `events are numbered across the shard, filtered by kind, and ended in place`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)

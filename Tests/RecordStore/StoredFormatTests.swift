@@ -93,6 +93,26 @@ struct StoredFormatTests {
     await again.close()
   }
 
+  @Test func `a shard from before consumers takes them when it is opened`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    earlier.changes = earlier.changes.filter { $0.format < FormatChange.consumers.rawValue }
+    let old = try earlier.takeOver().connection
+    try old.execute(
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'c', 'development', 'ada', 5, 0);
+      INSERT INTO mirror VALUES (2, 1, 'phone', 6, 'ada', 'private', 'hash', NULL, NULL, 0, 0, 0, 0)
+      """)
+    old.close()
+    let shard = try await store.open(shard: 0)
+    #expect(try await shard.read { try $0.consumers(of: 2) } == [])
+    let consumer = StoredConsumer(name: "widget", transactionNumber: 0, seenAt: 1)
+    try await shard.write { try $0.put(consumer, of: 2) }
+    #expect(try await shard.read { try $0.consumers(of: 2) } == [consumer])
+    await shard.close()
+  }
+
   @Test func `a file of the first format is brought up to date and takes indexes`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)

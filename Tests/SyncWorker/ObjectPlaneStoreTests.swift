@@ -1,4 +1,4 @@
-// History, objects, permissions, reset, and every bad request.
+// Objects, permissions, reset, and every bad request.
 
 import History
 import JSON
@@ -12,89 +12,6 @@ import Testing
 @testable import SyncWorker
 
 private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
-
-// MARK: History
-
-@Test(arguments: StoreKind.allCases) func `T-H01 history tells transactions as they were saved`(_ kind: StoreKind) async throws {
-  try await ObjectPlaneWorld.with(kind) { world in
-    try await world.setUp("A")
-    try await world.save("A", insertTag("T"), id: "1", author: "app")
-    try await world.save(
-      "A", #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"n"},"relationships":{"photos":{"add":["P"]}}}"#, id: "2", author: "sync")
-    try await world.save("A", #"{"changeType":"delete","entity":"Rating","objectID":"R","tombstone":{"value":4}}"#, id: "3")
-    let reply = try await world.get("A/history")
-    let transactions = try #require(reply.json["transactions"]?.elements)
-    #expect(transactions.map { $0["transactionNumber"]?.int64 } == [1, 2, 3])
-    #expect(transactions.map { $0["transactionID"]?.string } == ["1", "2", "3"])
-    #expect(transactions[1]["author"]?.string == "sync" && transactions[1]["storeID"]?.string == "A")
-    #expect(transactions[1]["timestamp"]?.string == "2026-11-20T07:33:24.123Z")
-    let update = try #require(transactions[1]["changes"]?.elements.first)
-    #expect(update["updatedProperties"]?.elements.map(\.string) == ["name", "photos"])
-    #expect(update["relationships"]?["photos"]?["add"]?.elements.map(\.string) == ["P"])
-    #expect(transactions[2]["changes"]?.elements.first?["tombstone"]?["value"]?.int64 == 4)
-    #expect(reply.json["moreComing"]?.bool == false)
-    let after = try await world.get("A/history", ["after": try #require(transactions[0]["token"]?.string)])
-    #expect(after.json["transactions"]?.count == 2)
-    #expect(try await world.get("A/history", ["after": try #require(reply.json["historyToken"]?.string)]).json["transactions"]?.count == 0)
-  }
-}
-
-@Test func `T-H10 filters leave transactions out, and the token advances past them`() async throws {
-  try await ObjectPlaneWorld.with(.sqlite) { world in
-    try await world.setUp("A")
-    for (number, author) in ["app", "widget", "app"].enumerated() {
-      try await world.save("A", insertTag("T\(number)") + #",{"changeType":"insert","entity":"Photo","objectID":"P\#(number)"}"#, author: author)
-    }
-    func count(_ query: [String: String]) async throws -> Int? { try await world.get("A/history", query).json["transactions"]?.count }
-    #expect(try await count(["author": "app"]) == 2)
-    #expect(try await count(["excludeAuthor": "app"]) == 1)
-    #expect(try await count(["entity": "Rating"]) == 0)
-    let photos = try await world.get("A/history", ["entity": "Photo", "limit": "2"])
-    #expect(photos.json["transactions"]?.elements.map { $0["changes"]?.count } == [1, 1])
-    #expect(photos.json["moreComing"]?.bool == true)
-    let rest = try await world.get("A/history", ["after": try #require(photos.json["historyToken"]?.string), "excludeAuthor": "app"])
-    #expect(rest.json["transactions"]?.count == 0 && rest.json["moreComing"]?.bool == false)
-    #expect(try await count(["after": try #require(rest.json["historyToken"]?.string)]) == 0)
-  }
-}
-
-@Test(arguments: StoreKind.allCases) func `T-H06 a token of purged history is answered with 410 and 134301`(_ kind: StoreKind) async throws {
-  try await ObjectPlaneWorld.with(kind) { world in
-    let begin = try #require(try await world.setUp("A").json["historyToken"]?.string)
-    for number in 0..<6 { try await world.save("A", insertTag("T\(number)"), query: ["wait": "export"]) }
-    let tokens = try await world.get("A/history").json["transactions"]?.elements.compactMap { $0["token"]?.string } ?? []
-    let purge = try await world.send(world.request("DELETE", "stores/A/history", query: ["before": tokens[4]]))
-    #expect(purge.json["deletedTransactions"]?.int64 == 5)
-    for token in [begin, tokens[3]] {
-      let reply = try await world.get("A/history", ["after": token])
-      #expect(reply.status == 410 && reply.json["cocoaErrorCode"]?.int64 == 134301)
-    }
-    #expect(try await world.get("A/history", ["after": tokens[4]]).json["transactions"]?.count == 1)
-    #expect(try await world.get("A/history").json["transactions"]?.count == 1, "without a token history begins where it begins")
-    #expect(try await world.liveRecords().count == 6)
-  }
-}
-
-@Test func `T-H07 history that is not exported is purged only by force, and the next export says so`() async throws {
-  try await ObjectPlaneWorld.with(.sqlite) { world in
-    try await world.setUp("A")
-    let change = HistoryChange(changeType: .insert, entity: "Tag", objectID: "T")
-    let mirrorKey = try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: [change])], to: "A")
-    let token = try #require(try await world.get("A/history").json["historyToken"]?.string)
-    func purge(_ query: [String: String]) async throws -> PlaneReply {
-      try await world.send(world.request("DELETE", "stores/A/history", query: query.merging(["before": token]) { a, _ in a }))
-    }
-    let refused = try await purge(["force": "false"])
-    #expect(refused.status == 400 && refused.reason?.contains("low-water mark") == true)
-    #expect(try await purge(["force": "true"]).json["deletedTransactions"]?.int64 == 1)
-    try await world.save("A", insertTag("U"), query: ["wait": "export"])
-    let event = try #require(try await world.get("A/events", ["type": "export"]).json["events"]?.elements.last)
-    #expect(event["succeeded"]?.bool == false)
-    #expect(event["error"]?["partialErrors"]?.elements.first?["cocoaErrorCode"]?.int64 == 134301)
-    #expect(try await world.liveRecords().map(\.recordName) == ["U"])
-    #expect(mirrorKey > 0)
-  }
-}
 
 // MARK: Looking at objects
 
@@ -302,24 +219,6 @@ private let badBodies: [(body: String, reason: String)] = [
     #expect(reply.status == status, "\(reply.text)")
     #expect(reply.code == (status == 404 ? "NOT_FOUND" : "BAD_REQUEST"))
     #expect(try await world.store.read { try $0.counts() } == before)
-  }
-}
-
-@Test(arguments: StoreKind.allCases) func `T-H05 a deletion's tombstone has the preserved values, and only those`(_ kind: StoreKind) async throws {
-  try await ObjectPlaneWorld.with(kind) { world in
-    try await world.setUp("A")
-    try await world.save(
-      "A", #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}}"#)
-    let two = #"""
-      {"transactions":[
-        {"transactionID":"2","changes":[{"changeType":"update","entity":"Rating","objectID":"R","attributes":{"value":4}}]},
-        {"transactionID":"3","changes":[{"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Photo","objectID":"P"},
-                                        {"changeType":"delete","entity":"Rating","objectID":"never"}]}]}
-      """#
-    #expect(try await world.send(world.request("POST", "stores/A/transactions"), two).status == 200)
-    let changes = try await world.get("A/history").json["transactions"]?.elements.last?["changes"]?.elements ?? []
-    #expect(changes.map { $0["tombstone"]?["value"]?.int64 } == [4, nil, nil])
-    #expect(changes.map { $0["tombstone"]?.count } == [1, 0, 0])
   }
 }
 

@@ -46,6 +46,9 @@ final class ModelSchemas: SchemaSource {
     extended.withLock { $0 += fields }
   }
 
+  /// As if every model had been forgotten.
+  func forgetModels(in environment: Environment) { models.withLock { $0[environment] = [] } }
+
   /// The schema as if an operator had replaced it.
   func replaceSchema(_ schema: Schema, in environment: Environment) { schemas.withLock { $0[environment] = schema } }
 }

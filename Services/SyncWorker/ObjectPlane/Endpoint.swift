@@ -26,6 +26,13 @@ struct Endpoint: Sendable {
     Endpoint("POST", "transactions") { (call, startNext) async throws(RecordError) in try await call.saveTransactions(startNext: startNext) },
     Endpoint("GET", "history") { (call, _) async throws(RecordError) in try await call.fetchHistory() },
     Endpoint("DELETE", "history") { (call, startNext) async throws(RecordError) in try await call.purgeHistory(startNext: startNext) },
+    Endpoint("GET", "consumers") { (call, _) async throws(RecordError) in try await call.fetchConsumers() },
+    Endpoint("PUT", "consumers/{name}") { (call, startNext) async throws(RecordError) in
+      try await call.registerConsumer(call.request.path[3], startNext: startNext)
+    },
+    Endpoint("DELETE", "consumers/{name}") { (call, startNext) async throws(RecordError) in
+      try await call.removeConsumer(call.request.path[3], startNext: startNext)
+    },
     Endpoint("GET", "changes") { (call, _) async throws(RecordError) in try await call.fetchChanges() },
     Endpoint("GET", "events") { (call, _) async throws(RecordError) in try await call.fetchEvents() },
     Endpoint("GET", "status") { (call, _) async throws(RecordError) in try await call.status() },

@@ -1,4 +1,4 @@
-// Persistent history: reading it, and purging it above a guarded mark (H3, H4, H8).
+// Persistent history: reading it (H3, H4), for anybody who has a token, and for registered consumers (H8).
 
 import History
 import JSON
@@ -11,68 +11,47 @@ import WebServices
 
 extension StoreCall {
   func fetchHistory() async throws(RecordError) -> PlaneAnswer {
-    let token = try historyToken("after")
-    let limit = try integer("limit", default: Self.historyLimit, maximum: Self.historyLimit)
-    let filter = HistoryFilter(author: request.query["author"], excludedAuthor: request.query["excludeAuthor"], entity: request.query["entity"])
-    let found = try await read { snapshot -> (mirror: StoredMirror, rows: [StoredTransaction]) in
-      let mirror = try mirror(in: snapshot)
-      return (mirror, try snapshot.transactions(of: mirror.key, after: try Self.start(token, of: mirror), limit: limit + 1))
+    let asked = try HistoryRequest(request.query)
+    if let consumer = asked.consumer { try await acknowledge(asked.after, by: consumer) }
+    let (mirror, first) = try await read { snapshot -> (StoredMirror, Int64) in
+      let mirror = try self.mirror(in: snapshot)
+      let standing = try asked.consumer.map { name in HistoryPosition.transactionNumber(try Self.consumer(name, of: mirror, in: snapshot).transactionNumber) }
+      return (mirror, try (asked.after ?? standing).map { try $0.number(.after, of: mirror, in: snapshot) } ?? mirror.purgedTransactionNumber)
     }
-    let values = try await inliner(for: found.mirror)
-    var page = HistoryWriter(values: MirrorValueWriter(assets: assetLinks), storeIdentifier: storeIdentifier)
-    let first = try Self.start(token, of: found.mirror)
+    let inliner = asked.resultType.hasValues ? try await inliner(for: mirror) : nil
+    var page = HistoryWriter(values: MirrorValueWriter(assets: assetLinks), storeIdentifier: storeIdentifier, resultType: asked.resultType)
     var last = first
-    var moreComing = found.rows.count > limit
-    for row in found.rows.prefix(limit) {
-      if let transaction = filter.apply(to: try decoded(row, of: found.mirror)) {
-        let encoded = page.encoded(values.inlined(transaction), number: row.number, token: found.mirror.historyToken(row.number))
-        if page.hasRoom(for: encoded) {
-          page.add(encoded)
-        } else {
-          moreComing = true
-          break
+    var looked = 0
+    var moreComing = true
+    reading: while true {
+      let rows = try await rows(of: mirror, after: last, limit: min(HistoryRequest.pageLimit, asked.limit - looked) + 1)
+      // One more than wanted tells whether there are more.
+      for row in rows.prefix(min(HistoryRequest.pageLimit, asked.limit - looked)) {
+        if var found = asked.filter.apply(to: try decoded(row, of: mirror)) {
+          if let inliner { found.transaction = inliner.inlined(found.transaction) }
+          let encoded = page.encoded(found, number: row.number, token: mirror.historyToken(row.number))
+          guard page.hasRoom(for: encoded) else { break reading }
+          page.add(found, encoded)
         }
+        last = row.number
       }
-      last = row.number
-    }
-    return PlaneAnswer(body: page.finish(historyToken: found.mirror.historyToken(last), moreComing: moreComing))
-  }
-
-  private static let historyLimit = 200
-
-  func purgeHistory(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    guard let token = try historyToken("before") else { throw RecordError(.badRequest, "before is missing") }
-    let isForced = try flag("force")
-    let commit = store.enqueue { transaction -> Int in
-      let mirror = try mirror(in: transaction)
-      let number = try Self.start(token, of: mirror)
-      if number > mirror.exportedTransactionNumber, !isForced {
-        throw RecordError(
-          .badRequest, "before: transactions up to there are not all exported; the low-water mark is \(mirror.historyToken(mirror.exportedTransactionNumber))")
+      looked += min(rows.count, HistoryRequest.pageLimit, asked.limit - looked)
+      if rows.last.map({ $0.number == last }) ?? true {
+        moreComing = false
+        break
       }
-      return try transaction.purgeTransactions(of: mirror.key, through: number)
+      if looked == asked.limit { break }
     }
-    startNext()
-    return PlaneAnswer(body: StoreAnswer.purged(try await value(of: commit)))
+    return PlaneAnswer(body: page.finish(historyToken: mirror.historyToken(last), moreComing: moreComing))
   }
 
-  /// A history token, if there is one.
-  private func historyToken(_ name: String) throws(RecordError) -> SyncToken? {
-    guard let token = try token(name, as: .history) else { return nil }
-    guard token.positions.count == 1 else { throw SyncToken.Refusal.invalidFormat.recordError }
-    return token
-  }
-
-  /// The number of the last transaction a token has seen.
-  /// - Throws: 410 with 134301 for one that was purged, or belongs to what the store was before a reset (H4).
-  private static func start(_ token: SyncToken?, of mirror: StoredMirror) throws(RecordError) -> Int64 {
-    guard let position = token?.positions.first else { return mirror.purgedTransactionNumber }
-    guard position.incarnation == mirror.incarnation, position.sequence >= mirror.purgedTransactionNumber else {
-      throw RecordError(
-        .badRequest, "The history token is older than the history that is kept", cocoaErrorCode: .historyTokenExpired, httpStatus: 410)
+  /// The next transactions. Where they were purged since the call began, whoever goes on is told so by a refusal of the token.
+  private func rows(of mirror: StoredMirror, after number: Int64, limit: Int) async throws(RecordError) -> [StoredTransaction] {
+    try await read { snapshot in
+      let current = try self.mirror(in: snapshot)
+      guard current.incarnation == mirror.incarnation, current.purgedTransactionNumber <= number else { throw Self.expired }
+      return try snapshot.transactions(of: mirror.key, after: number, limit: limit)
     }
-    guard position.sequence <= mirror.lastTransactionNumber else { throw SyncToken.Refusal.unknownType.recordError }
-    return position.sequence
   }
 
   private func decoded(_ row: StoredTransaction, of mirror: StoredMirror) throws(RecordError) -> HistoryTransaction {
@@ -83,21 +62,35 @@ extension StoreCall {
       throw RecordError(.internalError, "Transaction \(row.number) of the store can't be read")
     }
   }
+
+  /// H4.
+  static let expired = RecordError(
+    .badRequest, "The history token is older than the history that is kept", cocoaErrorCode: .historyTokenExpired, httpStatus: 410)
 }
 
-/// What a history request wants to see.
-struct HistoryFilter: Sendable {
-  var author: String?
-  var excludedAuthor: String?
-  var entity: String?
+extension HistoryPosition {
+  /// The number of the last transaction before the position: `after` goes on behind it, `before` ends with it.
+  /// - Throws: 410 with 134301 for a place that was purged, or that belongs to what the store was before a reset (H4).
+  func number(_ side: Side, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Int64 {
+    switch self {
+    case .token(let token):
+      guard let position = token.positions.first, position.incarnation == mirror.incarnation else { throw StoreCall.expired }
+      return try Self.kept(position.sequence, of: mirror)
+    case .date(let date):
+      // Never past one that is younger, though clocks go back: nothing is skipped, and nothing goes too early.
+      let time = side == .after ? date + 1 : date
+      let next = try snapshot.firstTransaction(of: mirror.key, appendedAtOrAfter: time) ?? mirror.lastTransactionNumber + 1
+      return max(next - 1, mirror.purgedTransactionNumber)
+    case .transactionNumber(let number): return try Self.kept(side == .after ? number : number - 1, of: mirror)
+    case .transactionID(let identifier):
+      guard let transaction = try snapshot.transaction(withID: identifier, of: mirror.key) else { throw StoreCall.expired }
+      return side == .after ? transaction.number : transaction.number - 1
+    }
+  }
 
-  /// The transaction, without changes of other entities; nil when nothing of it is wanted. The token advances past it all the same (T-H10).
-  func apply(to transaction: HistoryTransaction) -> HistoryTransaction? {
-    if let author, transaction.author != author { return nil }
-    if let excludedAuthor, transaction.author == excludedAuthor { return nil }
-    guard let entity else { return transaction }
-    var filtered = transaction
-    filtered.changes.removeAll { $0.entity != entity }
-    return filtered.changes.isEmpty ? nil : filtered
+  private static func kept(_ number: Int64, of mirror: StoredMirror) throws(RecordError) -> Int64 {
+    guard number >= mirror.purgedTransactionNumber else { throw StoreCall.expired }
+    guard number <= mirror.lastTransactionNumber else { throw SyncToken.Refusal.unknownType.recordError }
+    return number
   }
 }

@@ -35,9 +35,9 @@ enum PreservedValues {
     return result
   }
 
-  /// The preserved attributes of a deletion without a tombstone. External binaries are not kept.
+  /// The preserved attributes of a deletion without a tombstone.
   private static func names(of change: HistoryChange, _ model: MirrorModel) -> Set<String> {
     guard change.changeType == .delete, change.tombstone.isEmpty, let entity = model.index.entity(named: change.entity) else { return [] }
-    return Set(entity.mirroredAttributes.filter { $0.attribute.preservesValueOnDeletion && !$0.attribute.allowsExternalBinaryDataStorage }.map(\.name))
+    return entity.preservedAttributeNames.intersection(entity.mirroredAttributes.map(\.name))
   }
 }

@@ -41,6 +41,8 @@ struct InMemoryRows {
   var mirrors: [Int64: StoredMirror] = [:]
   /// By mirror, ascending by number.
   var history: [Int64: [StoredTransaction]] = [:]
+  /// By mirror, then by name.
+  var consumers: [Int64: [String: StoredConsumer]] = [:]
   /// Ascending by number.
   var events: [EventRow] = []
   var outcomes: [String: OutcomeRow] = [:]
@@ -195,6 +197,12 @@ extension InMemoryTransaction: ShardSnapshot {
 
   func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
     (rows.history[mirror] ?? []).filter { $0.number > number }.first(limit)
+  }
+
+  func consumers(of mirror: Int64) throws -> [StoredConsumer] { (rows.consumers[mirror] ?? [:]).values.sorted { $0.name.precedes($1.name) } }
+
+  func firstTransaction(of mirror: Int64, appendedAtOrAfter time: Int64) throws -> Int64? {
+    rows.history[mirror]?.first { $0.appendedAt >= time }?.number
   }
 
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent] {

@@ -148,6 +148,7 @@ extension InMemoryTransaction: ShardTransaction {
     try write {
       guard rows.mirrors.removeValue(forKey: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
       rows.history[mirror] = nil
+      rows.consumers[mirror] = nil
       rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror }
       try countAssets()
       rows.events.removeAll { $0.mirror == mirror }
@@ -185,6 +186,15 @@ extension InMemoryTransaction: ShardTransaction {
       return purged
     }
   }
+
+  func put(_ consumer: StoredConsumer, of mirror: Int64) throws {
+    try write {
+      guard rows.mirrors[mirror] != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      rows.consumers[mirror, default: [:]][consumer.name] = consumer
+    }
+  }
+
+  func deleteConsumer(named name: String, of mirror: Int64) throws { try write { rows.consumers[mirror]?[name] = nil } }
 
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
     try write {

@@ -15,7 +15,8 @@ enum Query: Int, CaseIterable {
   case indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
   case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
-  case transactionByID, transactionsAfter, appendTransaction, purgeTransactions
+  case transactionByID, transactionsAfter, firstTransactionAt, appendTransaction, purgeTransactions
+  case consumers, putConsumer, deleteConsumer, deleteConsumers
   case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
@@ -124,6 +125,12 @@ enum Query: Int, CaseIterable {
     case .transactionsAfter: "SELECT id, appended, sum, txid, author, payload FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
     case .appendTransaction: "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
     case .purgeTransactions: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
+    case .firstTransactionAt: "SELECT id FROM history WHERE id > ?1 AND id <= ?2 AND appended >= ?3 ORDER BY id LIMIT 1"
+
+    case .consumers: "SELECT name, number, seen FROM consumer WHERE mirror = ?1 ORDER BY name"
+    case .putConsumer: "INSERT OR REPLACE INTO consumer(mirror, name, number, seen) VALUES (?1, ?2, ?3, ?4)"
+    case .deleteConsumer: "DELETE FROM consumer WHERE mirror = ?1 AND name = ?2"
+    case .deleteConsumers: "DELETE FROM consumer WHERE mirror = ?1"
 
     case .eventsAfter: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
     case .latestEvent: Self.eventColumns + " WHERE mirror = ?1 AND kind = ?2 ORDER BY id DESC LIMIT 1"

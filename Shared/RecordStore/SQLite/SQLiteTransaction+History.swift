@@ -51,7 +51,7 @@ extension SQLiteTransaction: ShardTransaction {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
-      for query in [Query.deleteEvents, .deleteMirror] {
+      for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] {
         let delete = try writing(query)
         try delete.bind(1, mirror)
         try delete.run()

@@ -14,6 +14,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case subscriptions = 4
   /// Records with a `shortGUID` are found by it. Cost: none, no record had one.
   case shortGUIDs = 5
+  /// Registered consumers of history. Cost: none, an empty table.
+  case consumers = 6
 
   var statements: [String] {
     switch self {
@@ -21,6 +23,13 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .fieldIndexes: Self.fieldIndexTables
     case .assets: Self.assetTables
     case .subscriptions: Self.subscriptionTables
+    case .consumers:
+      [
+        """
+        CREATE TABLE consumer(mirror INTEGER NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL, seen INTEGER NOT NULL,
+          PRIMARY KEY(mirror, name)) WITHOUT ROWID
+        """
+      ]
     case .shortGUIDs:
       [
         "CREATE TABLE shortGUID(guid TEXT PRIMARY KEY, zone INTEGER NOT NULL, source INTEGER NOT NULL) WITHOUT ROWID",

@@ -111,9 +111,10 @@ public struct TransactionReader {
     return values.sorted { $0.name < $1.name }
   }
 
-  /// T-H05: of a deletion only the attributes that the model preserves.
+  /// T-H05: of a deletion only the attributes that the model preserves, and of those no external binaries (H1).
   private func preserved(_ json: JSONValue, _ entity: EntityDescription) throws(RecordError) -> [NamedValue<AttributeValue>] {
-    try attributes(json, "tombstone", entity).filter { entity.attribute(named: $0.name)?.attribute.preservesValueOnDeletion == true }
+    let kept = entity.preservedAttributeNames
+    return try attributes(json, "tombstone", entity).filter { kept.contains($0.name) }
   }
 
   // MARK: Relationships

@@ -33,6 +33,7 @@ enum ScriptStep: Sendable {
   case append(owner: Int, mirror: Int, id: Int)
   case exported(owner: Int, mirror: Int)
   case purge(owner: Int, mirror: Int, keep: Int64)
+  case consume(owner: Int, mirror: Int, name: Int, number: Int64?)
   case event(owner: Int, mirror: Int, kind: Int, ends: Int64)
   case makeIndex(owner: Int, index: Int)
   case dropIndex(owner: Int, index: Int)
@@ -75,7 +76,8 @@ struct Script: Sendable {
       case 64..<65: return .deleteMirror(owner: owner, mirror: mirror)
       case 65..<75: return .append(owner: owner, mirror: mirror, id: number(40))
       case 75..<79: return .exported(owner: owner, mirror: mirror)
-      case 79..<81: return .purge(owner: owner, mirror: mirror, keep: Int64(number(4)))
+      case 79..<80: return .purge(owner: owner, mirror: mirror, keep: Int64(number(4)))
+      case 80..<81: return .consume(owner: owner, mirror: mirror, name: name, number: number(3) == 0 ? nil : Int64(name))
       case 81..<86: return .event(owner: owner, mirror: mirror, kind: number(3), ends: Int64(number(8)))
       case 86..<88: return number(3) > 0 ? .makeIndex(owner: owner, index: number(Self.indexes.count)) : .dropIndex(owner: owner, index: number(Self.indexes.count))
       case 88..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
@@ -186,6 +188,14 @@ struct Script: Sendable {
     case .purge(let owner, let mirror, let keep):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       return "\(try transaction.purgeTransactions(of: row.key, through: row.lastTransactionNumber - keep))"
+    case .consume(let owner, let mirror, let name, let number):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      if let number {
+        try transaction.put(StoredConsumer(name: names[name], transactionNumber: number, seenAt: row.lastTransactionNumber), of: row.key)
+      } else {
+        try transaction.deleteConsumer(named: names[name], of: row.key)
+      }
+      return "\(try transaction.consumers(of: row.key)) \(String(describing: try transaction.firstTransaction(of: row.key, appendedAtOrAfter: 1003)))"
     case .event(let owner, let mirror, let kind, let ends):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let earlier = try transaction.events(of: row.key, after: 0, kind: nil, limit: 99)
@@ -232,6 +242,7 @@ struct Script: Sendable {
     }
     for mirror in try snapshot.mirrors(afterKey: 0, limit: 99) {
       lines.append("\(mirror) \(try snapshot.transactions(of: mirror.key, after: 0, limit: limit))")
+      lines.append("\(try snapshot.consumers(of: mirror.key))")
       for id in 0..<40 {
         lines.append("\(String(describing: try snapshot.transaction(withID: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", of: mirror.key)))")
       }

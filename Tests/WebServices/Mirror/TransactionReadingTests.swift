@@ -23,6 +23,7 @@ private let model = ModelIndex(
             Attribute(name: "city", type: .string), Attribute(name: "number", type: .integer16),
             Attribute(name: "inner", type: .composite, elements: [Attribute(name: "at", type: .date)]),
           ]), Attribute(name: "kept", type: .string, preservesValueOnDeletion: true),
+        Attribute(name: "file", type: .binary, allowsExternalBinaryDataStorage: true, preservesValueOnDeletion: true),
       ],
       relationships: [
         Relationship(name: "cover", destinationName: "Cover", inverseName: "photo", inverseEntityName: "Cover", isToMany: false),
@@ -52,7 +53,7 @@ private func relationship(_ name: String, _ json: String, objectID: String = "P"
   let body = #"""
     {"transactions":[{"transactionID":"TX","timestamp":"1970-01-01T00:00:01.500Z","author":"app","contextName":"c","bundleID":"b","processID":"7","unknown":1,
       "changes":[{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"title":"t","small":5},"relationships":{"cover":"C"}},
-                 {"changeType":"delete","entity":"Photo","objectID":"Q","tombstone":{"kept":"k","title":"t"}}]}]}
+                 {"changeType":"delete","entity":"Photo","objectID":"Q","tombstone":{"file":"AAAA","kept":"k","title":"t"}}]}]}
     """#
   let transactions = try TransactionReader(model: model, entityNames: nil, now: 42).transactions(JSONValue.request(Array(body.utf8)))
   #expect(

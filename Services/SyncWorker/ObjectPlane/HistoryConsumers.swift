@@ -1,0 +1,120 @@
+// Registered consumers: who reads a store's history at a pace of their own, and the low-water mark that follows from them (H8).
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// Up to where a store's history may be purged without anybody missing anything.
+struct LowWaterMark: Sendable {
+  let transactionNumber: Int64
+  /// The consumer that stands there; nil: the export.
+  let consumer: String?
+
+  /// The export's position or that of the consumer furthest behind. One whose place was purged holds nothing: it has to start over.
+  init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
+    var number = mirror.exportedTransactionNumber
+    var holder: String?
+    for consumer in try snapshot.consumers(of: mirror.key) where !consumer.isExpired(in: mirror) && consumer.transactionNumber < number {
+      (number, holder) = (consumer.transactionNumber, consumer.name)
+    }
+    transactionNumber = number
+    consumer = holder
+  }
+
+  /// Why history can't be purged further.
+  func refusal(of mirror: StoredMirror) -> RecordError {
+    let reason = consumer.map { "consumer '\($0)' has not dealt with all transactions up to there" } ?? "transactions up to there are not all exported"
+    return RecordError(.badRequest, "before: \(reason); the low-water mark is \(mirror.historyToken(transactionNumber)), force=true goes beyond it")
+  }
+}
+
+extension StoredConsumer {
+  func isExpired(in mirror: StoredMirror) -> Bool { transactionNumber < mirror.purgedTransactionNumber }
+
+  fileprivate func answer(in mirror: StoredMirror) -> ConsumerAnswer {
+    ConsumerAnswer(name: name, historyToken: mirror.historyToken(transactionNumber), seenAt: seenAt, isExpired: isExpired(in: mirror))
+  }
+}
+
+extension StoreCall {
+  /// Of one store: each holds its history.
+  private static let consumerLimit = 100
+  /// How exactly it is known when a consumer was last heard of, so that reading history seldom writes. Milliseconds.
+  private static let seenPrecision: Int64 = 3_600_000
+
+  func fetchConsumers() async throws(RecordError) -> PlaneAnswer {
+    let (mirror, consumers, mark) = try await read { snapshot -> (StoredMirror, [StoredConsumer], LowWaterMark) in
+      let mirror = try self.mirror(in: snapshot)
+      return (mirror, try snapshot.consumers(of: mirror.key), try LowWaterMark(of: mirror, in: snapshot))
+    }
+    return PlaneAnswer(body: ConsumerAnswer.list(consumers.map { $0.answer(in: mirror) }, lowWaterMark: mirror.historyToken(mark.transactionNumber)))
+  }
+
+  /// Registers a consumer, or moves one to where its body says, also back: whoever starts over wants to see again what there is.
+  func registerConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    if let problem = RecordName.problem(name, kind: "the consumer's name") { throw RecordError(.badRequest, problem) }
+    let position = try RegisterConsumerRequest(try JSONValue.request(body)).position
+    let at = now
+    let commit = store.enqueue { transaction -> ConsumerAnswer in
+      let mirror = try self.mirror(in: transaction)
+      let number = try position?.number(.after, of: mirror, in: transaction) ?? mirror.lastTransactionNumber
+      let known = try transaction.consumers(of: mirror.key)
+      guard known.count < Self.consumerLimit || known.contains(where: { $0.name == name }) else {
+        throw RecordError(.badRequest, "The store has \(known.count) consumers already: remove one first")
+      }
+      let consumer = StoredConsumer(name: name, transactionNumber: number, seenAt: at)
+      try transaction.put(consumer, of: mirror.key)
+      return consumer.answer(in: mirror)
+    }
+    startNext()
+    return PlaneAnswer(body: try await value(of: commit).json)
+  }
+
+  func removeConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let commit = store.enqueue { transaction in
+      let mirror = try self.mirror(in: transaction)
+      _ = try Self.consumer(name, of: mirror, in: transaction)
+      try transaction.deleteConsumer(named: name, of: mirror.key)
+    }
+    startNext()
+    try await value(of: commit)
+    return PlaneAnswer(body: StoreAnswer.empty)
+  }
+
+  /// Notes what a consumer has dealt with, and that it was here. A late request of it moves it back no more.
+  func acknowledge(_ position: HistoryPosition?, by name: String) async throws(RecordError) {
+    let at = now
+    let mustWrite = try await read { snapshot in
+      let mirror = try self.mirror(in: snapshot)
+      return try Self.progress(of: name, to: position, mirror, at: at, in: snapshot) != nil
+    }
+    guard mustWrite else { return }
+    try await value(
+      of: store.enqueue { transaction in
+        let mirror = try self.mirror(in: transaction)
+        if let consumer = try Self.progress(of: name, to: position, mirror, at: at, in: transaction) { try transaction.put(consumer, of: mirror.key) }
+      })
+  }
+
+  /// The consumer as it is to be stored; nil when nothing of it changes.
+  private static func progress(
+    of name: String, to position: HistoryPosition?, _ mirror: StoredMirror, at: Int64, in snapshot: any ShardSnapshot
+  ) throws -> StoredConsumer? {
+    var consumer = try consumer(name, of: mirror, in: snapshot)
+    let number = try position?.number(.after, of: mirror, in: snapshot) ?? consumer.transactionNumber
+    guard number > consumer.transactionNumber || at - consumer.seenAt > seenPrecision else { return nil }
+    consumer.transactionNumber = max(number, consumer.transactionNumber)
+    consumer.seenAt = at
+    return consumer
+  }
+
+  static func consumer(_ name: String, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> StoredConsumer {
+    guard let found = try snapshot.consumers(of: mirror.key).first(where: { $0.name == name }) else {
+      throw RecordError(.notFound, "The store has no consumer '\(name.prefix(Limit.nameByteCount))': register it first")
+    }
+    return found
+  }
+}
