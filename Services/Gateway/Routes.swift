@@ -157,6 +157,8 @@ extension RouteTable {
     Route([.get], "\(object)/{id}/status", .objectPlane),
     Route([.get], "\(object)/{id}/objects/{objectID}", .objectPlane),
     Route([.post], "\(object)/{id}/records", .objectPlane),
+    Route([.get], "\(object)/{id}/quarantine", .objectPlane),
+    Route([.post], "\(object)/{id}/quarantine/retry", .objectPlane),
     Route([.post], "\(object)/{id}/permissions", .objectPlane),
     Route([.get, .post], "\(object)/{id}/shares", .objectPlane),
     Route([.post], "\(object)/{id}/accept", .objectPlane),

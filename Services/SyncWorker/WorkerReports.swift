@@ -4,6 +4,7 @@ import JSON
 import RecordStore
 import Records
 import ServiceBus
+import WebServices
 
 /// Answers `WorkerReport`s as one JSON object each; lists are bounded, the newest or first rows of each shard.
 struct WorkerReports: Sendable {
@@ -27,7 +28,7 @@ struct WorkerReports: Sendable {
     case "events":
       let after = report.query["after"].flatMap { Int64($0) } ?? 0
       try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
-    case "quarantine": try await writeRows("quarantine", to: &output) { _ in [] }
+    case "quarantine": try await writeRows("quarantine", to: &output) { try Self.quarantine(in: $0) }
     default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
     }
     output.endObject()
@@ -122,6 +123,23 @@ struct WorkerReports: Sendable {
             output.member("type", dictionary?["subscriptionType"]?.string ?? "")
             if let recordType = dictionary?["query"]?["recordType"]?.string { output.member("recordType", recordType) }
             output.member("firesOnce", dictionary?["firesOnce"]?.bool ?? false)
+          })
+      }
+    }
+    return rows
+  }
+
+  private static func quarantine(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+    var rows: [[UInt8]] = []
+    for key in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
+      guard let mirror = try snapshot.mirror(key: key) else { continue }
+      let database = try snapshot.database(key: mirror.databaseKey)
+      for object in try snapshot.quarantined(of: key, afterKey: 0, limit: rowLimit - rows.count) {
+        rows.append(
+          row(database) { output in
+            output.member("store", mirror.identifier)
+            output.member("user", mirror.userRecordName)
+            QuarantinedObject(object).writeMembers(to: &output)
           })
       }
     }

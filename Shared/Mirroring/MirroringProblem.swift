@@ -11,13 +11,23 @@ public struct MirroringProblem: Error, Hashable, Sendable {
   public let cocoaErrorCode: CocoaErrorCode?
   /// Names the property; never a user's value.
   public let reason: String
+  public let cause: QuarantineCause
 
-  public init(recordName: String, entity: String, code: ServerErrorCode, cocoaErrorCode: CocoaErrorCode? = nil, reason: String) {
+  public init(
+    recordName: String, entity: String, code: ServerErrorCode, cocoaErrorCode: CocoaErrorCode? = nil, reason: String, cause: QuarantineCause = .other
+  ) {
     self.recordName = recordName
     self.entity = entity
     self.code = code
     self.cocoaErrorCode = cocoaErrorCode
     self.reason = reason
+    self.cause = cause
+  }
+
+  /// Something that is stored can't be read; what it was the log says, and not the client.
+  public static func damaged(_ recordName: String, _ entity: String) -> MirroringProblem {
+    MirroringProblem(
+      recordName: recordName, entity: entity, code: .internalError, reason: "something stored that the change needs can't be read", cause: .damaged)
   }
 }
 

@@ -63,8 +63,9 @@ public protocol ShardSnapshot: AnyObject {
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64]
 
   func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction?
-  /// Ascending by number.
-  func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction]
+  /// Ascending by number: as many as have `byteLimit` bytes of payload together, and at least one.
+  /// - Throws: `StoreError.corrupt` when the first can't be read; those before a later one are given.
+  func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction]
   /// Ascending by number.
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent]
 
@@ -76,6 +77,19 @@ public protocol ShardSnapshot: AnyObject {
 
   /// The newest event of a kind.
   func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent?
+
+  /// What an export holds back of an object.
+  func quarantined(_ name: String, of mirror: Int64) throws -> StoredQuarantine?
+  /// Everything held back for a store, ascending by key.
+  func quarantined(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredQuarantine]
+  /// What is to be tried again by then (milliseconds since 1970), ascending by that time and key.
+  func quarantined(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredQuarantine]
+  /// The changes held back in a row; nil when it is gone.
+  func quarantinedChanges(_ key: Int64) throws -> [UInt8]?
+  /// Keys of stores for which something is held back, ascending, after `key`.
+  func mirrorsWithQuarantine(afterKey key: Int64, limit: Int) throws -> [Int64]
+  /// When the first of the shard's is to be tried again; nil when nothing is held back.
+  func nextQuarantineDue() throws -> Int64?
 
   /// What an earlier request with this idempotency key was answered.
   func outcome(of idempotencyKey: String) throws -> [UInt8]?
@@ -127,7 +141,9 @@ public protocol ShardTransaction: ShardSnapshot {
   ) throws -> StoredMirror
   /// Stores everything of the row that can vary.
   func update(_ mirror: StoredMirror) throws
-  /// Forgets the store with its history, its consumers and events.
+  /// Makes a store anew under its old name, with another key and incarnation: without history and events, and with what is held back.
+  func renewMirror(_ mirror: Int64, createdAt: Int64) throws -> StoredMirror
+  /// Forgets the store with its history, its consumers and events, and what is held back for it.
   func deleteMirror(_ mirror: Int64) throws
   /// Appends a transaction and raises the store's `lastTransactionNumber` to its number, which must be the next one; its
   /// `transactionID` must be unused.
@@ -145,6 +161,14 @@ public protocol ShardTransaction: ShardSnapshot {
   /// `StoredEvent.keptCount` of a mirror stay, and the newest of each kind.
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64
 
+  /// Holds an object's changes back, in the place of what is held back of it. `key` is given by the store; one that exists keeps its own.
+  /// - Parameter assets: those that the changes name, each of which counts as used once for as long as they are held back.
+  func putQuarantined(_ object: StoredQuarantine, changes: [UInt8], assets: [Asset]) throws
+  /// Does nothing for an object of which nothing is held back.
+  func removeQuarantined(_ name: String, of mirror: Int64) throws
+  /// Sets when objects are to be tried again; returns how many there are.
+  func retryQuarantined(_ selection: QuarantineSelection, of mirror: Int64, at time: Int64) throws -> Int
+
   /// Remembers an answer under its idempotency key, which must be unused; `at`: milliseconds since 1970.
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws
   /// Forgets outcomes older than `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns how many.
@@ -154,4 +178,11 @@ public protocol ShardTransaction: ShardSnapshot {
 extension ShardTransaction {
   /// Appends a transaction that names no assets.
   public func append(_ transaction: StoredTransaction, to mirror: Int64) throws { try append(transaction, assets: [], to: mirror) }
+}
+
+extension ShardSnapshot {
+  /// The same, however many bytes they have.
+  public func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
+    try transactions(of: mirror, after: number, limit: limit, byteLimit: .max)
+  }
 }

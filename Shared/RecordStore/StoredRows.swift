@@ -127,11 +127,13 @@ public struct StoredMirror: Hashable, Sendable {
   public var exportedTransactionNumber: Int64
   /// Transactions up to this number were purged.
   public var purgedTransactionNumber: Int64
+  /// Objects whose changes are held back (`StoredQuarantine`).
+  public internal(set) var quarantinedCount: Int
 
   public init(
     key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String, scope: DatabaseScope, modelHash: String,
     configuration: String?, deviceName: String?, createdAt: Int64, lastTransactionNumber: Int64, exportedTransactionNumber: Int64,
-    purgedTransactionNumber: Int64
+    purgedTransactionNumber: Int64, quarantinedCount: Int = 0
   ) {
     self.key = key
     self.identifier = identifier
@@ -146,6 +148,7 @@ public struct StoredMirror: Hashable, Sendable {
     self.lastTransactionNumber = lastTransactionNumber
     self.exportedTransactionNumber = exportedTransactionNumber
     self.purgedTransactionNumber = purgedTransactionNumber
+    self.quarantinedCount = quarantinedCount
   }
 }
 

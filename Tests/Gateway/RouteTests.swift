@@ -27,6 +27,8 @@ private func outcome(_ method: HTTPMethod, _ path: String) -> RouteTable.Outcome
   (.put, "/mirror/1/iCloud.a/development/private/stores/S/consumers/C", .objectPlane, ["stores", "S", "consumers", "C"]),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/changes", .objectPlane, ["stores", "S", "changes"]),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O", .objectPlane, ["stores", "S", "objects", "O"]),
+  (.get, "/mirror/1/iCloud.a/development/private/stores/S/quarantine", .objectPlane, ["stores", "S", "quarantine"]),
+  (.post, "/mirror/1/iCloud.a/development/private/stores/S/quarantine/retry", .objectPlane, ["stores", "S", "quarantine", "retry"]),
   (.put, "/mirror/1/iCloud.a/development/model", .operatorCall, ["mirror", "1", "iCloud.a", "development", "model"]),
   (.post, "/mirror/1/iCloud.a/development/schema/promote", .operatorCall, ["mirror", "1", "iCloud.a", "development", "schema", "promote"]),
   (.delete, "/admin/1/containers/iCloud.a", .operatorCall, ["admin", "1", "containers", "iCloud.a"]),

@@ -131,6 +131,30 @@ struct StoredFormatTests {
     await shard.close()
   }
 
+  @Test func `a file of format 6 is brought up to date with its stores and takes what exports hold back`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    older.changes = FormatChangeStep.all.filter { $0.format <= 6 }
+    let connection = try older.takeOver().connection
+    try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 0)")
+    try connection.execute(
+      "INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (2, 1, 'phone', 6, 'ada', 'private', 'm', 1, 0, 0, 0)")
+    try connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2)")
+    connection.close()
+    let shard = try await store.open(shard: 0)
+    #expect(try await shard.read { try $0.mirror(key: 2)?.quarantinedCount } == 0)
+    try await shard.write { try $0.putQuarantined(QuarantineConformanceTests.object(2, "b"), changes: Array("held back".utf8), assets: []) }
+    await shard.close()
+    let path = folder.path + "/shard-0.sqlite"
+    try Self.flip(path, at: try #require(Data(contentsOf: URL(fileURLWithPath: path)).range(of: Data("held back".utf8))).lowerBound + 2)
+    let again = try await store.open(shard: 0)
+    #expect(try await again.read { try $0.mirror(key: 2)?.quarantinedCount } == 1)
+    await Self.expectCorrupt { _ = try await again.read { try $0.quarantinedChanges(1) } }
+    #expect(try await #require(again as? SQLiteShardStore).verify().problems.count == 1)
+    await again.close()
+  }
+
   @Test func `an upgrade that fails leaves the file as it was`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)

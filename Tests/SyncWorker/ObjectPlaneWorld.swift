@@ -65,7 +65,7 @@ final class ObjectPlaneWorld: Sendable {
   let store: any ShardStore
   let plane: ObjectPlane
   let records: RecordPlane
-  private let folder: String
+  let folder: String
   var assets: AssetStore { AssetStore(directory: folder + "/assets") }
 
   private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas) {

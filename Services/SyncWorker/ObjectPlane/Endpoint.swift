@@ -39,6 +39,8 @@ struct Endpoint: Sendable {
     Endpoint("GET", "objects/{objectID}") { (call, _) async throws(RecordError) in try await call.object(call.request.path[3]) },
     Endpoint("POST", "records") { (call, _) async throws(RecordError) in try await call.records() },
     Endpoint("POST", "permissions") { (call, _) async throws(RecordError) in try await call.permissions() },
+    Endpoint("GET", "quarantine") { (call, _) async throws(RecordError) in try await call.listQuarantine() },
+    Endpoint("POST", "quarantine/retry") { (call, startNext) async throws(RecordError) in try await call.retryQuarantine(startNext: startNext) },
     Endpoint("GET", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
     Endpoint("POST", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
     Endpoint("POST", "accept") { (call, _) async throws(RecordError) in try await call.refuseSharing() },

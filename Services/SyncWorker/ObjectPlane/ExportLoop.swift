@@ -35,6 +35,8 @@ enum ExportSignal: Sendable {
   /// A save's batch is committed.
   case finished(mirrorKey: Int64, moreComing: Bool, running: RunningExport?)
   case failed(mirrorKey: Int64)
+  /// A save's batch failed for something in it: a drain looks what that is.
+  case poisoned(mirrorKey: Int64)
   /// Transactions wait since before this worker held the shard.
   case backlog(mirrorKey: Int64)
   case drained(mirrorKey: Int64)
@@ -68,7 +70,7 @@ struct ExportSchedule {
       var drains = retries()
       if moreComing { drains += begin(Drain(mirrorKey: key, running: running)) }
       return drains
-    case .backlog(let key): return begin(Drain(mirrorKey: key))
+    case .backlog(let key), .poisoned(let key): return begin(Drain(mirrorKey: key))
     case .drained(let key):
       draining.remove(key)
       failures[key] = nil
@@ -146,6 +148,8 @@ struct ExportLoop: Sendable {
       let outcome = try await export.commit.value
       outcome.publish(by: context)
       await exports.signal(.finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running), on: store.shard)
+    } catch  where ExportFailure(error) == .poisoned {
+      await exports.signal(.poisoned(mirrorKey: export.mirrorKey), on: store.shard)
     } catch {
       await fail(export.mirrorKey, error)
     }
@@ -158,8 +162,7 @@ struct ExportLoop: Sendable {
       guard var run = try await exportRun(mirrorKey) else { return await exports.signal(.drained(mirrorKey: mirrorKey), on: store.shard) }
       run.running = drain.running
       while !Task.isCancelled {
-        let batch = run
-        let outcome = try await store.enqueue { transaction in try batch.callAsFunction(transaction) }.value
+        let outcome = try await run.commit(to: store)
         outcome.publish(by: context)
         guard outcome.moreComing else { break }
         run.running = outcome.running

@@ -64,8 +64,12 @@ struct ExportRun: Sendable {
   /// The run this batch continues.
   var running: RunningExport?
 
-  /// - Throws: what the store throws. Objects that can't be exported are listed in the event and never block the others.
+  /// While what makes the batch fail is looked for.
+  var isolation: ExportIsolation?
+
+  /// - Throws: what the store throws. Objects that can't be exported are held back, listed in the event, and never block the others.
   func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
+    isolation?.end()
     guard var mirror = try transaction.mirror(key: mirrorKey) else { return ExportOutcome(exportedNumber: .max) }
     var problems: [MirroringProblem] = []
     if mirror.exportedTransactionNumber < mirror.purgedTransactionNumber {
@@ -73,14 +77,27 @@ struct ExportRun: Sendable {
       mirror.exportedTransactionNumber = mirror.purgedTransactionNumber
     }
     let batch = try nextBatch(of: mirror, in: transaction)
-    guard let last = batch.last?.number, let zoneName = mirror.defaultZoneName else { return try finish(mirror, nil, problems, [], nil, in: transaction) }
+    problems += batch.filter { $0.transaction == nil }.map { Self.unreadableProblem(mirror, $0.number) }
+    let transactions = batch.compactMap(\.transaction)
+    let (retried, moreDue) = try retried(with: transactions, of: mirror, in: transaction)
+    guard !batch.isEmpty || !retried.isEmpty, let zoneName = mirror.defaultZoneName else {
+      return try finish(mirror, nil, problems, [], nil, moreDue: false, in: transaction)
+    }
     let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
     let source = ZoneSource(zone, in: transaction)
-    let plan = try plan(batch, of: mirror, from: source)
+    let sent = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) } + transactions
+    var exporter = exporter(of: mirror, from: source, isolatesErrors: isolation != nil)
+    for transaction in sent { try exporter.apply(transaction) }
+    let plan = exporter.plan()
     let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: zone.databaseKey, transaction)
-    let written = try write(plan, of: mirror, to: zone, from: source, firing, in: transaction)
-    mirror.exportedTransactionNumber = last
-    return try finish(mirror, try transaction.zone(key: zone.key), problems, [written], try firing?.finish(), in: transaction)
+    let (written, refused) = try write(plan, of: mirror, to: zone, from: source, firing, in: transaction)
+    problems += try settle(plan.leftOut, refused, retried: retried, sent: sent, of: mirror, in: transaction)
+    if let last = batch.last?.number { mirror.exportedTransactionNumber = last }
+    return try finish(mirror, try transaction.zone(key: zone.key), problems, written, try firing?.finish(), moreDue: moreDue, in: transaction)
+  }
+
+  private static func unreadableProblem(_ mirror: StoredMirror, _ number: Int64) -> MirroringProblem {
+    MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read", cause: .damaged)
   }
 
   private static func purgedProblem(_ mirror: StoredMirror) -> MirroringProblem {
@@ -89,72 +106,16 @@ struct ExportRun: Sendable {
       reason: "transactions up to \(mirror.purgedTransactionNumber) were purged before they were exported: the store is to be reset")
   }
 
-  // MARK: Which transactions
-
-  /// A transaction of the batch; nil content: its row can't be read.
-  private struct Item {
-    let number: Int64
-    let transaction: HistoryTransaction?
-  }
-
-  private func nextBatch(of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> [Item] {
-    guard mirror.lastTransactionNumber > mirror.exportedTransactionNumber else { return [] }
-    var batch: [Item] = []
-    var itemCount = 0
-    var byteCount = 0
-    for row in try transaction.transactions(of: mirrorKey, after: mirror.exportedTransactionNumber, limit: Limit.exportItemCount) {
-      let decoded = decoded(row)
-      itemCount += decoded?.exportItemCount ?? 1
-      byteCount += row.payload.count
-      if !batch.isEmpty, itemCount > Limit.exportItemCount || byteCount > Limit.exportByteCount { break }
-      batch.append(Item(number: row.number, transaction: decoded))
-    }
-    return batch
-  }
-
-  private func decoded(_ row: StoredTransaction) -> HistoryTransaction? {
-    // An identifier that was used before stands for what was stored then, whatever is sent with it now.
-    if let known = recent[row.transactionID], known.payload == row.payload { return known.transaction }
-    do {
-      return try HistoryTransaction(decoding: row.payload)
-    } catch {
-      context.log.error(
-        "a history transaction can't be read", ["mirror": .integer(mirrorKey), "transaction": .integer(row.number), "error": .text(String(describing: error))])
-      return nil
-    }
-  }
-
   // MARK: What is written
 
   /// An exporter over the store's zone.
-  func exporter(of mirror: StoredMirror, from source: ZoneSource) -> Exporter {
+  func exporter(of mirror: StoredMirror, from source: ZoneSource, isolatesErrors: Bool) -> Exporter {
     let random = context.random
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
       serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)),
-      stamp: stamp(of: mirror),
+      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors,
       makeRecordName: { random.uuid() })
-  }
-
-  /// What is saved and not exported, as far as it can be read.
-  func pending(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [HistoryTransaction] {
-    guard mirror.lastTransactionNumber > mirror.exportedTransactionNumber else { return [] }
-    return try snapshot.transactions(of: mirror.key, after: mirror.exportedTransactionNumber, limit: Limit.exportItemCount).compactMap(decoded)
-  }
-
-  private func plan(_ batch: [Item], of mirror: StoredMirror, from source: ZoneSource) throws -> ExportPlan {
-    var exporter = exporter(of: mirror, from: source)
-    var unreadable: [MirroringProblem] = []
-    for item in batch {
-      if let transaction = item.transaction {
-        try exporter.apply(transaction)
-      } else {
-        unreadable.append(
-          MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(item.number) can't be read"))
-      }
-    }
-    let plan = exporter.plan()
-    return ExportPlan(writes: plan.writes, problems: plan.problems + unreadable)
   }
 
   private func stamp(of mirror: StoredMirror) -> Stamp {
@@ -165,7 +126,7 @@ struct ExportRun: Sendable {
   private func write(
     _ plan: ExportPlan, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
     in transaction: any ShardTransaction
-  ) throws -> ExportPlan {
+  ) throws -> (written: [PlannedWrite], refused: [ExportWrites.Refusal]) {
     let schema = schema
     func writer(origin: Int64) -> ZoneWriter {
       ZoneWriter(
@@ -174,11 +135,12 @@ struct ExportRun: Sendable {
     }
     // Custom roles are the caller's, and an export has none: it may what the built-in roles allow.
     let permissions = database.isPublic ? RecordPermissions(grants: schema.grants, user: mirror.userRecordName) : nil
-    let verdict = try ExportWrites(zone: zone, source: source, transaction: transaction, permissions: permissions).verdict(on: plan.writes)
+    let verdict = try ExportWrites(zone: zone, source: source, transaction: transaction, permissions: permissions, isolation: isolation).verdict(on: plan.writes)
     let going = Set(verdict.cascade)
     var written: [PlannedWrite] = []
     written.reserveCapacity(verdict.writes.count + verdict.cascade.count)
     for write in verdict.writes where going.isEmpty || !going.contains(write.item.recordName) {
+      isolation?.begin(write.item.recordName)
       let existing = try source.row(named: write.item.recordName)
       switch write.item {
       case .save(let record, _): _ = try writer(origin: write.isServersOwn ? 0 : mirror.key).save(record, replacing: existing)
@@ -187,31 +149,32 @@ struct ExportRun: Sendable {
       }
       written.append(write)
     }
-    for name in verdict.cascade {
+    // One that can't be deleted stays, as it would if nobody had found that it goes along.
+    for name in verdict.cascade where isolation?.excludes(name) != true {
+      isolation?.begin(name)
       guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
       _ = try writer(origin: 0).delete(stored, modified: stamp(of: mirror))
       written.append(PlannedWrite(item: .delete(stored.record), isServersOwn: true))
     }
-    return ExportPlan(writes: written, problems: plan.problems + verdict.problems)
+    isolation?.end()
+    return (written, verdict.refused)
   }
 
   // MARK: The end of a batch
 
   private func finish(
-    _ mirror: StoredMirror, _ zone: StoredZone?, _ problems: [MirroringProblem], _ plans: [ExportPlan], _ fired: [FiredSubscription]?,
+    _ mirror: StoredMirror, _ zone: StoredZone?, _ problems: [MirroringProblem], _ writes: [PlannedWrite], _ fired: [FiredSubscription]?, moreDue: Bool,
     in transaction: any ShardTransaction
   ) throws -> ExportOutcome {
     var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
-    outcome.moreComing = mirror.lastTransactionNumber > mirror.exportedTransactionNumber
-    let problems = problems + plans.flatMap(\.problems)
-    let writes = plans.flatMap(\.writes)
-    if !plans.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
-    if let zone, let plan = plans.last, !writes.isEmpty {
-      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: plan.originDevice(mirror), originUser: mirror.userRecordName, hasSubscriptions: fired != nil)]
+    outcome.moreComing = mirror.lastTransactionNumber > mirror.exportedTransactionNumber || moreDue
+    if zone != nil || !problems.isEmpty { try transaction.update(mirror) }
+    if let zone, !writes.isEmpty {
+      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: writes.originDevice(mirror), originUser: mirror.userRecordName, hasSubscriptions: fired != nil)]
       outcome.fired = fired ?? []
     }
-    let counts = plans.reduce((saved: 0, deleted: 0)) { ($0.saved + $1.savedCount, $0.deleted + $1.deletedCount) }
-    outcome.running = try putEvent(saved: counts.saved, deleted: counts.deleted, problems, moreComing: outcome.moreComing, in: transaction)
+    let plan = ExportPlan(writes: writes)
+    outcome.running = try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, moreComing: outcome.moreComing, in: transaction)
     return outcome
   }
 
@@ -235,24 +198,9 @@ struct ExportRun: Sendable {
   }
 }
 
-extension ExportPlan {
+extension [PlannedWrite] {
   /// The device that need not be told. One that shall learn of what the server did on its own is not the only one concerned, and is told too.
-  fileprivate func originDevice(_ mirror: StoredMirror) -> String? { writes.contains(where: \.isServersOwn) ? nil : mirror.identifier }
-}
-
-extension HistoryTransaction {
-  /// About how many records the transaction touches: each object, and each member of a set (a link record or a child).
-  fileprivate var exportItemCount: Int {
-    changes.reduce(0) { count, change in
-      change.relationships.reduce(count + 1) { count, relationship in
-        switch relationship.value {
-        case .toOne: count
-        case .toMany(let targets): count + targets.count
-        case .toManyDelta(let added, let removed): count + added.count + removed.count
-        }
-      }
-    }
-  }
+  fileprivate func originDevice(_ mirror: StoredMirror) -> String? { contains(where: \.isServersOwn) ? nil : mirror.identifier }
 }
 
 /// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a record that was nearly

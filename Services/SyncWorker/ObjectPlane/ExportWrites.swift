@@ -3,6 +3,7 @@
 import Mirroring
 import RecordStore
 import Records
+import WebServices
 
 /// A plan, judged by references and, in the public database, by grants. An object that can't be exported is listed and blocks no other.
 struct ExportWrites {
@@ -11,60 +12,96 @@ struct ExportWrites {
   let transaction: any ShardTransaction
   /// nil in a private database.
   let permissions: RecordPermissions?
+  /// While what makes a batch fail is looked for: every write is judged by itself first.
+  var isolation: ExportIsolation?
+
+  /// A write that is not made.
+  struct Refusal {
+    let write: PlannedWrite
+    let problem: MirroringProblem
+    /// What it came of is kept for another try. What the user may not do is not: it would wait for ever.
+    var isHeld: Bool { problem.code != .accessDenied }
+  }
 
   struct Verdict {
     /// Those that are not refused, in order.
     var writes: [PlannedWrite]
     /// Records that go with those deleted (`ReferenceRules.Verdict.cascade`).
     var cascade: [String] = []
-    var problems: [MirroringProblem] = []
+    var refused: [Refusal] = []
   }
 
   func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
-    if let permissions { try refuse(&verdict) { try permissions.problem(of: $0, replacing: source.row(named: $0.recordName)) } }
+    if let permissions {
+      try refuse(&verdict) { item in
+        try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map { item.problem($0.code, $0.reason, .other) }
+      }
+    }
     var rules = ReferenceRules(transaction: transaction, zone: zone.key)
     if let permissions { rules.isVisible = permissions.mayRead }
+    if let isolation { try refuseDamaged(&verdict, rules, isolation) }
     while true {
-      var saves: [ReferenceRules.Save] = []
-      var deletions: [String] = []
-      for write in verdict.writes {
-        let existing = try source.row(named: write.item.recordName)
-        switch write.item {
-        case .save(let record, _): saves.append(ReferenceRules.Save(record: record, existing: existing))
-        case .delete: if existing?.isDeleted == false { deletions.append(write.item.recordName) }
-        }
-      }
-      let judged = try rules.verdict(on: saves, deleting: deletions)
+      let judged = try judge(verdict.writes, by: rules)
       verdict.cascade = judged.cascade
       if judged.problems.isEmpty { return verdict }
       // Without those that are refused, others may be, or may go no more.
-      try refuse(&verdict) { judged.problems[$0.recordName] }
+      try refuse(&verdict) { item in judged.problems[item.recordName].map { item.problem($0.code, $0.reason, .reference) } }
     }
   }
 
-  private func refuse(_ verdict: inout Verdict, _ problem: (ExportItem) throws -> RecordError?) throws {
+  private func judge(_ writes: [PlannedWrite], by rules: ReferenceRules) throws -> ReferenceRules.Verdict {
+    var saves: [ReferenceRules.Save] = []
+    var deletions: [String] = []
+    for write in writes {
+      let existing = try source.row(named: write.item.recordName)
+      switch write.item {
+      case .save(let record, _): saves.append(ReferenceRules.Save(record: record, existing: existing))
+      case .delete: if existing?.isDeleted == false { deletions.append(write.item.recordName) }
+      }
+    }
+    return try rules.verdict(on: saves, deleting: deletions)
+  }
+
+  private func refuseDamaged(_ verdict: inout Verdict, _ rules: ReferenceRules, _ isolation: ExportIsolation) throws {
+    let writes = verdict.writes
+    var damaged: Set<String> = []
+    for write in writes {
+      if isolation.excludes(write.item.recordName) {
+        damaged.insert(write.item.recordName)
+        continue
+      }
+      do {
+        _ = try judge([write], by: rules)
+      } catch {
+        // Dropped because the batch's failure was logged, and this is where it came from.
+        damaged.insert(write.item.recordName)
+      }
+    }
+    try refuse(&verdict) { item in damaged.contains(item.recordName) ? .damaged(item.recordName, item.entityName) : nil }
+  }
+
+  private func refuse(_ verdict: inout Verdict, _ problem: (ExportItem) throws -> MirroringProblem?) throws {
     var kept: [PlannedWrite] = []
     kept.reserveCapacity(verdict.writes.count)
     for write in verdict.writes {
-      guard let error = try problem(write.item) else {
-        kept.append(write)
-        continue
-      }
-      let record = write.item.record
-      verdict.problems.append(
-        MirroringProblem(
-          recordName: record.recordName, entity: record.fields.string(ReservedName.entityName) ?? record.recordType, code: error.code, reason: error.reason))
+      if let problem = try problem(write.item) { verdict.refused.append(Refusal(write: write, problem: problem)) } else { kept.append(write) }
     }
     verdict.writes = kept
   }
 }
 
 extension ExportItem {
-  fileprivate var record: Record {
+  var record: Record {
     switch self {
     case .save(let record, _), .delete(let record): record
     }
+  }
+
+  fileprivate var entityName: String { record.fields.string(ReservedName.entityName) ?? record.recordType }
+
+  fileprivate func problem(_ code: ServerErrorCode, _ reason: String, _ cause: QuarantineCause) -> MirroringProblem {
+    MirroringProblem(recordName: recordName, entity: entityName, code: code, reason: reason, cause: cause)
   }
 }
 

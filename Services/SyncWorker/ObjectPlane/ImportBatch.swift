@@ -42,8 +42,7 @@ extension StoreCall {
   private func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
     var run = try await exportRun(for: mirror)
     while true {
-      let batch = run
-      let outcome = try await value(of: store.enqueue { transaction in try batch.callAsFunction(transaction) })
+      let outcome = try await export(run)
       outcome.publish(by: context)
       run.running = outcome.running
       // Not before the event that was begun has its end.

@@ -34,15 +34,16 @@ extension StoreCall {
     guard let zoneName = mirror.defaultZoneName, let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
     let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
     let pending = try run.pending(of: mirror, in: snapshot)
-    var exporter = run.exporter(of: mirror, from: source)
+    var exporter = run.exporter(of: mirror, from: source, isolatesErrors: true)
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)
     guard let record = try exporter.currentRecord(named: objectID), let entity = deserializer.entity(of: record) else { return nil }
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
-    let lastError = MirrorErrors.problem(of: objectID, in: try snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
+    let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
+    let lastError = try held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
     return ObjectAnswer(
       object: try deserializer.object(entity, from: record), objectID: objectID, zoneID: Zone.ID(zoneName: zoneName, ownerName: database.id.owner),
-      syncState: isDirty ? "dirty" : lastError == nil ? "clean" : "quarantined", lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
+      syncState: isDirty ? "dirty" : held == nil ? "clean" : "quarantined", lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
       record: try source.row(named: objectID).flatMap { $0.isDeleted ? nil : ($0.record, $0.tag) })
   }
 

@@ -17,7 +17,7 @@ enum PreservedValues {
   ) throws -> [HistoryTransaction] {
     guard let zoneName = mirror.defaultZoneName else { return transactions }
     let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
-    var exporter = run.exporter(of: mirror, from: source)
+    var exporter = run.exporter(of: mirror, from: source, isolatesErrors: true)
     for pending in try run.pending(of: mirror, in: snapshot) { try exporter.apply(pending) }
     let deserializer = Deserializer(run.model.index)
     var result = transactions

@@ -95,8 +95,7 @@ extension StoreCall {
     var run = run
     while now <= deadline {
       // Runs behind the one that was queued with the save, and mostly finds that done.
-      let batch = run
-      let outcome = try await value(of: store.enqueue { transaction in try batch.callAsFunction(transaction) })
+      let outcome = try await export(run)
       outcome.publish(by: context)
       run.running = outcome.running
       if outcome.exportedNumber >= number, outcome.running == nil {
@@ -108,6 +107,15 @@ extension StoreCall {
 
   /// Milliseconds.
   private static let exportWait: Int64 = 30_000
+
+  /// Runs a batch without what it fails for.
+  func export(_ run: ExportRun) async throws(RecordError) -> ExportOutcome {
+    do {
+      return try await run.commit(to: store)
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
 
   /// What a drain or a reset exports with: nothing is at hand but what is stored.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {

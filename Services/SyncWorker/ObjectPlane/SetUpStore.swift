@@ -100,10 +100,7 @@ extension StoreCall {
     let at = now
     let identifier = context.random.uuid()
     try await replace(startNext: startNext) { transaction, mirror in
-      try transaction.deleteMirror(mirror.key)
-      let fresh = try transaction.makeMirror(
-        mirror.identifier, in: mirror.databaseKey, userRecordName: mirror.userRecordName, scope: mirror.scope, modelHash: mirror.modelHash,
-        configuration: mirror.configuration, deviceName: mirror.deviceName, createdAt: at)
+      let fresh = try transaction.renewMirror(mirror.key, createdAt: at)
       _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: fresh.key)
     }
     return PlaneAnswer(body: StoreAnswer.reset())
@@ -123,17 +120,23 @@ extension StoreCall {
     var next = try await exportRun(for: mirror)
     var isFirst = true
     while true {
-      let run = next
-      let commit = store.enqueue { transaction -> (ExportOutcome, isDone: Bool) in
-        guard try transaction.mirror(key: mirror.key) != nil else { throw missing }
-        let outcome = try run.callAsFunction(transaction)
-        guard !outcome.moreComing, let current = try transaction.mirror(key: mirror.key) else { return (outcome, false) }
-        try body(transaction, current)
-        return (outcome, true)
+      let (outcome, isDone): (ExportOutcome, Bool)
+      do {
+        (outcome, isDone) = try await next.isolating { run in
+          let commit = store.enqueue { transaction -> (ExportOutcome, isDone: Bool) in
+            guard try transaction.mirror(key: mirror.key) != nil else { throw missing }
+            let outcome = try run.callAsFunction(transaction)
+            guard !outcome.moreComing, let current = try transaction.mirror(key: mirror.key) else { return (outcome, false) }
+            try body(transaction, current)
+            return (outcome, true)
+          }
+          if isFirst { startNext() }
+          isFirst = false
+          return try await commit.value
+        }
+      } catch {
+        throw RecordError(storing: error, log: context.log)
       }
-      if isFirst { startNext() }
-      isFirst = false
-      let (outcome, isDone) = try await value(of: commit)
       outcome.publish(by: context)
       next.running = outcome.running
       if isDone {

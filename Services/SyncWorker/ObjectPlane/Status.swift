@@ -16,7 +16,7 @@ extension StoreCall {
     var isCaughtUp = pending == 0
     if isCaughtUp { isCaughtUp = try await !hasNews(for: state.mirror, after: position) }
     let status = StoreStatus(
-      pendingUploads: pending, quarantined: MirrorErrors.problemCount(state.lastExport?.errorJSON), lastExport: state.lastExport.map(event),
+      pendingUploads: pending, quarantined: state.mirror.quarantinedCount, lastExport: state.lastExport.map(event),
       lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)
     return PlaneAnswer(body: status.json)
   }
@@ -25,7 +25,13 @@ extension StoreCall {
   private func hasNews(for mirror: StoredMirror, after position: Int64) async throws(RecordError) -> Bool {
     try await read { snapshot in
       for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted {
-        let rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
+        let rows: [StoredRecord]
+        do {
+          rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
+        } catch StoreError.corrupt {
+          // Dropped because whoever imports it is told, and an operator by the log.
+          return true
+        }
         if rows.count == Self.newsLimit || rows.contains(where: { $0.origin != mirror.key || $0.sequenceOfOthers > position }) { return true }
       }
       return false

@@ -46,12 +46,14 @@ public struct ExportPlan: Hashable, Sendable {
   /// Objects in the order they were first touched, then links in theirs; each record once.
   public let writes: [PlannedWrite]
   /// Changes that were left out, in the order they came.
-  public let problems: [MirroringProblem]
+  public let leftOut: [LeftOutChange]
 
-  public init(writes: [PlannedWrite], problems: [MirroringProblem]) {
+  public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = []) {
     self.writes = writes
-    self.problems = problems
+    self.leftOut = leftOut
   }
+
+  public var problems: [MirroringProblem] { leftOut.map(\.problem) }
 
   public var savedCount: Int { writes.count { if case .save = $0.item { true } else { false } } }
   public var deletedCount: Int { writes.count - savedCount }

@@ -6,15 +6,17 @@ import Records
 
 extension Exporter {
   mutating func setLinks(
-    _ relationship: RelationshipDescription, _ link: LinkDescription, of owner: String, entity: EntityDescription, to value: RelationshipValue
+    _ relationship: RelationshipDescription, _ link: LinkDescription, of change: HistoryChange, entity: EntityDescription, to value: RelationshipValue
   ) throws {
+    let owner = change.objectID
     let (added, removed): ([String], [String])
     switch value {
     case .toMany(let targets):
       let kept = Set(targets)
       (added, removed) = (targets, try linkedObjects(of: owner, link).filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
-    case .toOne: return note(owner, entity.name, .badRequest, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+    case .toOne:
+      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
     }
     for target in removed { try removeLink(link, owner, target) }
     for target in added {
@@ -23,7 +25,9 @@ extension Exporter {
       case .alive, .unknown: try addLink(link, owner, target)
       case .gone: break
       case .wrongEntity:
-        note(owner, entity.name, .badRequest, "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+        leaveOut(
+          relationship.name, .toManyDelta(add: [target], remove: []), of: change,
+          "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
       }
     }
   }

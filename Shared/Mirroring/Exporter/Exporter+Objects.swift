@@ -28,7 +28,8 @@ extension Exporter {
     var entry = try overlay.entry(change.objectID)
     guard var record = entry.record else {
       let reason = entry.isGone ? "the object was deleted; an edit does not bring it back" : "there is no such object"
-      throw MirroringProblem(recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason)
+      throw MirroringProblem(
+        recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason, cause: entry.isGone ? .deleted : .missing)
     }
     try check(record, is: entity, change)
     try serializer.write(change.attributes, of: entity, into: &record)

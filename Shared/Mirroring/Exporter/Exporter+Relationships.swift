@@ -11,13 +11,13 @@ extension Exporter {
       guard let relationship = entity.relationship(named: named.name) else { continue }
       switch (relationship.storage, named.value) {
       case (.field(let field), .toOne(let target)):
-        try setToOne(relationship, field: field, of: change.objectID, entity: entity, to: target)
+        try setToOne(relationship, field: field, of: change, entity: entity, to: target)
       case (.inverseField(let field), let value):
-        try setChildren(relationship, field: field, of: change.objectID, entity: entity, to: value)
+        try setChildren(relationship, field: field, of: change, entity: entity, to: value)
       case (.link(let link), let value):
-        try setLinks(relationship, link, of: change.objectID, entity: entity, to: value)
+        try setLinks(relationship, link, of: change, entity: entity, to: value)
       case (.field, _):
-        note(change.objectID, change.entity, .badRequest, "\(change.entity).\(named.name) is a to-one relationship, the value is a set")
+        leaveOut(named.name, named.value, of: change, "\(change.entity).\(named.name) is a to-one relationship, the value is a set")
       case (.none, _): break
       }
     }
@@ -40,12 +40,14 @@ extension Exporter {
   }
 
   private mutating func setToOne(
-    _ relationship: RelationshipDescription, field: String, of owner: String, entity: EntityDescription, to target: String?
+    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, to target: String?
   ) throws {
+    let owner = change.objectID
     var target = target
     switch try target.map({ try self.target($0, of: relationship) }) {
     case .wrongEntity?:
-      return note(owner, entity.name, .badRequest, "\(entity.name).\(relationship.name) points to an object that is no \(relationship.destinationName)")
+      return leaveOut(
+        relationship.name, .toOne(target), of: change, "\(entity.name).\(relationship.name) points to an object that is no \(relationship.destinationName)")
     case .gone?:
       // Somebody deleted the target first (T-O05): the sender is to learn that its object points nowhere.
       target = nil
@@ -113,8 +115,9 @@ extension Exporter {
 
   /// One-to-many from the parent's side: the children's field is what is written.
   private mutating func setChildren(
-    _ relationship: RelationshipDescription, field: String, of parent: String, entity: EntityDescription, to value: RelationshipValue
+    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, to value: RelationshipValue
   ) throws {
+    let parent = change.objectID
     let (added, removed): ([String], [String])
     switch value {
     case .toMany(let children):
@@ -122,7 +125,8 @@ extension Exporter {
       let present = try relationship.inverse.map { try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: parent) } ?? []
       (added, removed) = (children, present.filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
-    case .toOne: return note(parent, entity.name, .badRequest, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+    case .toOne:
+      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
     }
     for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
       try point(child, field, to: nil)
@@ -131,10 +135,22 @@ extension Exporter {
       switch try target(child, of: relationship) {
       case .alive: try point(child, field, to: parent)
       case .wrongEntity:
-        note(parent, entity.name, .badRequest, "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+        leaveOut(
+          relationship.name, .toManyDelta(add: [child], remove: []), of: change,
+          "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
       case .gone: break
-      case .unknown: note(child, relationship.destinationName, .notFound, "there is no such object to put into \(entity.name).\(relationship.name)")
+      case .unknown: wait(for: child, toBePutInto: parent, by: relationship, of: entity)
       }
     }
+  }
+
+  /// The pointer is the child's to have: it waits with the child's name until there is one.
+  private mutating func wait(for child: String, toBePutInto parent: String, by relationship: RelationshipDescription, of entity: EntityDescription) {
+    let pointers = relationship.inverse.map { [NamedValue(name: $0.name, value: RelationshipValue.toOne(parent))] } ?? []
+    leaveOut(
+      HistoryChange(changeType: .update, entity: relationship.destinationName, objectID: child, relationships: pointers),
+      MirroringProblem(
+        recordName: child, entity: relationship.destinationName, code: .notFound,
+        reason: "there is no such object to put into \(entity.name).\(relationship.name)", cause: .missing))
   }
 }

@@ -19,20 +19,23 @@ public struct Exporter {
   var overlay: ExportOverlay
   /// Link records by the pair's key, once the pair was looked at.
   var pairs: [String: [String]] = [:]
-  private(set) var problems: [MirroringProblem] = []
+  private(set) var leftOut: [LeftOutChange] = []
+  /// Whether a change that meets what can't be read is left out, instead of all of them with it. Every change costs more then.
+  private let isolatesErrors: Bool
 
   /// - Parameters:
   ///   - stamp: who exports, from which device, and when.
   ///   - makeRecordName: a fresh upper-case UUID for every link record (R13).
   public init(
     model: ModelIndex, links: LinkResolver, entityNames: Set<String>? = nil, source: any RecordSource, serializer: Serializer, stamp: Stamp,
-    makeRecordName: @escaping () -> String
+    isolatesErrors: Bool = false, makeRecordName: @escaping () -> String
   ) {
     self.model = model
     self.links = links
     self.entityNames = entityNames
     self.serializer = serializer
     self.stamp = stamp
+    self.isolatesErrors = isolatesErrors
     self.makeRecordName = makeRecordName
     overlay = ExportOverlay(source: source)
   }
@@ -53,49 +56,92 @@ public struct Exporter {
     }
   }
 
+  /// Whether the changes of a transaction are exported: those that the mirroring itself made are not.
+  public static func exports(author: String?) -> Bool { Treatment(author: author) == .export }
+
   /// Adds a transaction.
   ///
   /// Within it, objects are made, changed and deleted first, in their order, and then relationships are set, in their order: an object
   /// may point to one that is inserted further down.
-  /// - Throws: what the source or the assets throw; the exporter is then of no more use.
+  /// - Throws: what the source or the assets throw, unless errors are isolated; the exporter is then of no more use.
   public mutating func apply(_ transaction: HistoryTransaction) throws {
     switch Treatment(author: transaction.author) {
     case .skip: return
     case .deletionsOnly:
-      for change in transaction.changes where change.changeType == .delete { try dropState(of: change.objectID) }
+      for change in transaction.changes where change.changeType == .delete {
+        forgetLeftOut(of: change.objectID)
+        try isolating(change) { exporter in try exporter.dropState(of: change.objectID) }
+      }
     case .export:
       try applyChanges(transaction.changes)
     }
   }
 
-  private mutating func applyChanges(_ changes: [HistoryChange]) throws {
+  private mutating func applyChanges(_ original: [HistoryChange]) throws {
+    var changes = original
     var refused: Set<Int> = []
     var lastDeletion: [String: Int] = [:]
-    for (index, change) in changes.enumerated() {
+    for (index, change) in original.enumerated() {
       guard isMirrored(change.entity) else { continue }
-      do {
+      if change.changeType == .insert, !leftOut.isEmpty { changes[index] = absorbing(change) }
+      let change = changes[index]
+      let isDone = try isolating(change) { exporter in
         switch change.changeType {
-        case .insert: try insert(change)
-        case .update: try update(change)
-        case .delete:
-          try delete(change)
-          lastDeletion[change.objectID] = index
+        case .insert: try exporter.insert(change)
+        case .update: try exporter.update(change)
+        case .delete: try exporter.delete(change)
         }
-      } catch let problem as MirroringProblem {
-        problems.append(problem)
+      }
+      if !isDone {
         refused.insert(index)
+      } else if change.changeType == .delete {
+        lastDeletion[change.objectID] = index
+        forgetLeftOut(of: change.objectID)
       }
     }
     for (index, change) in changes.enumerated() where !change.relationships.isEmpty {
       guard change.changeType != .delete, isMirrored(change.entity), !refused.contains(index), index > lastDeletion[change.objectID] ?? -1 else { continue }
-      try setRelationships(of: change)
+      let relationships = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
+      try isolating(relationships) { exporter in try exporter.setRelationships(of: change) }
     }
+  }
+
+  /// Runs one step of the work; when it can't be done, it is as if it had not been begun, and `change` is left out.
+  @discardableResult private mutating func isolating(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
+    let before = isolatesErrors ? self : nil
+    do {
+      try step(&self)
+      return true
+    } catch let problem as MirroringProblem {
+      leaveOut(change, problem)
+    } catch {
+      guard let before else { throw error }
+      self = before
+      leaveOut(change, .damaged(change.objectID, change.entity))
+    }
+    return false
+  }
+
+  mutating func leaveOut(_ change: HistoryChange, _ problem: MirroringProblem) { leftOut.append(LeftOutChange(change, problem)) }
+
+  private mutating func forgetLeftOut(of objectID: String) {
+    if !leftOut.isEmpty { leftOut.removeAll { $0.change.objectID == objectID } }
+  }
+
+  /// The insert with what was left out before because there was no such object: it is newer than those, and there is one now (T-R01).
+  private mutating func absorbing(_ insert: HistoryChange) -> HistoryChange {
+    let earlier = leftOut.filter { $0.change.objectID == insert.objectID }
+    guard !earlier.isEmpty, earlier.allSatisfy({ $0.change.changeType == .update && $0.problem.cause.isAbsence }) else { return insert }
+    forgetLeftOut(of: insert.objectID)
+    return earlier.reversed().reduce(insert) { $0.adding($1.change) }
   }
 
   private func isMirrored(_ entity: String) -> Bool { entityNames?.contains(entity) ?? true }
 
-  mutating func note(_ objectID: String, _ entity: String, _ code: ServerErrorCode, _ reason: String) {
-    problems.append(MirroringProblem(recordName: objectID, entity: entity, code: code, reason: reason))
+  /// Leaves out one relationship of a change.
+  mutating func leaveOut(_ relationship: String, _ value: RelationshipValue, of change: HistoryChange, _ reason: String) {
+    leaveOut(
+      change.only(relationship, value), MirroringProblem(recordName: change.objectID, entity: change.entity, code: .badRequest, reason: reason))
   }
 
   /// Everything that differs now from the zone as it is stored.
@@ -107,7 +153,7 @@ public struct Exporter {
       let isLink = LinkRecord.isLink(recordType: (entry.record ?? entry.baseRecord)?.recordType ?? "")
       if isLink { links.append(write) } else { objects.append(write) }
     }
-    return ExportPlan(writes: objects + links, problems: problems)
+    return ExportPlan(writes: objects + links, leftOut: leftOut)
   }
 
   /// The object's record as it is now, whether or not it will be written; nil when there is none alive.

@@ -19,6 +19,9 @@ extension InMemoryTransaction {
     for assets in rows.historyAssets.values {
       for asset in assets { uses[asset.hash, default: (asset, 0)].count += 1 }
     }
+    for row in rows.quarantine {
+      for asset in row.assets { uses[asset.hash, default: (asset, 0)].count += 1 }
+    }
     for (hash, use) in uses {
       guard hash.count == SHA256.byteCount else { throw ContradictingWrite("an asset's hash has \(hash.count) bytes") }
       if rows.assets[hash] == nil, !hasUpload(use.asset) { throw MissingAsset(use.asset) }

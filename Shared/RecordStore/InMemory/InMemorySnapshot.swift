@@ -17,6 +17,11 @@ struct InMemoryRows {
     var mirror: Int64
     var event: StoredEvent
   }
+  struct QuarantineRow {
+    var object: StoredQuarantine
+    var changes: [UInt8]
+    var assets: Set<Asset>
+  }
   struct OutcomeRow {
     var payload: [UInt8]
     var at: Int64
@@ -43,6 +48,8 @@ struct InMemoryRows {
   var history: [Int64: [StoredTransaction]] = [:]
   /// By mirror, then by name.
   var consumers: [Int64: [String: StoredConsumer]] = [:]
+  /// Ascending by key.
+  var quarantine: [QuarantineRow] = []
   /// Ascending by number.
   var events: [EventRow] = []
   var outcomes: [String: OutcomeRow] = [:]
@@ -195,8 +202,15 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.history[mirror]?.first { $0.transactionID == transactionID }
   }
 
-  func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
-    (rows.history[mirror] ?? []).filter { $0.number > number }.first(limit)
+  func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction] {
+    var found: [StoredTransaction] = []
+    var byteCount = 0
+    for transaction in (rows.history[mirror] ?? []).filter({ $0.number > number }).first(limit) {
+      byteCount += transaction.payload.count
+      if !found.isEmpty, byteCount > byteLimit { break }
+      found.append(transaction)
+    }
+    return found
   }
 
   func consumers(of mirror: Int64) throws -> [StoredConsumer] { (rows.consumers[mirror] ?? [:]).values.sorted { $0.name.precedes($1.name) } }

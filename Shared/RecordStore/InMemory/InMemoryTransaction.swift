@@ -140,7 +140,7 @@ extension InMemoryTransaction: ShardTransaction {
         key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
         scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName, createdAt: mirror.createdAt,
         lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-        purgedTransactionNumber: mirror.purgedTransactionNumber)
+        purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount)
     }
   }
 
@@ -150,6 +150,7 @@ extension InMemoryTransaction: ShardTransaction {
       rows.history[mirror] = nil
       rows.consumers[mirror] = nil
       rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror }
+      rows.quarantine.removeAll { $0.object.mirror == mirror }
       try countAssets()
       rows.events.removeAll { $0.mirror == mirror }
     }
@@ -240,7 +241,7 @@ extension InMemoryTransaction: ShardTransaction {
   }
 
   /// Remembers the first refusal, so that a body can't go on past it.
-  private func write<Value>(_ body: () throws -> Value) throws -> Value {
+  func write<Value>(_ body: () throws -> Value) throws -> Value {
     if let refusal { throw refusal }
     do {
       return try body()

@@ -18,6 +18,9 @@ enum Query: Int, CaseIterable {
   case transactionByID, transactionsAfter, firstTransactionAt, appendTransaction, purgeTransactions
   case consumers, putConsumer, deleteConsumer, deleteConsumers
   case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
+  case quarantinedByName, quarantinedAfter, quarantinedDue, quarantinedPayload, lastQuarantine, nextQuarantineDue, mirrorsWithQuarantine
+  case insertQuarantined, updateQuarantined, deleteQuarantined, deleteQuarantine, moveQuarantine
+  case retryQuarantined, retryQuarantinedCause, retryQuarantinedSchema, retryQuarantinedName, deleteHistoryAsset
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
 
@@ -116,8 +119,8 @@ enum Query: Int, CaseIterable {
       """
     case .updateMirror:
       """
-      UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, exported = ?9, purged = ?10
-      WHERE id = ?1
+      UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, exported = ?9, purged = ?10,
+        quarantined = ?11 WHERE id = ?1
       """
     case .deleteMirror: "DELETE FROM mirror WHERE id = ?1"
 
@@ -160,7 +163,7 @@ enum Query: Int, CaseIterable {
       SELECT (SELECT count(*) FROM database), (SELECT count(*) FROM zone WHERE deleted = 0), (SELECT coalesce(sum(live), 0) FROM zone),
         (SELECT count(*) FROM mirror)
       """
-    default: preconditionFailure("no text for statement \(self)")
+    default: quarantineText
     }
   }
 
@@ -169,6 +172,6 @@ enum Query: Int, CaseIterable {
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =
-    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged FROM mirror"
+    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined FROM mirror"
   private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
 }

@@ -29,7 +29,7 @@ extension SQLiteSnapshot {
     return StoredMirror(
       key: row.int64(0), identifier: row.text(2), databaseKey: row.int64(1), incarnation: UInt64(bitPattern: row.int64(3)), userRecordName: row.text(4),
       scope: scope, modelHash: row.text(6), configuration: row.optionalText(7), deviceName: row.optionalText(8), createdAt: row.int64(9),
-      lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11), purgedTransactionNumber: row.int64(12))
+      lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11), purgedTransactionNumber: row.int64(12), quarantinedCount: row.int(13))
   }
 
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
@@ -57,13 +57,26 @@ extension SQLiteSnapshot {
     return try statement.first { try transaction($0, of: mirror) }
   }
 
-  func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
+  func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction] {
     guard limit > 0, (1...HistoryRowID.lastMirror).contains(mirror) else { return [] }
     let statement = try statement(.transactionsAfter)
     try statement.bind(1, HistoryRowID.of(mirror, number))
     try statement.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
     try statement.bind(3, limit)
-    return try statement.all { try transaction($0, of: mirror) }
+    defer { statement.reset() }
+    var transactions: [StoredTransaction] = []
+    var byteCount = 0
+    while try statement.step() {
+      byteCount += statement.withBytes(5) { $0.count }
+      if !transactions.isEmpty, byteCount > byteLimit { break }
+      do {
+        transactions.append(try transaction(statement, of: mirror))
+      } catch  where !transactions.isEmpty {
+        // Dropped because it is met again by whoever reads on from here.
+        break
+      }
+    }
+    return transactions
   }
 
   func transaction(_ row: Statement, of mirror: Int64) throws -> StoredTransaction {

@@ -47,7 +47,7 @@ extension SQLiteTransaction {
     }
   }
 
-  private func release(_ hash: [UInt8]) throws {
+  func release(_ hash: [UInt8]) throws {
     let update = try writing(.releaseAsset)
     try update.bind(1, hash)
     try update.bind(2, now())
@@ -82,7 +82,7 @@ extension SQLiteTransaction {
 
   // MARK: History
 
-  /// Counts the assets of a transaction that is appended.
+  /// Counts the assets of a transaction that is appended, or of what is held back (`row` is less than 0 then).
   func keep(_ assets: Set<Asset>, forTransaction row: Int64) throws {
     for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
       try use(asset)

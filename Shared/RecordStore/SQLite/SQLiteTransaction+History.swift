@@ -43,22 +43,44 @@ extension SQLiteTransaction: ShardTransaction {
           key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
           scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName,
           createdAt: mirror.createdAt, lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-          purgedTransactionNumber: mirror.purgedTransactionNumber))
+          purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount))
+    }
+  }
+
+  func renewMirror(_ mirror: Int64, createdAt: Int64) throws -> StoredMirror {
+    try write {
+      guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      try remove(row)
+      var fresh = try makeMirror(
+        row.identifier, in: row.databaseKey, userRecordName: row.userRecordName, scope: row.scope, modelHash: row.modelHash,
+        configuration: row.configuration, deviceName: row.deviceName, createdAt: createdAt)
+      guard row.quarantinedCount > 0 else { return fresh }
+      try moveQuarantine(from: mirror, to: fresh.key)
+      fresh.quarantinedCount = row.quarantinedCount
+      setMirror(fresh)
+      return fresh
     }
   }
 
   func deleteMirror(_ mirror: Int64) throws {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
-      _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
-      for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] {
-        let delete = try writing(query)
-        try delete.bind(1, mirror)
-        try delete.run()
-      }
-      cache.mirrors.set(nil, for: mirror)
-      cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
+      if row.quarantinedCount > 0 { try deleteQuarantine(of: mirror) }
+      try remove(row)
     }
+  }
+
+  /// The row, its history and its events.
+  private func remove(_ row: StoredMirror) throws {
+    let mirror = row.key
+    _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
+    for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] {
+      let delete = try writing(query)
+      try delete.bind(1, mirror)
+      try delete.run()
+    }
+    cache.mirrors.set(nil, for: mirror)
+    cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
   }
 
   func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws {
@@ -103,7 +125,7 @@ extension SQLiteTransaction: ShardTransaction {
     return count
   }
 
-  private func setMirror(_ row: StoredMirror) {
+  func setMirror(_ row: StoredMirror) {
     cache.mirrors.set(CachedRow(row: row, isDirty: true), for: row.key)
     cache.dirtyMirrors.append(row.key)
   }
@@ -120,6 +142,7 @@ extension SQLiteTransaction: ShardTransaction {
     try update.bind(8, row.lastTransactionNumber)
     try update.bind(9, row.exportedTransactionNumber)
     try update.bind(10, row.purgedTransactionNumber)
+    try update.bind(11, row.quarantinedCount)
     try update.run()
   }
 

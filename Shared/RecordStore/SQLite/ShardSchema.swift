@@ -16,6 +16,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case shortGUIDs = 5
   /// Registered consumers of history. Cost: none, an empty table.
   case consumers = 6
+  /// What exports hold back. Cost: none, an empty table, and a column whose default is not written into rows.
+  case quarantine = 7
 
   var statements: [String] {
     switch self {
@@ -36,6 +38,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
         // For the sweep of deleted zones.
         "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
       ]
+    case .quarantine: Self.quarantineTables
     }
   }
 
@@ -122,6 +125,19 @@ enum FormatChange: Int, CaseIterable, Sendable {
     """,
     // By the row id within a database: all of them are read when one has changed.
     "CREATE INDEX subscription_database ON subscription(database)",
+  ]
+
+  private static let quarantineTables = [
+    "ALTER TABLE mirror ADD COLUMN quarantined INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX mirror_quarantined ON mirror(id) WHERE quarantined > 0",
+    """
+    CREATE TABLE quarantine(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, name NOT NULL, entity TEXT NOT NULL, cause INTEGER NOT NULL, code TEXT NOT NULL,
+      cocoa INTEGER, reason TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, attempts INTEGER NOT NULL, due INTEGER NOT NULL,
+      schema INTEGER NOT NULL, sum INTEGER NOT NULL, payload BLOB NOT NULL, UNIQUE(mirror, name))
+    """,
+    "CREATE INDEX quarantine_due ON quarantine(mirror, due)",
+    // For the next one of the shard.
+    "CREATE INDEX quarantine_next ON quarantine(due)",
   ]
 }
 

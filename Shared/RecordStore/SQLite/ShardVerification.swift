@@ -41,6 +41,7 @@ struct ShardVerification {
     try verification.checkPages()
     try verification.checkRecords()
     try verification.checkHistory()
+    try verification.checkQuarantine()
     try verification.checkByteCounts()
     try verification.checkAssets(assets, reads: readsAssets)
     for check in checks { try verification.run(check) }
@@ -112,6 +113,16 @@ struct ShardVerification {
     }
   }
 
+  private mutating func checkQuarantine() throws {
+    for key in try statement("verifyQuarantined", "SELECT id FROM quarantine ORDER BY id").all({ $0.int64(0) }) {
+      do {
+        _ = try snapshot.quarantinedChanges(key)
+      } catch let error as StoreError {
+        report.note("\(error)")
+      }
+    }
+  }
+
   /// What databases and zones say they hold.
   private mutating func checkByteCounts() throws {
     for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id").all({ ($0.int64(0), $0.int64(1)) })
@@ -176,7 +187,16 @@ struct ShardVerification {
       "verifyDatabaseBytes", "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
       "a database counts other bytes than its zones"
     ),
-    ("verifyHistoryOfAssets", "SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history)", "a transaction that uses an asset is missing"),
+    (
+      "verifyHistoryOfAssets",
+      "SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history) AND history NOT IN (SELECT -id FROM quarantine)",
+      "a transaction that uses an asset is missing"
+    ),
+    (
+      "verifyQuarantine", "SELECT m.id FROM mirror m WHERE m.quarantined <> (SELECT count(*) FROM quarantine q WHERE q.mirror = m.id)",
+      "a mirror counts other objects as held back than there are"
+    ),
+    ("verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)", "a held back object's mirror is missing"),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
     (
       "verifyShortGUIDs",

@@ -119,12 +119,16 @@ extension JSONWriter {
 
   mutating func problem(_ problem: MirroringProblem) {
     beginObject()
+    problemMembers(problem)
+    endObject()
+  }
+
+  mutating func problemMembers(_ problem: MirroringProblem) {
     member("objectID", problem.recordName)
     member("entity", problem.entity)
     member("ckErrorCode", problem.code.row.ckErrorCode)
     member("serverErrorCode", problem.code.rawValue)
     if let code = problem.cocoaErrorCode { member("cocoaErrorCode", code.rawValue) }
     member("reason", problem.reason)
-    endObject()
   }
 }

@@ -35,6 +35,10 @@ enum ScriptStep: Sendable {
   case purge(owner: Int, mirror: Int, keep: Int64)
   case consume(owner: Int, mirror: Int, name: Int, number: Int64?)
   case event(owner: Int, mirror: Int, kind: Int, ends: Int64)
+  case quarantine(owner: Int, mirror: Int, name: Int, at: Int64)
+  case release(owner: Int, mirror: Int, name: Int)
+  case retry(owner: Int, mirror: Int, which: Int, at: Int64)
+  case renewMirror(owner: Int, mirror: Int)
   case makeIndex(owner: Int, index: Int)
   case dropIndex(owner: Int, index: Int)
   case outcome(key: Int, at: Int64)
@@ -78,7 +82,15 @@ struct Script: Sendable {
       case 75..<79: return .exported(owner: owner, mirror: mirror)
       case 79..<80: return .purge(owner: owner, mirror: mirror, keep: Int64(number(4)))
       case 80..<81: return .consume(owner: owner, mirror: mirror, name: name, number: number(3) == 0 ? nil : Int64(name))
-      case 81..<86: return .event(owner: owner, mirror: mirror, kind: number(3), ends: Int64(number(8)))
+      case 81..<84: return .event(owner: owner, mirror: mirror, kind: number(3), ends: Int64(number(8)))
+      case 84: return .quarantine(owner: owner, mirror: mirror, name: name, at: at)
+      case 85:
+        switch number(4) {
+        case 0: return .release(owner: owner, mirror: mirror, name: name)
+        case 1: return .retry(owner: owner, mirror: mirror, which: zone + name % 2, at: at)
+        case 2: return number(3) > 0 ? .quarantine(owner: owner, mirror: mirror, name: name, at: at) : .renewMirror(owner: owner, mirror: mirror)
+        default: return .quarantine(owner: owner, mirror: mirror, name: name, at: at)
+        }
       case 86..<88: return number(3) > 0 ? .makeIndex(owner: owner, index: number(Self.indexes.count)) : .dropIndex(owner: owner, index: number(Self.indexes.count))
       case 88..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
       case 90..<92: return .forget(before: at * 10 - Int64(number(40)), limit: 1 + number(8))
@@ -204,6 +216,7 @@ struct Script: Sendable {
         number: number, identifier: "\(ends)", kind: StoredEvent.Kind(rawValue: kind) ?? .setup, startedAt: ends, endedAt: number == 0 ? nil : 9,
         errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
       return "\(try transaction.put(event, of: row.key))"
+    case .quarantine, .release, .retry, .renewMirror: return try runQuarantine(step, in: transaction)
     case .makeIndex(let owner, let index):
       let database = try transaction.makeDatabase(Sample.database("\(owner)"))
       return "\(try transaction.makeIndex(indexes[index], in: database.key).key)"
@@ -218,6 +231,30 @@ struct Script: Sendable {
       try transaction.putOutcome([UInt8(key)], of: names[key % names.count] + "\(key)", at: at)
       return "stored"
     case .forget(let before, let limit): return "\(try transaction.forgetOutcomes(before: before, limit: limit))"
+    default: return "unknown step"
+    }
+  }
+
+  private static func runQuarantine(_ step: ScriptStep, in transaction: any ShardTransaction) throws -> String {
+    switch step {
+    case .quarantine(let owner, let mirror, let name, let at):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      let object = StoredQuarantine(
+        mirror: row.key, name: names[name], entity: "Note", cause: name % 3, code: "BAD_REQUEST", cocoaErrorCode: name % 2 == 0 ? nil : 134060, reason: "r",
+        firstAt: at, lastAt: at, attempts: name, dueAt: name == 0 ? StoredQuarantine.never : at + Int64(name % 4), schemaVersion: at % 3)
+      try transaction.putQuarantined(object, changes: [UInt8(name), UInt8(truncatingIfNeeded: at)], assets: [])
+      return "\(String(describing: try transaction.mirror(key: row.key)?.quarantinedCount)) \(String(describing: try transaction.quarantined(names[name], of: row.key)))"
+    case .release(let owner, let mirror, let name):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      try transaction.removeQuarantined(names[name], of: row.key)
+      return "\(try transaction.mirrorsWithQuarantine(afterKey: 0, limit: 9))"
+    case .retry(let owner, let mirror, let which, let at):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      let selections: [QuarantineSelection] = [.all, .cause(1), .otherSchema(than: at % 3), .names([names[1], names[2], names[1]])]
+      return "\(try transaction.retryQuarantined(selections[which], of: row.key, at: at)) \(String(describing: try transaction.nextQuarantineDue()))"
+    case .renewMirror(let owner, let mirror):
+      guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
+      return "\(try transaction.renewMirror(row.key, createdAt: 3))"
     default: return "unknown step"
     }
   }
@@ -247,6 +284,11 @@ struct Script: Sendable {
         lines.append("\(String(describing: try snapshot.transaction(withID: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", of: mirror.key)))")
       }
       lines.append("\(try snapshot.events(of: mirror.key, after: 1, kind: nil, limit: limit)) \(try snapshot.events(of: mirror.key, after: 0, kind: .export, limit: 99))")
+    }
+    lines.append("\(try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99)) \(String(describing: try snapshot.nextQuarantineDue()))")
+    for mirror in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99) {
+      let held = try snapshot.quarantined(of: mirror, afterKey: 0, limit: 99)
+      lines.append("\(held) \(try snapshot.quarantined(of: mirror, dueBy: 99, limit: limit)) \(try held.map { try snapshot.quarantinedChanges($0.key) })")
     }
     for key in 0..<60 { lines.append("\(String(describing: try snapshot.outcome(of: names[key % names.count] + "\(key)")))") }
     return lines

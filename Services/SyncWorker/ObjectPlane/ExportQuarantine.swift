@@ -1,0 +1,177 @@
+// What an export holds back, and takes out again: objects whose changes could not be written, one row each (E9).
+
+import History
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceKit
+import WebServices
+
+/// An object's changes that were held back and are tried again with this batch.
+struct RetriedObject {
+  let row: StoredQuarantine
+  let changes: [HistoryChange]
+}
+
+extension ExportRun {
+  /// Rows that are tried in one batch because their time has come.
+  private static let retryLimit = 100
+
+  /// What was held back of the objects that a batch changes, so that their changes stay in order, and what is due.
+  /// - Returns: the changes, and whether more is due.
+  func retried(with batch: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (objects: [RetriedObject], moreDue: Bool) {
+    if mirror.quarantinedCount == 0 { return ([], false) }
+    var objects: [RetriedObject] = []
+    var seen: Set<String> = []
+    var byteCount = 0
+    func take(_ row: StoredQuarantine) throws {
+      guard seen.insert(row.name).inserted, let changes = try heldChanges(row, in: transaction) else { return }
+      byteCount += changes.byteCount
+      objects.append(RetriedObject(row: row, changes: changes.transaction.changes))
+    }
+    for change in batch.lazy.flatMap(\.changes) where !seen.contains(change.objectID) {
+      if let row = try transaction.quarantined(change.objectID, of: mirror.key) { try take(row) }
+    }
+    let due = try transaction.quarantined(of: mirror.key, dueBy: context.clock.now, limit: Self.retryLimit)
+    var takenCount = 0
+    for row in due where byteCount < Limit.exportByteCount {
+      try take(row)
+      takenCount += 1
+    }
+    return (objects, takenCount < due.count || due.count == Self.retryLimit)
+  }
+
+  /// nil for what can't be read: it stays where it is, and is not tried again by itself.
+  private func heldChanges(_ row: StoredQuarantine, in transaction: any ShardTransaction) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
+    do {
+      guard let payload = try transaction.quarantinedChanges(row.key) else { return nil }
+      return (try HistoryTransaction(decoding: payload), payload.count)
+    } catch {
+      context.log.error(
+        "changes that were held back can't be read", ["mirror": .integer(mirrorKey), "quarantine": .integer(row.key), "error": .text(String(describing: error))])
+      _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never)
+      return nil
+    }
+  }
+
+  /// Holds back what was left out, and forgets what went through.
+  /// - Parameter sent: what was exported, with what was retried before it.
+  /// - Returns: what the event is to tell: not what is known from an earlier try.
+  func settle(
+    _ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], retried: [RetriedObject], sent: [HistoryTransaction], of mirror: StoredMirror,
+    in transaction: any ShardTransaction
+  ) throws -> [MirroringProblem] {
+    if leftOut.isEmpty, refused.isEmpty, retried.isEmpty { return [] }
+    let held = held(leftOut, refused, sent: sent)
+    let names = Set(held.map(\.name))
+    for object in retried where !names.contains(object.row.name) { try transaction.removeQuarantined(object.row.name, of: mirror.key) }
+    let rows = Dictionary(retried.map { ($0.row.name, $0) }, uniquingKeysWith: { first, _ in first })
+    var problems: [MirroringProblem] = []
+    for object in held {
+      let row = rows[object.name]?.row
+      try hold(object, in: row, of: mirror, in: transaction)
+      if row.map({ !object.problem.isKnown(from: $0) }) ?? true || object.changes.count > rows[object.name]?.changes.count ?? 0 {
+        problems.append(object.problem)
+      }
+    }
+    // Refused, and nobody's change to hold back: what the server itself would have done, and what the client has no permission for.
+    problems += refused.map(\.problem).filter { !names.contains($0.recordName) }
+    return problems
+  }
+
+  private struct HeldObject {
+    let name: String
+    var changes: [HistoryChange]
+    let problem: MirroringProblem
+  }
+
+  /// By object, in the order they were met.
+  private func held(_ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], sent: [HistoryTransaction]) -> [HeldObject] {
+    var order: [String] = []
+    var objects: [String: HeldObject] = [:]
+    func add(_ changes: [HistoryChange], _ problem: MirroringProblem) {
+      for change in changes {
+        if objects[change.objectID] == nil {
+          order.append(change.objectID)
+          objects[change.objectID] = HeldObject(name: change.objectID, changes: [], problem: problem)
+        }
+        objects[change.objectID]?.changes.append(change)
+      }
+    }
+    // A record that is refused takes all that was done to its object with it, what was left out of that before included.
+    let whole = Set(refused.filter { $0.isHeld && !$0.write.isLink }.map(\.write.item.recordName))
+    for item in leftOut where !whole.contains(item.change.objectID) { add([item.change], item.problem) }
+    for refusal in refused where refusal.isHeld { add(changes(of: refusal, sent: sent), refusal.problem) }
+    return order.compactMap { objects[$0] }
+  }
+
+  /// The changes that a refused write came of.
+  private func changes(of refusal: ExportWrites.Refusal, sent: [HistoryTransaction]) -> [HistoryChange] {
+    let record = refusal.write.item.record
+    if refusal.write.isLink {
+      guard let parts = LinkRecord(record), let link = model.links.resolve(parts) else { return [] }
+      let isSaved = if case .save = refusal.write.item { true } else { false }
+      return [
+        HistoryChange(
+          changeType: .update, entity: link.entity.name, objectID: link.objectID,
+          relationships: [
+            NamedValue(name: link.relationship.name, value: .toManyDelta(add: isSaved ? [link.targetID] : [], remove: isSaved ? [] : [link.targetID]))
+          ])
+      ]
+    }
+    var own: [HistoryChange] = []
+    for change in sent.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes) where change.objectID == record.recordName {
+      if change.changeType == .delete { own = [] }
+      own.append(change)
+    }
+    return own + pointers(set: refusal.write, besides: own)
+  }
+
+  /// To-one relationships that changes of other objects set: a parent's set, or the other end of a pair.
+  private func pointers(set write: PlannedWrite, besides own: [HistoryChange]) -> [HistoryChange] {
+    guard case .save(let record, let changedKeys) = write.item,
+      let entity = model.index.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+    else { return [] }
+    let named = Set(own.flatMap(\.relationships).map(\.name))
+    let changed = Set(changedKeys)
+    let pointers = entity.mirroredToOnes.compactMap { relationship -> NamedValue<RelationshipValue>? in
+      guard case .field(let field) = relationship.storage, changed.contains(field), !named.contains(relationship.name) else { return nil }
+      let target = record.fields.string(field)
+      // What the server cleared is not the client's to do again.
+      return target == nil && write.isServersOwn ? nil : NamedValue(name: relationship.name, value: .toOne(target))
+    }
+    if pointers.isEmpty { return [] }
+    return [HistoryChange(changeType: .update, entity: entity.name, objectID: record.recordName, relationships: pointers.sorted { $0.name < $1.name })]
+  }
+
+  private func hold(_ object: HeldObject, in row: StoredQuarantine?, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    let now = context.clock.now
+    let attempts = (row?.attempts ?? 0) + 1
+    let problem = object.problem
+    let changes = HeldChanges.compacted(object.changes)
+    let payload = HistoryTransaction(transactionID: "", timestamp: now, changes: changes)
+    let stored = StoredQuarantine(
+      mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
+      cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now, lastAt: now, attempts: attempts,
+      dueAt: problem.cause.delay(afterAttempts: attempts).map { now + $0 } ?? StoredQuarantine.never, schemaVersion: schema.version)
+    // What nobody has any more can't be counted; that is told when it is tried again.
+    let assets = try payload.assets.filter { try transaction.hasContent(of: $0) }
+    try transaction.putQuarantined(stored, changes: payload.encoded(), assets: assets)
+  }
+}
+
+extension MirroringProblem {
+  fileprivate func isKnown(from row: StoredQuarantine) -> Bool { row.code == code.rawValue && row.reason == reason }
+
+  /// What is stored of a problem.
+  init(_ row: StoredQuarantine) {
+    self.init(
+      recordName: row.name, entity: row.entity, code: ServerErrorCode(rawValue: row.code) ?? .internalError,
+      cocoaErrorCode: row.cocoaErrorCode.flatMap(CocoaErrorCode.init(rawValue:)), reason: row.reason, cause: QuarantineCause(rawValue: row.cause) ?? .other)
+  }
+}
+
+extension PlannedWrite {
+  var isLink: Bool { LinkRecord.isLink(recordType: item.record.recordType) }
+}

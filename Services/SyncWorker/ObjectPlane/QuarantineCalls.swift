@@ -1,0 +1,47 @@
+// What is held back for a store: listed, and tried again when its user asks.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoreCall {
+  func listQuarantine() async throws(RecordError) -> PlaneAnswer {
+    let after = try integer("after", default: 0, minimum: 0, maximum: .max)
+    let limit = try integer("limit", default: Self.quarantineLimit, maximum: Self.quarantineLimit)
+    var rows = try await read { snapshot in
+      try snapshot.quarantined(of: mirror(in: snapshot).key, afterKey: Int64(after), limit: limit + 1)
+    }
+    let moreComing = rows.count > limit
+    if moreComing { rows.removeLast() }
+    return PlaneAnswer(body: StoreAnswer.quarantine(rows.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
+  }
+
+  private static let quarantineLimit = 200
+
+  /// Makes what is held back due now, and wakes the exporter.
+  func retryQuarantine(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let names = try RetryQuarantineRequest(body.isEmpty ? nil : JSONValue.request(body)).objectIDs
+    let at = now
+    let commit = store.enqueue { transaction -> (count: Int, key: Int64) in
+      let mirror = try mirror(in: transaction)
+      if mirror.quarantinedCount == 0 { return (0, mirror.key) }
+      return (try transaction.retryQuarantined(names.map(QuarantineSelection.names) ?? .all, of: mirror.key, at: at), mirror.key)
+    }
+    startNext()
+    let (count, key) = try await value(of: commit)
+    if count > 0 { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+    return PlaneAnswer(body: StoreAnswer.retried(count))
+  }
+}
+
+extension QuarantinedObject {
+  init(_ row: StoredQuarantine) {
+    self.init(
+      problem: MirroringProblem(row), firstAt: row.firstAt, lastAt: row.lastAt, attempts: row.attempts,
+      dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt)
+  }
+}

@@ -1,0 +1,183 @@
+// Objects held back by exports, in a shard's file. A mirror counts its own, so that nobody else is asked anything.
+
+import Records
+import SQLite
+
+extension SQLiteSnapshot {
+  func quarantined(_ name: String, of mirror: Int64) throws -> StoredQuarantine? {
+    let select = try statement(.quarantinedByName)
+    try select.bind(1, mirror)
+    try select.bind(2, recordName: name)
+    return try select.first { try quarantined($0) }
+  }
+
+  func quarantined(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredQuarantine] {
+    guard limit > 0 else { return [] }
+    let select = try statement(.quarantinedAfter)
+    try select.bind(1, mirror)
+    try select.bind(2, key)
+    try select.bind(3, limit)
+    return try select.all { try quarantined($0) }
+  }
+
+  func quarantined(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredQuarantine] {
+    guard limit > 0 else { return [] }
+    let select = try statement(.quarantinedDue)
+    try select.bind(1, mirror)
+    try select.bind(2, time)
+    try select.bind(3, limit)
+    return try select.all { try quarantined($0) }
+  }
+
+  func quarantinedChanges(_ key: Int64) throws -> [UInt8]? {
+    let select = try statement(.quarantinedPayload)
+    try select.bind(1, key)
+    return try select.first { row in
+      let payload = row.blob(1)
+      guard row.int64(0) == Int64(payload.withUnsafeBytes { Checksum.update(0, $0) }) else {
+        throw StoreError.corrupt("shard \(shard): quarantine \(key) is not what was written; restore it from a backup")
+      }
+      return payload
+    }
+  }
+
+  func mirrorsWithQuarantine(afterKey key: Int64, limit: Int) throws -> [Int64] {
+    guard limit > 0 else { return [] }
+    try flush()
+    let select = try statement(.mirrorsWithQuarantine)
+    try select.bind(1, key)
+    try select.bind(2, limit)
+    return try select.all { $0.int64(0) }
+  }
+
+  func nextQuarantineDue() throws -> Int64? {
+    try statement(.nextQuarantineDue).first { $0.optionalInt64(0) } ?? nil
+  }
+
+  private func quarantined(_ row: Statement) throws -> StoredQuarantine {
+    guard let name = row.recordName(2) else { throw StoreError.corrupt("shard \(shard): the name in quarantine \(row.int64(0)) has neither form") }
+    return StoredQuarantine(
+      key: row.int64(0), mirror: row.int64(1), name: name, entity: row.text(3), cause: row.int(4), code: row.text(5),
+      cocoaErrorCode: row.optionalInt64(6).map { Int($0) }, reason: row.text(7), firstAt: row.int64(8), lastAt: row.int64(9), attempts: row.int(10),
+      dueAt: row.int64(11), schemaVersion: row.int64(12))
+  }
+}
+
+extension SQLiteTransaction {
+  func putQuarantined(_ object: StoredQuarantine, changes: [UInt8], assets: [Asset]) throws {
+    try write {
+      guard var row = try mirror(key: object.mirror) else { throw ContradictingWrite("no mirror \(object.mirror)") }
+      let earlier = try quarantined(object.name, of: object.mirror)
+      let key = try earlier?.key ?? lastQuarantine() + 1
+      let put = try writing(earlier == nil ? .insertQuarantined : .updateQuarantined)
+      try put.bind(1, key)
+      try put.bind(2, object.mirror)
+      try put.bind(3, recordName: object.name)
+      try put.bind(4, object.entity)
+      try put.bind(5, object.cause)
+      try put.bind(6, object.code)
+      try put.bind(7, object.cocoaErrorCode.map { Int64($0) })
+      try put.bind(8, object.reason)
+      try put.bind(9, object.firstAt)
+      try put.bind(10, object.lastAt)
+      try put.bind(11, object.attempts)
+      try put.bind(12, object.dueAt)
+      try put.bind(13, object.schemaVersion)
+      try put.bind(14, Int64(changes.withUnsafeBytes { Checksum.update(0, $0) }))
+      try put.bind(15, changes)
+      try put.run()
+      countWrite(records: 1, bytes: changes.count)
+      // Uses first: what the row before named, too, must not look unused in between.
+      let held = try earlier == nil ? [] : heldAssets(of: key)
+      let kept = Set(assets)
+      try keep(kept.filter { !held.contains($0.hash) }, forTransaction: -key)
+      try letGo(held.subtracting(kept.map(\.hash)), by: key)
+      if earlier == nil {
+        row.quarantinedCount += 1
+        setMirror(row)
+      }
+    }
+  }
+
+  private func lastQuarantine() throws -> Int64 {
+    let last: Int64?? = try statement(.lastQuarantine).first { $0.optionalInt64(0) }
+    return (last ?? nil) ?? 0
+  }
+
+  func removeQuarantined(_ name: String, of mirror: Int64) throws {
+    try write {
+      guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      guard let earlier = try quarantined(name, of: mirror) else { return }
+      try letGo(heldAssets(of: earlier.key), by: earlier.key)
+      let delete = try writing(.deleteQuarantined)
+      try delete.bind(1, earlier.key)
+      try delete.run()
+      row.quarantinedCount -= 1
+      setMirror(row)
+    }
+  }
+
+  func retryQuarantined(_ selection: QuarantineSelection, of mirror: Int64, at time: Int64) throws -> Int {
+    try write {
+      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      switch selection {
+      case .all: return try retry(.retryQuarantined, mirror, time) { _ in }
+      case .cause(let cause): return try retry(.retryQuarantinedCause, mirror, time) { try $0.bind(3, cause) }
+      case .otherSchema(let version): return try retry(.retryQuarantinedSchema, mirror, time) { try $0.bind(3, version) }
+      case .names(let names):
+        return try Set(names).reduce(0) { count, name in
+          count + (try retry(.retryQuarantinedName, mirror, time) { try $0.bind(3, recordName: name) })
+        }
+      }
+    }
+  }
+
+  private func retry(_ query: Query, _ mirror: Int64, _ time: Int64, _ bind: (Statement) throws -> Void) throws -> Int {
+    let update = try writing(query)
+    try update.bind(1, mirror)
+    try update.bind(2, time)
+    try bind(update)
+    try update.run()
+    return session.connection.changes
+  }
+
+  /// Forgets all that is held back for a mirror that goes.
+  func deleteQuarantine(of mirror: Int64) throws {
+    var last: Int64 = 0
+    while true {
+      let rows = try quarantined(of: mirror, afterKey: last, limit: 100)
+      for row in rows { try letGo(heldAssets(of: row.key), by: row.key) }
+      guard let end = rows.last else { break }
+      last = end.key
+    }
+    let delete = try writing(.deleteQuarantine)
+    try delete.bind(1, mirror)
+    try delete.run()
+  }
+
+  func moveQuarantine(from mirror: Int64, to other: Int64) throws {
+    let move = try writing(.moveQuarantine)
+    try move.bind(1, mirror)
+    try move.bind(2, other)
+    try move.run()
+  }
+
+  // MARK: Assets: in the table of history's, under the row's key with its sign turned
+
+  private func heldAssets(of key: Int64) throws -> Set<[UInt8]> {
+    let select = try statement(.historyAssets)
+    try select.bind(1, -key - 1)
+    try select.bind(2, -key)
+    return Set(try select.all { $0.blob(0) })
+  }
+
+  private func letGo(_ hashes: Set<[UInt8]>, by key: Int64) throws {
+    for hash in hashes.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+      try release(hash)
+      let delete = try writing(.deleteHistoryAsset)
+      try delete.bind(1, -key)
+      try delete.bind(2, hash)
+      try delete.run()
+    }
+  }
+}

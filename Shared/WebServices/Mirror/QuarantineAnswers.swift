@@ -1,0 +1,67 @@
+// What exports hold back, as clients see it (E9): the object and the reason, never its values.
+
+public import JSON
+public import Mirroring
+public import Records
+
+/// An object whose changes wait for another try.
+public struct QuarantinedObject: Sendable {
+  public let problem: MirroringProblem
+  /// Milliseconds since 1970: since when, when last tried, when next (nil: not by itself).
+  public let firstAt: Int64
+  public let lastAt: Int64
+  public let attempts: Int
+  public let dueAt: Int64?
+
+  public init(problem: MirroringProblem, firstAt: Int64, lastAt: Int64, attempts: Int, dueAt: Int64?) {
+    self.problem = problem
+    self.firstAt = firstAt
+    self.lastAt = lastAt
+    self.attempts = attempts
+    self.dueAt = dueAt
+  }
+
+  public func writeMembers(to writer: inout JSONWriter) {
+    writer.problemMembers(problem)
+    writer.member("cause", problem.cause.name)
+    writer.member("firstDate", MirrorDate.text(firstAt))
+    writer.member("lastDate", MirrorDate.text(lastAt))
+    writer.member("attempts", attempts)
+    writer.nullable("retryDate", dueAt.map(MirrorDate.text))
+  }
+}
+
+extension StoreAnswer {
+  /// `GET quarantine`
+  /// - Parameter last: the key of the last, for the next `after`.
+  public static func quarantine(_ objects: [QuarantinedObject], last: Int64, moreComing: Bool) -> [UInt8] {
+    object { writer in
+      writer.key("quarantined")
+      writer.beginArray()
+      for object in objects {
+        writer.beginObject()
+        object.writeMembers(to: &writer)
+        writer.endObject()
+      }
+      writer.endArray()
+      writer.member("lastQuarantined", String(last))
+      writer.member("moreComing", moreComing)
+    }
+  }
+
+  /// `POST quarantine/retry`
+  public static func retried(_ count: Int) -> [UInt8] { object { $0.member("retried", count) } }
+}
+
+/// `POST quarantine/retry`
+public struct RetryQuarantineRequest: Hashable, Sendable {
+  /// nil: everything that is held back.
+  public let objectIDs: [String]?
+
+  public init(_ body: JSONValue?) throws(RecordError) {
+    objectIDs = try body.flatMap { body throws(RecordError) in try body.optionalStrings("objectIDs") }
+    if let count = objectIDs?.count, count > Limit.operationsPerRequest {
+      throw RecordError(.badRequest, "objectIDs has \(count) items, the limit is \(Limit.operationsPerRequest)")
+    }
+  }
+}
