@@ -97,7 +97,10 @@ let testTargets: [Target] = [
   tests("Gateway", ["Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   tests(
     "SyncWorker",
-    ["SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON", "SQLite", "Crypto"]),
+    [
+      "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Indexing", "Records", "JSON", "SQLite",
+      "Crypto",
+    ]),
   tests("ShareService", ["ShareService", "SigningKeys", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),

@@ -139,7 +139,8 @@ struct StoredFormatTests {
     let connection = try older.takeOver().connection
     try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 0)")
     try connection.execute(
-      "INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (2, 1, 'phone', 6, 'ada', 'private', 'm', 1, 0, 0, 0)")
+      "INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (2, 1, 'phone', 6, 'ada', 'private', 'm', 1, 0, 0, 0)"
+    )
     try connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2)")
     connection.close()
     let shard = try await store.open(shard: 0)

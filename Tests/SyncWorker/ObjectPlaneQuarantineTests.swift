@@ -53,7 +53,10 @@ extension ObjectPlaneWorld {
       #expect(reply.status == 200, "\(reply.text)")
       let event = try #require(reply.json["event"])
       #expect(event["succeeded"]?.bool == false)
-      #expect(event["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["serverErrorCode"]?.string ?? "")" } == ["T INTERNAL_ERROR", "P INTERNAL_ERROR"])
+      #expect(
+        event["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["serverErrorCode"]?.string ?? "")" } == [
+          "T INTERNAL_ERROR", "P INTERNAL_ERROR",
+        ])
       #expect(event["counts"]?["saved"]?.int64 == 399, "the photo is there, without the links that need the damaged record")
       #expect(try await quarantine(world) == ["T damaged", "P damaged"])
       let status = try await world.get("A/status").json
@@ -106,7 +109,8 @@ extension ObjectPlaneWorld {
       #expect(try await world.liveRecords().map(\.recordName) == ["P"])
       try await world.save("A", #"{"changeType":"delete","entity":"PhotoData","objectID":"E"}"#, query: ["wait": "export"])
       #expect(try await quarantine(world) == ["D damaged"])
-      let event = try await world.save("A", #"{"changeType":"update","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}}"#, query: ["wait": "export"]).json["event"]
+      let event = try await world.save("A", #"{"changeType":"update","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}}"#, query: ["wait": "export"]).json[
+        "event"]
       #expect(event?["succeeded"]?.bool == true, "what was wrong with it is overwritten")
       #expect(try await quarantine(world) == [])
       let record = try #require(try await world.liveRecords().first)
@@ -127,7 +131,9 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an edit of what another device deleted is kept, and a later insert of the object takes what it does not say itself`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an edit of what another device deleted is kept, and a later insert of the object takes what it does not say itself`(
+    _ kind: StoreKind
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.setUp("B")
