@@ -37,9 +37,14 @@ public final class Worker: Sendable {
 
   public convenience init(_ context: ServiceContext) {
     let dataPath = context.options.requiredText("data")
+    let log = context.log
     self.init(
       context, dataPath: dataPath,
-      makeStore: { try SQLiteRecordStore(directory: dataPath + "/shards", shardCount: $0, assets: AssetStore(directory: dataPath + "/assets")) },
+      makeStore: { shardCount in
+        try SQLiteRecordStore(
+          directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets"),
+          report: { log.error("a damaged record was passed over", ["problem": .text($0)]) })
+      },
       makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
   }
 

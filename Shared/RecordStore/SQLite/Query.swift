@@ -11,7 +11,7 @@ enum Query: Int, CaseIterable {
   case recordByShortGUID, insertShortGUID, deleteShortGUID
   case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
   case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs, sweepEntries
-  case recordByName, recordByRow, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
+  case recordByName, recordByRow, recordNames, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
   case indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
   case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
@@ -68,6 +68,8 @@ enum Query: Int, CaseIterable {
     case .changes: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     case .changesBackwards: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
     case .recordsOfType: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+    // All of it is in the index.
+    case .recordNames: "SELECT id, name, type FROM record INDEXED BY record_name WHERE zone = ?1 AND name > ?2 ORDER BY name"
     case .recordByRow: Self.recordColumns + " FROM record WHERE id = ?1"
     case .insertRecord:
       "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"

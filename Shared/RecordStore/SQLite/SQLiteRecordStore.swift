@@ -25,6 +25,9 @@ public final class SQLiteRecordStore: RecordStore {
     public var sweepLimit = 500
     /// What one commit fills into a new index at most: records, and for how long while saves wait and while none do.
     public var indexSliceLimit = 2000
+    /// … names of records of any type that it looks at, and bytes of those it reads.
+    public var indexSliceNameLimit = 50_000
+    public var indexSliceByteLimit = 4 << 20
     public var indexSliceTime = Duration.milliseconds(3)
     public var idleIndexSliceTime = Duration.milliseconds(25)
     /// Threads that read, shared by all shards, and reads that may wait for them.
@@ -43,6 +46,7 @@ public final class SQLiteRecordStore: RecordStore {
   private let makeIncarnation: @Sendable () -> UInt64
   private let assets: AssetStore?
   private let now: @Sendable () -> Int64
+  private let report: @Sendable (_ problem: String) -> Void
 
   /// - Parameters:
   ///   - directory: made if it is missing. Must be on a local file system.
@@ -50,10 +54,11 @@ public final class SQLiteRecordStore: RecordStore {
   ///   - assets: where the files of assets are; nil: records' assets are counted, and their files are nobody's business.
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness unless a test says otherwise.
   ///   - now: milliseconds since 1970, for when assets became unused; the machine's clock unless a test says otherwise.
+  ///   - report: told once of each damaged record that work in the background passed over, with what names shard, zone and sequence.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
     directory: String, shardCount: Int, assets: AssetStore? = nil, options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil,
-    now: (@Sendable () -> Int64)? = nil
+    now: (@Sendable () -> Int64)? = nil, report: @escaping @Sendable (_ problem: String) -> Void = { _ in }
   ) throws(StoreError) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     do throws(AssetError) {
@@ -65,6 +70,7 @@ public final class SQLiteRecordStore: RecordStore {
     self.shardCount = shardCount
     self.options = options
     self.assets = assets
+    self.report = report
     self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
     pool = try ReaderPool(threadCount: options.readerThreadCount, limit: options.readLimit)
@@ -84,12 +90,12 @@ public final class SQLiteRecordStore: RecordStore {
       lock.release()
       throw error
     }
-    let (options, makeIncarnation, now) = (options, makeIncarnation, now)
+    let (options, makeIncarnation, now, report) = (options, makeIncarnation, now, report)
     // The writer's thread opens the file: its connection never leaves it.
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
         try WorkerThread.start {
-          Self.own(file, lock, readers, options, makeIncarnation, now) { continuation.resume(with: $0) }
+          Self.own(file, lock, readers, options, makeIncarnation, now, report) { continuation.resume(with: $0) }
         }
       } catch {
         lock.release()
@@ -108,13 +114,13 @@ public final class SQLiteRecordStore: RecordStore {
   /// A writer thread's life.
   private static func own(
     _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ options: Options, _ makeIncarnation: @escaping @Sendable () -> UInt64,
-    _ now: @escaping @Sendable () -> Int64, opened: (Result<ShardCore, any Error>) -> Void
+    _ now: @escaping @Sendable () -> Int64, _ report: @escaping @Sendable (String) -> Void, opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let (connection, epoch) = try file.takeOver()
       let core = try ShardCore(shard: file.shard, epoch: epoch, options: options, readers: readers)
       opened(.success(core))
-      ShardWriter(core: core, connection: connection, assets: file.assets, makeIncarnation: makeIncarnation, now: now).run()
+      ShardWriter(core: core, connection: connection, assets: file.assets, makeIncarnation: makeIncarnation, now: now, report: report).run()
       lock.release()
       core.finish()
     } catch {

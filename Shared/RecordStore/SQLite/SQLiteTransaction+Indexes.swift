@@ -116,13 +116,15 @@ extension SQLiteTransaction {
 
   // MARK: Slices
 
-  /// Fills in or removes up to `limit` records' worth of the first index that needs it.
+  /// Fills in or removes a step of the first index that needs it.
+  /// - Parameter budget: what the step may take; less by what it took.
   /// - Returns: how many records or entries were handled.
-  func advanceIndexes(limit: Int) throws -> Int {
+  func advanceIndexes(_ budget: inout IndexBudget) throws -> Int {
     guard let key = indexes.unfinished.first, var row = indexes[key] else { return 0 }
     var count = 0
-    // Zones without anything to do are cheap, but not free.
-    for _ in 0..<max(limit, 1) where count < limit {
+    while !budget.isSpent {
+      // Zones without anything to do are cheap, but not free.
+      budget.nameCount -= 1
       guard let zone = try currentZone(of: &row) else {
         if row.state == .dropping {
           let remove = try writing(.removeIndex)
@@ -135,7 +137,7 @@ extension SQLiteTransaction {
         }
         return count
       }
-      count += row.state == .dropping ? try removeEntries(of: &row, in: zone, limit: limit - count) : try fillIn(&row, zone, limit: limit - count)
+      count += row.state == .dropping ? try removeEntries(of: &row, in: zone, &budget) : try fillIn(&row, zone, &budget)
     }
     try store(row)
     return count
@@ -154,17 +156,55 @@ extension SQLiteTransaction {
     return next.key
   }
 
-  private func fillIn(_ row: inout IndexRow, _ zone: Int64, limit: Int) throws -> Int {
-    let after = row.afterName.flatMap { $0.isEmpty ? nil : $0 }
-    let records = try recordRows(ofType: row.index.recordType, in: zone, afterName: after, limit: limit) { (rowID: $0, record: $1.record) }
-    for (rowID, record) in records {
-      for key in row.index.keys(of: record) { try insertEntry(key, of: row.key, record.recordName, rowID: rowID, zone: zone) }
+  /// Goes through names of records of all types, which an index has, and reads the records of the type: a rare type costs as little at a
+  /// time as a common one.
+  private func fillIn(_ row: inout IndexRow, _ zone: Int64, _ budget: inout IndexBudget) throws -> Int {
+    guard let type = try symbolNumber(row.index.recordType) else {
+      row.afterName = nil
+      return 0
     }
-    row.afterName = records.count < limit ? nil : records.last?.record.recordName
-    return records.count
+    let select = try statement(.recordNames)
+    try select.bind(1, zone)
+    // Every name sorts after every number.
+    if let name = row.afterName, !name.isEmpty { try select.bind(2, recordName: name) } else { try select.bind(2, 0) }
+    defer { select.reset() }
+    var count = 0
+    while !budget.isSpent {
+      guard try select.step() else {
+        row.afterName = nil
+        break
+      }
+      budget.nameCount -= 1
+      let (rowID, name) = (select.int64(0), try recordName(select, 1))
+      row.afterName = name
+      guard select.int64(2) == type else { continue }
+      budget.recordCount -= 1
+      count += 1
+      guard let record = try recordToIndex(rowID, named: name, zone, &budget) else { continue }
+      for key in row.index.keys(of: record) { try insertEntry(key, of: row.key, name, rowID: rowID, zone: zone) }
+    }
+    return count
   }
 
-  private func removeEntries(of row: inout IndexRow, in zone: Int64, limit: Int) throws -> Int {
+  /// - Returns: nil for a tombstone, and for a damaged record, which must hold up neither this index nor those behind it: it is passed over,
+  ///   and said once.
+  private func recordToIndex(_ rowID: Int64, named recordName: String, _ zone: Int64, _ budget: inout IndexBudget) throws -> Record? {
+    let select = try statement(.recordByRow)
+    try select.bind(1, rowID)
+    do {
+      return try select.first { row in
+        budget.byteCount -= row.withBytes(8) { $0.count }
+        let stored = try record(row, named: recordName, zone: zone)
+        return stored.isDeleted ? nil : stored.record
+      } ?? nil
+    } catch StoreError.corrupt(let reason) {
+      passOver(rowID, reason)
+      return nil
+    }
+  }
+
+  private func removeEntries(of row: inout IndexRow, in zone: Int64, _ budget: inout IndexBudget) throws -> Int {
+    let limit = budget.recordCount
     let delete = try writing(.dropEntries)
     try delete.bind(1, zone)
     try delete.bind(2, row.key)
@@ -172,6 +212,32 @@ extension SQLiteTransaction {
     try delete.run()
     let count = session.connection.changes
     if count < limit { row.afterName = nil }
+    budget.recordCount -= count
     return count
+  }
+}
+
+/// What filling in and removing indexes may still take, in a step between two looks at the clock or in a slice, which is a commit.
+struct IndexBudget {
+  /// Records read, or entries removed.
+  var recordCount: Int
+  /// Names looked at, of records of any type.
+  var nameCount: Int
+  /// Of records read.
+  var byteCount: Int
+
+  var isSpent: Bool { recordCount <= 0 || nameCount <= 0 || byteCount <= 0 }
+
+  /// At most as much as both allow.
+  func limited(to other: IndexBudget) -> IndexBudget {
+    IndexBudget(
+      recordCount: min(recordCount, other.recordCount), nameCount: min(nameCount, other.nameCount), byteCount: min(byteCount, other.byteCount))
+  }
+
+  /// Takes away what of `step` is gone.
+  mutating func spend(from step: IndexBudget, to rest: IndexBudget) {
+    recordCount -= step.recordCount - rest.recordCount
+    nameCount -= step.nameCount - rest.nameCount
+    byteCount -= step.byteCount - rest.byteCount
   }
 }

@@ -36,6 +36,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
   let assets: AssetStore?
   /// Milliseconds since 1970.
   let now: () -> Int64
+  /// Told once of each damaged record that work in the background passes over.
+  var onPassedOver: (String) -> Void = { _ in }
+  private var passedOver: Set<Int64> = []
   /// Folders with new links, to be synced before the commit.
   var unsyncedFolders: Set<String> = []
 
@@ -164,6 +167,12 @@ final class SQLiteTransaction: SQLiteSnapshot {
     }
     return try statement(query)
   }
+
+  func passOver(_ rowID: Int64, _ problem: String) {
+    if passedOver.count < Self.passedOverLimit, passedOver.insert(rowID).inserted { onPassedOver(problem) }
+  }
+
+  private static let passedOverLimit = 1000
 
   func countWrite(records: Int, bytes: Int) {
     recordCount += records

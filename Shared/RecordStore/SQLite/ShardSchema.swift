@@ -18,6 +18,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case consumers = 6
   /// What exports hold back. Cost: none, an empty table, and a column whose default is not written into rows.
   case quarantine = 7
+  /// References say what they do to their sources. Cost: reads every record that has references once.
+  case referenceActions = 8
 
   var statements: [String] {
     switch self {
@@ -39,6 +41,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
         "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
       ]
     case .quarantine: Self.quarantineTables
+    case .referenceActions: []
     }
   }
 
@@ -46,6 +49,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
   var fill: (@Sendable (Connection, ShardFile) throws -> Void)? {
     switch self {
     case .assets: { connection, file in try AssetUpgrade(connection, file).run() }
+    case .referenceActions: { connection, _ in try ReferenceUpgrade(connection).run() }
     default: nil
     }
   }

@@ -25,6 +25,9 @@ struct ShardStatistics: Sendable {
   var sweptRecords = 0
   /// Records filled into new indexes, entries removed of dropped ones.
   var indexedRecords = 0
+  /// Commits of such work, and damaged records that it passed over.
+  var indexSlices = 0
+  var passedOverRecords = 0
   var overloads = 0
   var reads = 0
 
@@ -39,9 +42,9 @@ struct ShardStatistics: Sendable {
       ("wal_bytes", Double(logPages * Self.logPageByteCount)), ("checkpoints_total", Double(checkpoints)),
       ("checkpoint_pages_total", Double(checkpointPages)), ("checkpoint_seconds_total", checkpointSeconds),
       ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
-      ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)), ("overloads_total", Double(overloads)),
-      ("reads_total", Double(reads)),
-      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
+      ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)),
+      ("index_slices_total", Double(indexSlices)), ("passed_over_records_total", Double(passedOverRecords)), ("overloads_total", Double(overloads)),
+      ("reads_total", Double(reads)), ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
     ].map(StoreStatistic.init)
   }
 }

@@ -15,15 +15,25 @@ final class ShardWriter {
 
   /// Caches are wrong after a failure and must be read again before the next group.
   private var mustReload = true
-  /// A slice of background work failed: the next one waits until a group was committed.
-  private var isBackgroundHeld = false
+  /// A slice of background work failed: the next one waits until so many groups were committed, each time twice as many, because after a
+  /// failure the next group has to read again what is cached.
+  private var heldGroupCount = 0
+  private var nextHoldCount = 1
   /// Log pages at the last checkpoint, 0 once the log has begun anew.
   private var checkpointedLogPages = 0
 
-  init(core: ShardCore, connection: Connection, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64) {
+  /// - Parameter report: told of what work in the background had to pass over.
+  init(
+    core: ShardCore, connection: Connection, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64,
+    report: @escaping (String) -> Void
+  ) {
     self.core = core
     self.connection = connection
     transaction = SQLiteTransaction(ShardSession(shard: core.shard, connection: connection), assets: assets, makeIncarnation: makeIncarnation, now: now)
+    transaction.onPassedOver = { [core] problem in
+      core.statistics.update { $0.passedOverRecords += 1 }
+      report(problem)
+    }
   }
 
   /// Commits until the queue is closed and empty; then checkpoints and closes the file.
@@ -51,7 +61,7 @@ final class ShardWriter {
 
   /// Whether rows of deleted zones or records for new indexes wait.
   private var hasBackgroundWork: Bool {
-    core.failure == nil && !isBackgroundHeld && (transaction.doomed?.isEmpty == false || !transaction.indexes.unfinished.isEmpty)
+    core.failure == nil && heldGroupCount == 0 && (transaction.doomed?.isEmpty == false || !transaction.indexes.unfinished.isEmpty)
   }
 
   /// What is queued; empty when nothing is, but background work waits.
@@ -94,7 +104,7 @@ final class ShardWriter {
       let middle = clock.now
       try connection.commit()
       transaction.groupCommitted()
-      isBackgroundHeld = false
+      if heldGroupCount > 0 { heldGroupCount -= 1 }
       count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now)
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
       return ran.count
@@ -242,16 +252,25 @@ final class ShardWriter {
     let deadline = clock.now.advanced(by: core.queue.count > 0 ? options.indexSliceTime : options.idleIndexSliceTime)
     let count = inBackground { transaction in
       var count = 0
+      var rest = IndexBudget(recordCount: options.indexSliceLimit, nameCount: options.indexSliceNameLimit, byteCount: options.indexSliceByteLimit)
       repeat {
-        count += try transaction.advanceIndexes(limit: min(Self.indexChunk, options.indexSliceLimit - count))
-      } while count < options.indexSliceLimit && !transaction.indexes.unfinished.isEmpty && clock.now < deadline
+        let step = Self.indexStep.limited(to: rest)
+        var left = step
+        count += try transaction.advanceIndexes(&left)
+        rest.spend(from: step, to: left)
+      } while !rest.isSpent && !transaction.indexes.unfinished.isEmpty && clock.now < deadline
       return count
     }
-    core.statistics.update { $0.indexedRecords += count }
+    core.statistics.update { statistics in
+      statistics.indexSlices += 1
+      statistics.indexedRecords += count
+    }
   }
 
-  /// Records between two looks at the clock.
-  private static let indexChunk = 64
+  /// Between two looks at the clock.
+  private static let indexStep = IndexBudget(recordCount: 64, nameCount: 1024, byteCount: 256 * 1024)
+
+  private static let longestHoldCount = 1024
 
   /// Commits a slice of work that nobody waits for.
   /// - Returns: what it counted; 0 when it failed.
@@ -264,12 +283,14 @@ final class ShardWriter {
       try transaction.groupEnds()
       try connection.commit()
       transaction.groupCommitted()
+      nextHoldCount = 1
       checkpointIfDue()
       return count
     } catch {
       // Dropped because nobody waits for it: whoever writes next meets the same failure and hears of it.
       _ = abandonGroup(error)
-      isBackgroundHeld = true
+      heldGroupCount = nextHoldCount
+      nextHoldCount = min(nextHoldCount * 2, Self.longestHoldCount)
       return 0
     }
   }

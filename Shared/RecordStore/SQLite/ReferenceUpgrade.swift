@@ -1,0 +1,119 @@
+// Format 8's keys of references, taken from the records: those that earlier releases stored do not say which of them bind.
+
+import Records
+import SQLite
+
+/// Gives the references of records that are there already the actions their fields have, so that cascades and validation find them.
+struct ReferenceUpgrade {
+  private typealias Entry = StoredReferences.Entry
+
+  /// A row whose references say something else from now on.
+  private struct Change {
+    let row: Int64
+    let zone: Int64
+    let sum: Int64
+    let earlier: [Entry]
+    let later: [Entry]
+    let references: [UInt8]
+  }
+
+  private let connection: Connection
+  /// Rows of deleted zones are on their way out, table by table.
+  private let doomed: Set<Int64>
+  private var symbols: [Int64: String] = [:]
+  private var bindsReferences = false
+
+  init(_ connection: Connection) throws {
+    self.connection = connection
+    doomed = Set(try connection.statement(SQL("upgradeDoomed", "SELECT zone FROM doomed")).all { $0.int64(0) })
+    for (number, text) in try connection.statement(SQL("upgradeSymbols", "SELECT id, text FROM symbol")).all({ ($0.int64(0), $0.text(1)) }) {
+      symbols[number] = text
+    }
+  }
+
+  func run() throws {
+    var upgrade = self
+    var last: Int64? = 0
+    while let row = last { last = try upgrade.page(after: row) }
+    guard upgrade.bindsReferences else { return }
+    try connection.statement(SQL("upgradeMeta", "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, 1)")).binding(MetaKey.bindsReferences.rawValue).run()
+  }
+
+  private static let pageCount = 500
+
+  /// - Returns: the last row it looked at; nil when there are no more.
+  private mutating func page(after row: Int64) throws -> Int64? {
+    // Its own text, not a `Query`: those are of the latest format.
+    let rows = try connection.statement(
+      SQL(
+        "upgradeReferences",
+        """
+        SELECT id, zone, seq, type, origin, others, sum, refs, data, name FROM record
+        WHERE id > ?1 AND refs IS NOT NULL AND deleted = 0 ORDER BY id LIMIT \(Self.pageCount)
+        """)
+    ).binding(row)
+    var last: Int64?
+    var changes: [Change] = []
+    try rows.forEach { row in
+      last = row.int64(0)
+      if let change = try change(row) { changes.append(change) }
+    }
+    for change in changes { try apply(change) }
+    return last
+  }
+
+  /// - Returns: nil for a row that stays as it is. A damaged one does: it is reported where it is read.
+  private mutating func change(_ row: Statement) throws -> Change? {
+    let header = RecordRowHeader(
+      zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: false, origin: row.int64(4), sequenceOfOthers: row.int64(5))
+    let references = row.blob(7)
+    guard !doomed.contains(header.zone), let name = row.recordName(9), let type = symbols[header.type], let earlier = StoredReferences.decode(references)
+    else { return nil }
+    let record = row.withBytes(8) { data -> Record? in
+      guard header.checksum(name: name, references: references, data: data) == row.int64(6) else { return nil }
+      // Dropped because a record that can't be read is reported where it is read.
+      return try? RecordBlob.decode(data, recordName: name, recordType: type)
+    }
+    guard let record else { return nil }
+    let later = earlier.flatMap { entry in keys(of: entry, in: record).map { Entry(field: $0.rawValue, target: entry.target) } }
+    if later.contains(where: { ReferenceKey(rawValue: $0.field).action != .none }) { bindsReferences = true }
+    let encoded = try StoredReferences.encode(later)
+    guard encoded != references else { return nil }
+    let sum = row.withBytes(8) { header.checksum(name: name, references: encoded, data: $0) }
+    return Change(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
+  }
+
+  /// What the record's field says of this target; a relationship's field says nothing, and its entry stays.
+  private func keys(of entry: Entry, in record: Record) -> [ReferenceKey] {
+    let key = ReferenceKey(rawValue: entry.field)
+    guard let name = symbols[key.symbol] else { return [key] }
+    let references: [Reference] =
+      switch record.fields[name]?.value {
+      case .reference(let reference): [reference]
+      case .list(element: .reference, let values):
+        values.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
+      default: []
+      }
+    let actions = Set(references.filter { $0.zoneID == nil && $0.recordName == entry.target }.map(\.action))
+    if actions.isEmpty { return [key] }
+    return Reference.Action.allCases.filter(actions.contains).map { ReferenceKey(symbol: key.symbol, action: $0) }
+  }
+
+  private func apply(_ change: Change) throws {
+    try connection.statement(SQL("upgradeRecord", "UPDATE record SET refs = ?2, sum = ?3 WHERE id = ?1"))
+      .binding(change.row, change.references, change.sum).run()
+    let delete = try connection.statement(SQL("upgradeDelete", "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"))
+    for entry in change.earlier where !change.later.contains(entry) { try run(delete, entry, change) }
+    let insert = try connection.statement(
+      SQL("upgradeInsert", "INSERT OR IGNORE INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"))
+    for entry in change.later where !change.earlier.contains(entry) { try run(insert, entry, change) }
+  }
+
+  private func run(_ statement: Statement, _ entry: Entry, _ change: Change) throws {
+    try statement.bind(1, change.zone)
+    try statement.bind(2, recordName: entry.target)
+    try statement.bind(3, entry.field)
+    try statement.bind(4, change.row)
+    try statement.run()
+  }
+}
