@@ -32,6 +32,8 @@ struct PlaneContext: Sendable {
   let signingKey: [UInt8]
   /// Bytes that a database of a user without a quota of his own may hold; 0: any number.
   var userQuota: Int64 = 0
+  /// Records that one page of a query looks at (`QuerySearch.workLimit`).
+  var queryWorkLimit = QuerySearch.workLimit
   /// What is known of databases' subscriptions: one for all planes of a worker.
   var subscriptions = SubscriptionIndexes()
 }

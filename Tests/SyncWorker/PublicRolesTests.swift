@@ -1,5 +1,6 @@
 // The public database beside a naive reading of the schema's GRANTs.
 
+import Crypto
 import JSON
 import ObjectModel
 import RecordStore
@@ -62,6 +63,36 @@ import Testing
     #expect(try await send(world, "records/lookup", lookUp, as: "_alice").records[0].tag == tag)
     #expect(try await send(world, "records/lookup", lookUp, as: "_carol", roles: ["auditors"]).records[0].tag == tag)
     #expect(try await send(world, "records/lookup", lookUp, as: nil, isOperator: true).records[0].tag == tag)
+  }
+
+  @Test func `a search whose records are hidden ends its page in time, and its marker tells nothing`() async throws {
+    let types = [Schema.RecordType(name: "Post", fields: [Schema.Field(name: "n", type: .int64, indexes: [.queryable, .sortable])], grants: Self.secret)]
+    let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: types, roles: ["editors", "auditors"]), queryWorkLimit: 128)
+    let names = (0..<700).map { "hidden-\(100_000 + $0)" }
+    for start in stride(from: 0, to: names.count, by: 100) {
+      let operations = names[start..<start + 100].map {
+        #"{"operationType":"create","record":{"recordName":"\#($0)","recordType":"Post","fields":{"n":{"value":1}}}}"#
+      }
+      try #require(try await send(world, "records/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#, as: "_alice").records.count == 100)
+    }
+    for name in ["hidden-100333-bob's", "zz-bob's"] { #expect(try await operate(world, "create", name, as: "_bob").code == nil) }
+    var (found, pages, marker) = ([String](), 0, String?.none)
+    repeat {
+      let more = marker.map { #","continuationMarker":"\#($0)""# } ?? ""
+      let reply = try await send(world, "records/query", #"{"query":{"recordType":"Post"}\#(more)}"#, as: "_bob")
+      try #require(reply.status == 200, "\(reply.text)")
+      found += reply.records.compactMap(\.name)
+      marker = reply.json["continuationMarker"]?.string
+      if let marker {
+        let bytes = try #require(Base64.decode(marker))
+        #expect(bytes.firstRange(of: Array("hidden".utf8)) == nil)
+        #expect(try await send(world, "records/query", #"{"query":{"recordType":"Post"},"continuationMarker":"\#(marker)"}"#, as: "_carol").status == 400)
+      }
+      pages += 1
+    } while marker != nil && pages < 100
+    #expect(found == ["hidden-100333-bob's", "zz-bob's"])
+    // The first page ends among hidden records; an index may help the others.
+    #expect(pages > 1, "\(pages) pages")
   }
 
   @Test func `a repeated request is not answered with what another wrote meanwhile`() async throws {

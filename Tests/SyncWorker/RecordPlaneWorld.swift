@@ -45,12 +45,14 @@ final class SeededRandom: RandomSource, RandomNumberGenerator {
 final class FixedSchemas: SchemaSource {
   private let schemas: Mutex<[Environment: Schema]>
   private let versions = Mutex<Int64>(1)
+  /// Custom roles by user, as an operator granted them.
+  let userRoles = Mutex<[String: [String]]>([:])
 
   init(_ schema: Schema = Schema()) { schemas = Mutex([.development: schema, .production: schema]) }
 
   func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema {
     let schema = schemas.withLock { $0[environment] ?? Schema() }
-    return EnvironmentSchema(version: versions.withLock { $0 }, schema: schema)
+    return EnvironmentSchema(version: versions.withLock { $0 }, schema: schema, userRoles: userRoles.withLock { $0 })
   }
 
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
@@ -121,23 +123,25 @@ final class RecordPlaneWorld {
 
   init(
     _ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1, container: String = RecordPlaneWorld.container.rawValue,
-    assets: AssetStore = AssetStore(directory: "/nonexistent")
+    assets: AssetStore = AssetStore(directory: "/nonexistent"), queryWorkLimit: Int = QuerySearch.workLimit
   ) {
     self.store = store
     self.container = ContainerID(rawValue: container) ?? Self.container
     random = SeededRandom(seed: seed)
     schemas = FixedSchemas(schema)
-    plane = RecordPlane(
-      context: PlaneContext(
-        clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: assets,
-        signingKey: Array("signing key".utf8)))
+    var context = PlaneContext(
+      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: assets,
+      signingKey: Array("signing key".utf8))
+    context.queryWorkLimit = queryWorkLimit
+    plane = RecordPlane(context: context)
   }
 
   /// Over a store in memory.
-  static func inMemory(schema: Schema = Schema(), seed: UInt64 = 1) async throws -> RecordPlaneWorld {
+  static func inMemory(schema: Schema = Schema(), seed: UInt64 = 1, queryWorkLimit: Int = QuerySearch.workLimit) async throws -> RecordPlaneWorld {
     let random = SeededRandom(seed: seed)
     return RecordPlaneWorld(
-      try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }).open(shard: 0), schema: schema, seed: seed)
+      try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }).open(shard: 0), schema: schema, seed: seed,
+      queryWorkLimit: queryWorkLimit)
   }
 
   func request(

@@ -24,21 +24,20 @@ extension RecordPlaneCall {
     let request = try QueryRecordsRequest(json, owner: database.owner, schema: schema, environment: database.environment)
     let zone = request.isZoneWide ? nil : try zone(request.zone ?? .defaultZone)
     if self.request.scope == .shared { return write(QuerySearch.Page(), as: request, syncToken: nil) }
-    let marker = try request.continuationMarker.map { text throws(RecordError) in try QueryMarker(text, for: request.query) }
+    let marker = try request.continuationMarker.map { text throws(RecordError) in try QueryMarker(text, for: request.query, by: markers) }
     let permissions = environmentSchema.permissions(of: self.request.caller, in: database)
     guard let query = request.query.readable(permissions?.readable(request.query.recordType)) else {
       return write(QuerySearch.Page(), as: request, syncToken: nil)
     }
-    let database = database
+    let (database, context) = (database, context)
     let findings = try await read { snapshot in
       var findings = QueryFindings()
       let row = try snapshot.database(database)
       if let row { findings.indexes = try snapshot.indexes(in: row.key) }
-      // A search that stops for its work tells in its marker where, which must not be a record that the caller may not read.
-      let hidesRecords = query != request.query
+      // A search that stops for its work tells in its marker where, be it at a record that the caller may not read: he can't read the marker either.
       var search = QuerySearch(
         query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes,
-        workLimit: hidesRecords ? .max : QuerySearch.workLimit)
+        workLimit: context.queryWorkLimit)
       if let zone {
         let found = try Self.require(zone, of: database, in: snapshot)
         if let found { try search.run(in: found, snapshot) }
@@ -55,6 +54,10 @@ extension RecordPlaneCall {
     }
     maintainIndexes(after: findings, schema)
     return write(findings.page, as: request, syncToken: findings.syncToken)
+  }
+
+  private var markers: QueryMarker.Maker {
+    QueryMarker.Maker(key: context.signingKey, database: database, userRecordName: request.caller.userRecordName)
   }
 
   /// Takes the index into use that the query missed most, and those out of use that the schema has no more.
@@ -95,7 +98,7 @@ extension RecordPlaneCall {
       last = hit
     }
     output.endArray()
-    if let next { output.member("continuationMarker", next.text(for: request.query)) }
+    if let next { output.member("continuationMarker", next.text(for: request.query, by: markers)) }
     if wantsSyncToken, let syncToken { output.member("syncToken", syncToken) }
     output.endObject()
     return PlaneAnswer(body: output.bytes)
