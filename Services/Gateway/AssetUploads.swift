@@ -6,26 +6,43 @@ import HTTPServer
 import JSON
 import Records
 import ServiceKit
+import Synchronization
 import WebServices
 
 /// Takes content for the workers, who adopt it when a record names it.
 struct AssetUploads: Sendable {
-  /// Uploads at a time; a further one is told to come again.
-  static let countLimit = 512
+  struct Limits: Sendable {
+    /// Uploads at a time; a further one is told to come again.
+    var count = 512
+    /// Of one user.
+    var book = UploadBook.Limits()
+    /// What uploads leave free of the file system, for the records; with less, none is taken.
+    var reserveByteCount: Int64 = 1_000_000_000
+  }
+
   /// Half a dozen syncs at a time keep a disk busy; more would only make each slower.
   private static let writerCount = 6
 
   /// nil: this gateway takes no assets.
   private let store: AssetStore?
   private let byteLimit: Int
+  private let limits: Limits
+  private let freeByteCount: @Sendable () -> Int64?
+  private let book: SharedUploadBook
   private let writers = AssetWriters(count: writerCount)
   private let log: Log
   private let uploads: Family<Counter>
   private let bytes: Counter
 
-  init(store: AssetStore?, byteLimit: Int, log: Log, metrics: Metrics) {
+  /// - Parameter freeByteCount: of the file system of the assets; nil when nobody knows.
+  init(
+    store: AssetStore?, byteLimit: Int, limits: Limits = Limits(), freeByteCount: @escaping @Sendable () -> Int64? = { nil }, log: Log, metrics: Metrics
+  ) {
     self.store = store
     self.byteLimit = byteLimit
+    self.limits = limits
+    self.freeByteCount = freeByteCount
+    book = SharedUploadBook(limits.book)
     self.log = log
     uploads = metrics.counters("asset_uploads_total", "Uploads that ended, by how.", labels: ["outcome"])
     bytes = metrics.counter("asset_upload_bytes_total", "Bytes of content that was taken.")
@@ -37,29 +54,49 @@ struct AssetUploads: Sendable {
   /// - Parameters:
   ///   - key: the installation's signing key, if it is known already.
   ///   - now: seconds since 1970.
-  func sink(for segments: [String], key: [UInt8]?, now: Int64) throws(RecordError) -> AssetUploadSink {
+  ///   - take: counts the upload as a request of its user; throws when there were too many.
+  func sink(
+    for segments: [String], key: [UInt8]?, now: Int64, take: (_ user: String) throws(RecordError) -> Void = { _ in }
+  ) throws(RecordError) -> AssetUploadSink {
     guard let key else { throw RecordError(.tryAgainLater, "The gateway is starting", retryAfter: RetryPlan.retryAfterSeconds) }
     guard let url = AssetUploadURL(segments: segments, signedWith: key, now: now) else {
       throw RecordError(.accessDenied, "The upload's address was altered or has expired")
     }
     let store = try existingStore
-    guard writers.uploadCount < Self.countLimit else {
-      throw RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds)
+    try take(url.user.userRecordName)
+    if let free = freeByteCount(), free < limits.reserveByteCount {
+      throw refused(
+        "full", RecordError(.tryAgainLater, "The server has no space left for uploads; nothing was stored", retryAfter: Self.fullRetrySeconds))
+    }
+    guard writers.uploadCount < limits.count else {
+      throw refused("crowded", RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
+    }
+    let slot: UploadSlot
+    switch book.begin(url.user.userRecordName, now: now) {
+    case .success(let taken): slot = taken
+    case .failure(let error): throw refused("user", error)
     }
     let expiry = now + AssetLifetime.receiptSeconds
     let (uploads, bytes) = (uploads, bytes)
     return AssetUploadSink(
-      AssetUpload(into: store, until: expiry, writers: writers), user: url.user, expiry: expiry, byteLimit: byteLimit,
+      AssetUpload(into: store, until: expiry, writers: writers), user: url.user, expiry: expiry, byteLimit: byteLimit, slot: slot,
       onAbort: { uploads["aborted"].increment() }, onPiece: { bytes.increment(by: $0) })
+  }
+
+  private func refused(_ outcome: String, _ error: RecordError) -> RecordError {
+    uploads["refused_" + outcome].increment()
+    return error
   }
 
   /// The receipt of content that has arrived.
   func receipt(of sink: AssetUploadSink) async throws(RecordError) -> AssetReceipt {
     do throws(AssetError) {
       let asset = try await sink.upload.finish()
+      sink.slot.release(byteCount: asset.byteCount)
       uploads["done"].increment()
       return AssetReceipt(asset: asset, expiry: sink.expiry)
     } catch {
+      sink.slot.release(byteCount: 0)
       uploads["failed"].increment()
       log.error("an upload could not be stored", ["error": .text(String(describing: error))])
       if case .full = error { throw RecordError(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: Self.fullRetrySeconds) }
@@ -83,14 +120,16 @@ final class AssetUploadSink: HTTPBodySink {
   let expiry: Int64
   let byteLimit: Int
   fileprivate let upload: AssetUpload
+  fileprivate let slot: UploadSlot
   private let onAbort: @Sendable () -> Void
   private let onPiece: @Sendable (_ byteCount: Int) -> Void
 
   fileprivate init(
-    _ upload: AssetUpload, user: AssetUser, expiry: Int64, byteLimit: Int, onAbort: @escaping @Sendable () -> Void,
+    _ upload: AssetUpload, user: AssetUser, expiry: Int64, byteLimit: Int, slot: UploadSlot, onAbort: @escaping @Sendable () -> Void,
     onPiece: @escaping @Sendable (_ byteCount: Int) -> Void
   ) {
     self.upload = upload
+    self.slot = slot
     self.user = user
     self.expiry = expiry
     self.byteLimit = byteLimit
@@ -105,7 +144,39 @@ final class AssetUploadSink: HTTPBodySink {
 
   func abort() {
     upload.abort()
+    slot.release(byteCount: 0)
     onAbort()
+  }
+}
+
+/// The book, for all threads that read sockets.
+fileprivate final class SharedUploadBook: Sendable {
+  private let book: Mutex<UploadBook>
+
+  init(_ limits: UploadBook.Limits) { book = Mutex(UploadBook(limits: limits, memory: AssetLifetime.receiptSeconds / 3600)) }
+
+  func begin(_ user: String, now: Int64) -> Result<UploadSlot, RecordError> {
+    switch book.withLock({ $0.begin(user, now: now) }) {
+    case nil: .success(UploadSlot { [self] byteCount in book.withLock { $0.end(user, byteCount: byteCount, now: now) } })
+    case .slots: .failure(RecordError(.throttled, "You have as many uploads under way as you may", retryAfter: RetryPlan.retryAfterSeconds))
+    case .bytes(let seconds): .failure(RecordError(.throttled, "You have uploaded as much as you may within a day", retryAfter: seconds))
+    }
+  }
+}
+
+/// A user's place among the uploads, given back once.
+fileprivate final class UploadSlot: Sendable {
+  private let end: Mutex<(@Sendable (_ byteCount: Int64) -> Void)?>
+
+  init(_ end: @escaping @Sendable (_ byteCount: Int64) -> Void) { self.end = Mutex(end) }
+  deinit { release(byteCount: 0) }
+
+  func release(byteCount: Int64) {
+    let end = end.withLock { end in
+      defer { end = nil }
+      return end
+    }
+    end?(byteCount)
   }
 }
 

@@ -91,7 +91,10 @@ struct Gateway: HTTPHandler {
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
     guard request.pathSegments.starts(with: AssetUploadURL.prefix) else { return .collect }
     do throws(RecordError) {
-      return .stream(try uploads.sink(for: request.pathSegments, key: secrets.knownSigningKey, now: wallClock.now / 1000))
+      return .stream(
+        try uploads.sink(for: request.pathSegments, key: secrets.knownSigningKey, now: wallClock.now / 1000) { user throws(RecordError) in
+          try take(.uploads(user: user))
+        })
     } catch {
       let uuid = random.uuid()
       var response = ErrorAnswer.response(error, uuid: uuid, showsCKErrorCode: false)
@@ -150,7 +153,7 @@ struct Gateway: HTTPHandler {
     case .userDiscovery: return Self.json(try await People(share: share).discover(request, caller: user))
     case .userLookup: return Self.json(try await People(share: share).lookUp(request, caller: user))
     case .createPushToken, .registerPushToken:
-      return try await pushToken(request, isNew: match.route.target == .createPushToken, address, user: user)
+      return try await pushToken(exchange, isNew: match.route.target == .createPushToken, address, user: user)
     case .assetTokens: return try await uploadTokens(exchange, address, user: user)
     case .assetUpload: return try await upload(request)
     case .asset:

@@ -22,6 +22,13 @@ public struct GatewayService: Service {
           "The folder of asset files, the workers' <data>/assets: on one file system with theirs, and writable by this process, which has to run as the workers' user. Without it no assets are taken or served."
       ),
       Option("asset-limit", .integer(1...10_000), default: "50", help: "The longest asset that is taken, in megabytes (of 1,000,000 bytes)."),
+      Option("user-uploads", .integer(1...512), default: "16", help: "How many uploads one user may have under way; a further one is THROTTLED."),
+      Option(
+        "user-upload-limit", .integer(0...1_000_000_000), default: "10000",
+        help: "Megabytes that one user may upload within a day, which is how long content waits for its record. 0: any number."),
+      Option(
+        "upload-reserve", .integer(0...1_000_000_000), default: "1000",
+        help: "Megabytes of the assets' file system that uploads leave free; with less, they are refused (TRY_AGAIN_LATER). 0: none."),
       Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
       Option(
         "rate-limit", .integer(0...1_000_000), default: "0",
@@ -40,9 +47,10 @@ public struct GatewayService: Service {
     state.serve(on: &handlers)
     context.metrics.collect("long_polls", "Imports that wait for a change.") { [Metrics.Sample(Double(await state.waiters.count))] }
     let metrics = GatewayMetrics(context.metrics)
+    let folder = context.options.text("assets")
     let uploads = AssetUploads(
-      store: context.options.text("assets").map(AssetStore.init(directory:)), byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
-      log: context.log, metrics: context.metrics)
+      store: folder.map(AssetStore.init(directory:)), byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
+      limits: uploadLimits(context.options), freeByteCount: { folder.flatMap(Self.freeByteCount) }, log: context.log, metrics: context.metrics)
     return { bus in try GatewayService(context, state, metrics, uploads, bus) }
   }
 
@@ -66,6 +74,14 @@ public struct GatewayService: Service {
     }
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
+  }
+
+  private static func uploadLimits(_ options: Options) -> AssetUploads.Limits {
+    var limits = AssetUploads.Limits()
+    if let count = options.integer("user-uploads") { limits.book.countPerUser = count }
+    if let count = options.integer("user-upload-limit") { limits.book.byteCountPerUser = count == 0 ? nil : Int64(count) * 1_000_000 }
+    if let count = options.integer("upload-reserve") { limits.reserveByteCount = Int64(count) * 1_000_000 }
+    return limits
   }
 
   /// nil without a limit.
@@ -92,6 +108,14 @@ public struct GatewayService: Service {
   }
 
   public func close() async { server.stop() }
+
+  /// What processes without privileges may still write to the file system of a folder, or of the folder it will be made in; nil when nobody
+  /// knows. Called when an upload begins; a `statvfs` does not wait for long.
+  private static func freeByteCount(_ path: String) -> Int64? {
+    var status = statvfs()
+    guard statvfs(path, &status) == 0 || (errno == ENOENT && statvfs(path + "/..", &status) == 0) else { return nil }
+    return Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
+  }
 
   /// Called on a request's own thread; a `stat` does not wait for long.
   private static let fileByteCount: @Sendable (String) -> UInt64? = { path in

@@ -14,7 +14,8 @@ extension Gateway {
 
   /// - Parameter isNew: `create`, which implies registration. `register` lets a courier that the user has already also deliver what
   ///   happens in this container, and know this client as one of those that poll it.
-  func pushToken(_ request: HTTPRequest, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
+  func pushToken(_ exchange: Exchange, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
+    let request = exchange.request
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no container") }
     let document = try JSONValue.request(request.body)
     let apnsEnvironment = try Self.text(document, "apnsEnvironment", byteLimit: 64) ?? environment.rawValue
@@ -22,8 +23,10 @@ extension Gateway {
     let clientID = sentClientID ?? request.query("clientId").flatMap { (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil } ?? random.uuid()
     let courier: String
     if isNew {
-      courier = CourierToken(container: container, environment: environment, userRecordName: user, clientID: clientID)
-        .text(signedWith: try await secrets.signingKey())
+      guard let grant = exchange.authentication?.reply.grant else { throw RecordError(.internalError, "The credentials have no name") }
+      courier = CourierToken(
+        container: container, environment: environment, userRecordName: user, clientID: clientID, grant: grant, expiry: CourierToken.expiry(at: wallClock.now)
+      ).text(signedWith: try await secrets.signingKey())
     } else {
       guard let token = document["apnsToken"]?.string else { throw RecordError(.badRequest, "apnsToken is missing or not a string") }
       // Another service's token is taken note of, as everywhere; only nothing is delivered by it here.
@@ -44,10 +47,10 @@ extension Gateway {
   }
 
   /// The courier that an `apnsToken` of ours stands for.
-  /// - Returns: nil when it was not made here, or for another user.
+  /// - Returns: nil when it was not made here, or for another user, or has expired.
   private func own(_ apnsToken: String, of user: String) async throws(RecordError) -> String? {
     guard let bytes = Base64.decode(apnsToken), let text = String(validating: bytes, as: UTF8.self) else { return nil }
-    guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey()), token.userRecordName == user else { return nil }
+    guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey(), now: wallClock.now), token.userRecordName == user else { return nil }
     return text
   }
 

@@ -37,6 +37,8 @@ final class RateLimiter: Sendable {
     /// Tokens the directory knows: of an app, and of a user where there is one.
     case tokens(api: String?, user: String?)
     case serverKey(String)
+    /// Content sent to upload addresses, which carry no token but name the user.
+    case uploads(user: String)
     /// Tries with credentials that nobody knows yet.
     case address(String)
 
@@ -45,6 +47,7 @@ final class RateLimiter: Sendable {
       switch self {
       case .tokens: "tokens"
       case .serverKey: "key"
+      case .uploads: "upload"
       case .address: "address"
       }
     }

@@ -19,22 +19,53 @@ extension Gateway {
     let references = try ShortGUIDReference.references(of: try JSONValue.request(exchange.request.body))
     var places: [Int: [Int]] = [:]
     for (index, reference) in references.enumerated() {
-      guard let shard = ShortGUID(reference.value)?.shard, shard < forwarding.cluster.current?.shardCount ?? 0 else { continue }
+      guard let shard = ShortGUID(reference.value)?.shard else { continue }
       places[shard, default: []].append(index)
     }
-    var results: [JSONValue?] = Array(repeating: nil, count: references.count)
-    for (shard, indices) in places.sorted(by: { $0.key < $1.key }) {
+    // What is not known yet is no answer: of a shard that does not exist there is no share, but how many there are must be known.
+    let shardCount = places.isEmpty ? 0 : try await forwarding.shardCount()
+    let messages = places.filter { $0.key < shardCount }.map { shard, indices in
       let items = indices.map { index in
         ResolveShortGUIDs.Item(
           shortGUID: references[index].value, fetchesRootRecord: references[index].shouldFetchRootRecord ?? false,
           desiredKeys: references[index].rootRecordDesiredKeys)
       }
-      let message = ResolveShortGUIDs(
+      return ResolveShortGUIDs(
         purpose: purpose, shard: shard, container: container, environment: environment, caller: caller, items: items,
         baseURL: options.publicAddress.url(for: exchange.request))
-      for (index, result) in zip(indices, try await found(message)) { results[index] = result.isNull ? nil : result }
     }
+    var results: [ItemResult] = Array(repeating: .success(nil), count: references.count)
+    var failures: [RecordError] = []
+    for (shard, found) in await found(messages) {
+      switch found {
+      case .success(let elements): for (index, result) in zip(places[shard] ?? [], elements) where !result.isNull { results[index] = .success(result) }
+      case .failure(let error):
+        failures.append(error)
+        for index in places[shard] ?? [] { results[index] = .failure(error) }
+      }
+    }
+    // One shard that is away is the answer for what it has; all of them are the request's.
+    if let failure = failures.first, failures.count == messages.count { throw failure }
     return Self.json(Self.answer(references, results))
+  }
+
+  /// nil: there is no such share.
+  private typealias ItemResult = Result<JSONValue?, RecordError>
+
+  /// Asks all shards at once, so that none waits for another and all of them have the client's time.
+  private func found(_ messages: [ResolveShortGUIDs]) async -> [(shard: Int, result: Result<[JSONValue], RecordError>)] {
+    await withTaskGroup(of: (shard: Int, result: Result<[JSONValue], RecordError>).self) { group in
+      for message in messages {
+        group.addTask {
+          do throws(RecordError) {
+            return (message.shard, .success(try await found(message)))
+          } catch {
+            return (message.shard, .failure(error))
+          }
+        }
+      }
+      return await group.reduce(into: []) { $0.append($1) }.sorted { $0.shard < $1.shard }
+    }
   }
 
   private func found(_ message: ResolveShortGUIDs) async throws(RecordError) -> [JSONValue] {
@@ -46,7 +77,7 @@ extension Gateway {
     }
   }
 
-  private static func answer(_ references: [ShortGUIDReference], _ results: [JSONValue?]) -> [UInt8] {
+  private static func answer(_ references: [ShortGUIDReference], _ results: [ItemResult]) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 512 * (references.count + 1))
     writer.beginObject()
     writer.key("results")
@@ -55,13 +86,14 @@ extension Gateway {
       writer.beginObject()
       writer.key("shortGUID")
       reference.write(to: &writer)
-      if let result {
-        result.forEachMember { key, value in
+      switch result {
+      case .success(let found?):
+        found.forEachMember { key, value in
           writer.key(key.string ?? "")
           writer.value(value)
         }
-      } else {
-        RecordError(.notFound, "There is no share with this short GUID").writeMembers(to: &writer)
+      case .success(nil): RecordError(.notFound, "There is no share with this short GUID").writeMembers(to: &writer)
+      case .failure(let error): error.writeMembers(to: &writer)
       }
       writer.endObject()
     }
@@ -72,6 +104,20 @@ extension Gateway {
 }
 
 extension Forwarding {
+  /// How many shards the installation has, once the cluster's map says so.
+  /// - Throws: `tryAgainLater` when it does not within the client's time.
+  func shardCount() async throws(RecordError) -> Int {
+    let start = timing.now()
+    var plan = RetryPlan(limit: limit)
+    while true {
+      if let count = cluster.current?.shardCount, count > 0 { return count }
+      switch plan.stepWithoutHolder(elapsed: timing.now() - start) {
+      case .retry(let pause): try await RetryPlan.pause(pause, timing)
+      case .fail(let error): throw error
+      }
+    }
+  }
+
   /// Asks the holder of a shard, again and again within the client's time.
   func ask<M: Message>(_ message: M, holderOf shard: Int) async throws(RecordError) -> Answer<M.Reply> {
     let start = timing.now()

@@ -52,19 +52,24 @@ public struct AssetStore: Sendable {
   }
 
   /// Puts a shard's content into the spool again, so that another shard can adopt it until `expiry` (seconds since 1970); durable when
-  /// it returns.
-  /// - Returns: whether the shard has it.
-  public func offer(_ asset: Asset, of shard: Int, until expiry: Int64) throws(AssetError) -> Bool {
+  /// it returns, with one sync for all.
+  /// - Returns: those that the shard has.
+  public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
+    guard !assets.isEmpty else { return [] }
     let bucket = Self.bucket(of: expiry)
     let folder = spoolFolder(bucket)
     try Folder.make(folder)
-    let (path, target) = (path(of: asset, shard: shard), spoolPath(bucket, Hex.encode(asset.hash)))
-    if link(path, target) != 0, errno != EEXIST {
-      if errno == ENOENT { return false }
-      throw Folder.failure("link file", target)
+    var offered: Set<Asset> = []
+    for asset in assets {
+      let (path, target) = (path(of: asset, shard: shard), spoolPath(bucket, Hex.encode(asset.hash)))
+      if link(path, target) != 0, errno != EEXIST {
+        if errno == ENOENT { continue }
+        throw Folder.failure("link file", target)
+      }
+      offered.insert(asset)
     }
     try Folder.sync(folder)
-    return true
+    return offered
   }
 
   /// Removes files of a shard, durably; those that are not there are none to remove.

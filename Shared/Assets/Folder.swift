@@ -2,17 +2,36 @@
 
 import CLinux
 import Glibc
+import Synchronization
 
 package enum Folder {
-  /// Makes `path` and what is missing above it, readable by its owner alone, and syncs the folders that got a new entry.
+  /// Makes `path` and what is missing above it, readable by its owner alone. When it returns the folder's own entry is durable: one that is
+  /// there may have been made a moment ago by somebody who has not synced it yet, so whoever relies on it first syncs its parent. Of the folders
+  /// above that holds by itself: nobody makes a folder in one whose entry he has not synced.
   package static func make(_ path: String) throws(AssetError) {
-    if isFolder(path) { return }
     let parent = Self.parent(of: path)
-    if parent != path { try make(parent) }
-    guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw failure("make folder", path) }
-    guard isFolder(path) else { throw .io("\(path) is not a folder") }
-    try sync(parent)
+    if isFolder(path) {
+      if durable.withLock({ $0.contains(path) }) { return }
+      // A parent that can't be read is nobody's of ours, and so this folder was here before us.
+      if access(parent, R_OK) == 0 { try sync(parent) }
+    } else {
+      if parent != path { try make(parent) }
+      guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw failure("make folder", path) }
+      guard isFolder(path) else { throw .io("\(path) is not a folder") }
+      try sync(parent)
+    }
+    durable.withLock { durable in
+      if durable.count >= durableLimit { durable.removeAll() }
+      durable.insert(path)
+    }
   }
+
+  /// Folders whose entries this process has synced. One that was removed since and made again is made by somebody who syncs it, too.
+  private static let durable = Mutex<Set<String>>([])
+  private static let durableLimit = 50_000
+
+  /// Whether this process has seen to the folder's own entry.
+  package static func isDurable(_ path: String) -> Bool { durable.withLock { $0.contains(path) } }
 
   /// Makes the entries of the folder durable.
   package static func sync(_ path: String) throws(AssetError) {

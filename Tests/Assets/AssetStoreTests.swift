@@ -95,6 +95,20 @@ struct AssetStoreTests {
     #expect(try assets.read(asset, shard: 1) == [1])
   }
 
+  @Test func `a folder that somebody else has just made is made durable by whoever relies on it`() throws {
+    let folder = try TemporaryFolder()
+    let assets = AssetStore(directory: folder.path)
+    let asset = try assets.put([1], until: 0)
+    // As another process would: there, and not synced yet.
+    let (uploads, shard) = ("\(folder.path)/uploads/7", Folder.parent(of: assets.path(of: asset, shard: 3)))
+    for path in [uploads, shard] { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+    for path in [uploads, shard] { #expect(!Folder.isDurable(path)) }
+    _ = try assets.put([2], until: 7 * Self.hour)
+    #expect(Folder.isDurable(uploads))
+    #expect(try assets.adopt(asset, into: 3) == shard)
+    #expect(Folder.isDurable(shard))
+  }
+
   @Test func `a shard offers its content to others`() throws {
     let folder = try TemporaryFolder()
     let assets = AssetStore(directory: folder.path)
@@ -102,9 +116,9 @@ struct AssetStoreTests {
     _ = try assets.adopt(asset, into: 0)
     _ = try assets.sweepSpool(now: 9 * Self.hour)
     #expect(try !assets.canAdopt(asset, into: 1))
-    for _ in 0..<2 { #expect(try assets.offer(asset, of: 0, until: 20 * Self.hour)) }
+    for _ in 0..<2 { #expect(try assets.offer([asset], of: 0, until: 20 * Self.hour) == [asset]) }
     #expect(try assets.canAdopt(asset, into: 1))
-    #expect(try !assets.offer(asset, of: 7, until: 20 * Self.hour))
+    #expect(try assets.offer([asset], of: 7, until: 20 * Self.hour).isEmpty)
   }
 
   @Test func `a missing file is an I/O error, an altered or shortened one is corrupt`() throws {

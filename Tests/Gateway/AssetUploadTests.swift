@@ -6,6 +6,7 @@ import HTTPServer
 import JSON
 import Records
 import ServiceKit
+import Synchronization
 import Testing
 import WebServices
 
@@ -114,6 +115,93 @@ struct AssetUploadTests {
     #expect(spool.files.count == 1)
     // Nobody reads there.
     #expect(await world.respond(.get, try Self.path()).status == 405)
+  }
+
+  @Test func `a user has so many uploads at a time, and gives each place back`() async throws {
+    let spool = Spool()
+    var limits = AssetUploads.Limits()
+    limits.book.countPerUser = 2
+    let world = try await GatewayWorld(spool: spool.path, uploadLimits: limits)
+    _ = try await world.gateway.secrets.signingKey()
+    func begin(_ user: String = "_alice") throws -> (any HTTPBodySink)? {
+      if case .stream(let sink) = world.gateway.intake(of: Self.request(try Self.path(user: user))) { sink } else { nil }
+    }
+    let first = try #require(try begin())
+    var second = try begin()
+    #expect(second != nil)
+    let refused = try await Self.upload([1], to: try Self.path(), world)
+    #expect(refused.status == 429)
+    #expect(try refused.code == "THROTTLED")
+    #expect(refused.header("Retry-After") != nil && refused.header("Access-Control-Allow-Origin") == "*")
+    #expect(try begin("_bob") != nil, "others have their own places")
+    // One is broken off, one is dropped without a word, one ends well.
+    first.abort()
+    #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
+    #expect(try await Self.upload([2], to: try Self.path(), world).status == 200)
+    second = nil
+    let third = try begin()
+    #expect(third != nil)
+    #expect(try begin() != nil)
+    #expect(String(decoding: await world.metrics.text(), as: UTF8.self).contains(#"aquifer_asset_uploads_total{outcome="refused_user"} 1"#))
+  }
+
+  @Test func `a user uploads so many bytes a day`() async throws {
+    let spool = Spool()
+    var limits = AssetUploads.Limits()
+    limits.book.byteCountPerUser = 10
+    let world = try await GatewayWorld(spool: spool.path, uploadLimits: limits)
+    _ = try await world.gateway.secrets.signingKey()
+    for content in [[UInt8](repeating: 1, count: 9), [2]] { #expect(try await Self.upload(content, to: try Self.path(), world).status == 200) }
+    let refused = try await Self.upload([3], to: try Self.path(), world)
+    #expect(refused.status == 429)
+    #expect(Int(refused.header("Retry-After") ?? "").map { (1...86_400).contains($0) } == true)
+    #expect(try await Self.upload([3], to: try Self.path(user: "_bob"), world).status == 200)
+  }
+
+  @Test func `uploads are refused before the disk is full`() async throws {
+    let spool = Spool()
+    let free = Mutex<Int64>(1_000_000_000)
+    let world = try await GatewayWorld(spool: spool.path, freeByteCount: { free.withLock(\.self) })
+    _ = try await world.gateway.secrets.signingKey()
+    #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
+    free.withLock { $0 -= 1 }
+    let refused = try await Self.upload([2], to: try Self.path(), world)
+    #expect(refused.status == 503)
+    #expect(try refused.json["reason"]?.string == "The server has no space left for uploads; nothing was stored")
+    #expect(refused.header("Retry-After") == "30")
+    #expect(spool.files.count == 1)
+  }
+
+  @Test func `uploads count as requests of their user`() async throws {
+    let spool = Spool()
+    let start = ContinuousClock.now
+    let world = try await GatewayWorld(spool: spool.path, rate: .init(perSecond: 1, burst: 2), timing: Timing(now: { start }, sleep: { _ in }))
+    _ = try await world.gateway.secrets.signingKey()
+    for content in [UInt8(1), 2] { #expect(try await Self.upload([content], to: try Self.path(), world).status == 200) }
+    let refused = try await Self.upload([3], to: try Self.path(), world)
+    #expect(refused.status == 429)
+    #expect(refused.header("Retry-After") == "2")
+    #expect(try await Self.upload([3], to: try Self.path(user: "_bob"), world).status == 200)
+    #expect(String(decoding: await world.metrics.text(), as: UTF8.self).contains(#"aquifer_http_requests_throttled_total{by="upload"} 1"#))
+  }
+
+  @Test func `the book forgets bytes hour by hour, and users who upload nothing when there are too many`() {
+    var book = UploadBook(limits: .init(countPerUser: 2, byteCountPerUser: 100), memory: 24)
+    #expect(book.begin("a", now: 0) == nil)
+    book.end("a", byteCount: 60, now: 10)
+    #expect(book.begin("a", now: 3600) == nil)
+    book.end("a", byteCount: 60, now: 3600)
+    #expect(book.begin("a", now: 7200) == .bytes(retryAfter: 24 * 3600 - 7200))
+    #expect(book.begin("a", now: 24 * 3600 - 1) == .bytes(retryAfter: 1))
+    #expect(book.begin("a", now: 24 * 3600) == nil)
+    #expect(book.begin("a", now: 24 * 3600) == nil)
+    #expect(book.begin("a", now: 24 * 3600) == .slots)
+    for number in 0..<(UploadBook.userLimit + 10) {
+      #expect(book.begin("\(number)", now: 24 * 3600) == nil)
+      book.end("\(number)", byteCount: 1, now: 24 * 3600)
+    }
+    #expect(book.userCount <= UploadBook.userLimit)
+    #expect(book.begin("a", now: 24 * 3600) == .slots, "who uploads is not forgotten")
   }
 
   @Test func `a folder that can't be written is the server's failure, and an aborted upload leaves nothing`() async throws {

@@ -21,6 +21,9 @@ final class GatewayWorld: Sendable {
 
   typealias Worker = @Sendable (_ worker: String, DatabaseRequest, _ body: [UInt8]) async throws -> Answer<DatabaseRequest.Reply>
 
+  /// Holds an answer of records/resolve up, or refuses it.
+  typealias Resolver = @Sendable (ResolveShortGUIDs) async throws -> Void
+
   struct Record: Sendable {
     var authentications = 0
     var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] = []
@@ -51,7 +54,8 @@ final class GatewayWorld: Sendable {
   ///   - worker: answers database requests; nil: an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
-    rate: TokenBucket.Rate? = nil, timing: Timing = .system, worker: Worker? = nil
+    rate: TokenBucket.Rate? = nil, timing: Timing = .system, uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
+    worker: Worker? = nil, resolver: Resolver? = nil, freeByteCount: @escaping @Sendable () -> Int64? = { nil }
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
     state = GatewayState(cluster: cluster, timing: timing, waiterLimit: 2)
@@ -75,6 +79,7 @@ final class GatewayWorld: Sendable {
       relay.world.record.withLock { $0.signIns.append(message) }
       switch message.password {
       case "right": return Answer(SignIn.Reply(webAuthToken: "ses_new"))
+      case "late": return Answer(SignIn.Reply(isOver: true))
       case "often": return Answer(SignIn.Reply(retryAfter: 120))
       default: return Answer(SignIn.Reply())
       }
@@ -110,6 +115,7 @@ final class GatewayWorld: Sendable {
       }
       handlers.on(ResolveShortGUIDs.self) { message, _, _ in
         relay.world.record.withLock { $0.resolutions.append(message) }
+        try await resolver?(message)
         let results = message.items.map { item in
           item.shortGUID.last == "9" ? "null" : #"{"from":"\#(name)","user":"\#(message.caller.userRecordName ?? "")"}"#
         }
@@ -122,7 +128,9 @@ final class GatewayWorld: Sendable {
       publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit, rate: rate)
     gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
-      metrics: GatewayMetrics(metrics), uploads: AssetUploads(store: spool.map(AssetStore.init(directory:)), byteLimit: 1_000_000, log: .silent, metrics: metrics),
+      metrics: GatewayMetrics(metrics),
+      uploads: AssetUploads(
+        store: spool.map(AssetStore.init(directory:)), byteLimit: 1_000_000, limits: uploadLimits, freeByteCount: freeByteCount, log: .silent, metrics: metrics),
       fileByteCount: { path in path.hasSuffix("absent") ? nil : 1000 })
     relay.set(self)
     cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
@@ -153,6 +161,7 @@ final class GatewayWorld: Sendable {
     }
     if let token = message.apiToken, ![Self.apiToken, Self.restrictedToken].contains(token) { return Authenticate.Reply(refusal: .apiToken) }
     var reply = user(message.userToken, origins: message.apiToken == Self.restrictedToken ? ["https://app.example"] : [])
+    reply.grant = "grant-\(message.userToken ?? message.apiToken ?? "")"
     reply.callbackURL = record.withLock { message.apiToken == nil ? nil : $0.callbackURL }
     return reply
   }

@@ -32,10 +32,56 @@ import Testing
         + #"{"shortGUID":{"value":"\#(absent)"},\#(missing),"#
         + #"{"shortGUID":{"value":"\#(third)","shouldFetchRootRecord":false},"from":"worker-2","user":"_alice"},"#
         + #"{"shortGUID":{"value":"\#(shortGUID(99, 4))"},\#(missing)]}"#)
-    let asked = world.record.withLock { $0.resolutions }
+    let asked = world.record.withLock { $0.resolutions }.sorted { $0.shard < $1.shard }
     #expect(asked.map(\.shard) == [0, 1, 3])
     #expect(asked[0].items == [.init(shortGUID: second, fetchesRootRecord: true, desiredKeys: ["a"])])
     #expect(asked.allSatisfy { $0.purpose == .resolve && $0.container.rawValue == GatewayWorld.container && $0.environment == .development })
+  }
+
+  /// Opens when as many have come as it was made for.
+  private final class Meeting: Sendable {
+    private let state: Mutex<(missing: Int, waiting: [CheckedContinuation<Void, Never>])>
+    init(of count: Int) { state = Mutex((count, [])) }
+
+    func attend() async {
+      await withCheckedContinuation { continuation in
+        let all = state.withLock { state in
+          state.missing -= 1
+          state.waiting.append(continuation)
+          return state.missing == 0 ? state.waiting : []
+        }
+        for one in all { one.resume() }
+      }
+    }
+  }
+
+  @Test func `shards are asked at once`() async throws {
+    let meeting = Meeting(of: 3)
+    // Each waits for the others: one after the other none would ever answer.
+    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: .seconds(60), resolver: { _ in await meeting.attend() })
+    let body = #"{"shortGUIDs":[\#((0..<3).map { #"{"value":"\#(shortGUID($0, 1))"}"# }.joined(separator: ","))]}"#
+    let response = await world.alice(.post, Self.resolve, body: body)
+    #expect(response.status == 200 && !response.text.contains("serverErrorCode"))
+  }
+
+  @Test func `a shard that is away is the answer for what it has, and all of them are the request's`() async throws {
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"], limit: .milliseconds(200),
+      resolver: { message in
+        if message.shard == 1 { throw BusError(.overloaded, "not now") }
+      })
+    let (there, away) = (#"{"value":"\#(shortGUID(0, 1))"}"#, #"{"value":"\#(shortGUID(1, 1))"}"#)
+    let results = try await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[\#(there),\#(away)]}"#).json["results"]?.elements ?? []
+    #expect(results.map { $0["serverErrorCode"]?.string } == [nil, "TRY_AGAIN_LATER"])
+    #expect(results.last?["retryAfter"] != nil)
+    #expect(await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[\#(away)]}"#).status == 503)
+  }
+
+  @Test func `without a map of the shards nothing is said not to exist`() async throws {
+    let world = try await GatewayWorld(limit: .milliseconds(200), isMapped: false)
+    let response = await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[{"value":"\#(shortGUID(0, 1))"}]}"#)
+    #expect(response.status == 503)
+    #expect(response.header("Retry-After") != nil)
   }
 
   @Test func `both are asked on the path of the public database only`() async throws {

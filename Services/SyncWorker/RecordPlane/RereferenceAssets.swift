@@ -27,10 +27,16 @@ extension RecordPlaneCall {
         guard case .asset(let asset)? = stored.record.fields[item.fieldName]?.value else {
           return .failure(RecordError(.badRequest, "\(stored.record.recordType) '\(item.recordName.prefix(Limit.nameByteCount))' has no asset in that field"))
         }
-        // Where it will be used may be another shard, and this record may be gone by then: so it is as if it had been uploaded again.
-        guard try assets.offer(asset, of: shard, until: expiry) else { return .failure(RecordError(.notFound, "asset not found: upload it again")) }
         return .success(asset)
       }
+    }
+    // Where it will be used may be another shard, and this record may be gone by then: so it is as if it had been uploaded again. After the read,
+    // which others wait for; what was collected in between is refused.
+    let offered: Set<Asset>
+    do throws(AssetError) {
+      offered = try assets.offer(found.compactMap(\.asset), of: shard, until: expiry)
+    } catch {
+      throw RecordError(storing: error, log: context.log)
     }
     var output = JSONWriter(reservingByteCount: 512 * (items.count + 1))
     output.beginObject()
@@ -38,6 +44,8 @@ extension RecordPlaneCall {
     output.beginArray()
     for (item, result) in zip(items, found) {
       switch result {
+      case .success(let asset) where !offered.contains(asset):
+        RecordDictionaryWriter.writeError(RecordError(.notFound, "asset not found: upload it again"), of: item.recordName, to: &output)
       case .success(let asset):
         AssetReceipt(asset: asset, expiry: expiry).write(for: assetUser(user), signedWith: context.signingKey, to: &output)
       case .failure(let error): RecordDictionaryWriter.writeError(error, of: item.recordName, to: &output)
@@ -90,4 +98,8 @@ extension FieldValue {
     default: []
     }
   }
+}
+
+extension Result<Asset, RecordError> {
+  fileprivate var asset: Asset? { if case .success(let asset) = self { asset } else { nil } }
 }

@@ -1,0 +1,67 @@
+// Who uploads how much: so that one user neither takes every slot nor fills the spool. A value: it is told the time.
+
+/// Uploads under way and bytes that wait in the spool, by user.
+struct UploadBook: Sendable {
+  struct Limits: Hashable, Sendable {
+    /// Uploads of one user at a time.
+    var countPerUser = 16
+    /// Bytes that one user may upload within the time of a receipt; nil: any number.
+    var byteCountPerUser: Int64? = 10_000_000_000
+  }
+
+  enum Refusal: Hashable, Sendable {
+    /// Too many uploads at a time.
+    case slots
+    /// Too many bytes; seconds until some of them are forgotten, ≥ 1.
+    case bytes(retryAfter: Int)
+  }
+
+  private struct Row {
+    var activeCount = 0
+    /// Bytes that arrived, by the hour; ascending.
+    var hours: [(hour: Int64, byteCount: Int64)] = []
+  }
+
+  /// When there are more users, those are forgotten first who upload nothing now.
+  static let userLimit = 20_000
+
+  private let limits: Limits
+  /// How long bytes count. Unit: hours.
+  private let memory: Int64
+  private var rows: [String: Row] = [:]
+
+  /// - Parameter memory: whole hours.
+  init(limits: Limits, memory: Int64) {
+    self.limits = limits
+    self.memory = memory
+  }
+
+  var userCount: Int { rows.count }
+
+  /// Takes a slot.
+  /// - Parameter now: seconds since 1970.
+  mutating func begin(_ user: String, now: Int64) -> Refusal? {
+    if rows[user] == nil, rows.count >= Self.userLimit { rows = rows.filter { $0.value.activeCount > 0 } }
+    var row = rows[user] ?? Row()
+    row.hours.removeAll { $0.hour <= now / 3600 - memory }
+    guard row.activeCount < limits.countPerUser else { return .slots }
+    if let limit = limits.byteCountPerUser, row.hours.reduce(0, { $0 + $1.byteCount }) >= limit, let oldest = row.hours.first {
+      return .bytes(retryAfter: Int(max(1, (oldest.hour + memory) * 3600 - now)))
+    }
+    row.activeCount += 1
+    rows[user] = row
+    return nil
+  }
+
+  /// Gives the slot back.
+  /// - Parameter byteCount: what is in the spool now because of it.
+  mutating func end(_ user: String, byteCount: Int64, now: Int64) {
+    guard var row = rows[user] else { return }
+    row.activeCount -= 1
+    let hour = now / 3600
+    if byteCount > 0 {
+      if row.hours.last?.hour == hour { row.hours[row.hours.count - 1].byteCount += byteCount } else { row.hours.append((hour, byteCount)) }
+    }
+    rows[user] = row.activeCount == 0 && row.hours.isEmpty ? nil : row
+  }
+}
