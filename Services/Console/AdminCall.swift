@@ -6,7 +6,7 @@ import JSON
 struct AdminCall: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
     case createContainer, listContainers, deleteContainer
-    case createUser, updateUser, setPassword, listUsers, disableUser, createUserToken, setUserQuota
+    case createUser, updateUser, setPassword, listUsers, disableUser, enableUser, createUserToken, setUserQuota
     case grantRole, revokeRole, listRoles
     case listSessions, revokeSession
     case createToken, listTokens, revokeToken
@@ -50,6 +50,7 @@ struct AdminCall: Hashable, Sendable {
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
     case .listUsers: self.init("GET", admin + ["users"])
     case .disableUser: self.init("POST", admin + ["users", argument, "disable"])
+    case .enableUser: self.init("POST", admin + ["users", argument, "enable"])
     case .createUserToken: self.init("POST", admin + ["users", argument, "tokens"])
     case .setUserQuota: self.init("PUT", admin + ["users", argument, "quota"], body: Self.quota(invocation))
     case .grantRole: self.init("POST", admin + ["roles"], body: Self.newRole(invocation))

@@ -15,6 +15,7 @@ extension Command {
         .optional("http-port", "PORT", "of the gateway, 8080 without it; 0: any free port"),
         .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
         .optional("workers", "N", "how many workers, 1 without it"),
+        .optional("user-quota", "BYTES", "what each private database may hold, unless the user has a quota of his own; 0, as without it: any number"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
       ],
@@ -58,6 +59,10 @@ extension Command {
     Command(
       "user disable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Refuse a user's tokens from now on",
       examples: ["aquifer user disable alice"], action: .call(.disableUser)),
+    Command(
+      "user enable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Take a user's tokens again after `user disable`",
+      discussion: "The user's sessions have ended, and so have web couriers that they asked for.", examples: ["aquifer user enable alice"],
+      action: .call(.enableUser)),
     Command(
       "user token", [Argument(name: "NAME", explanation: "the user's name")], summary: "Make a further web-auth token, for one more device",
       discussion: "Such tokens live until they are revoked and may be used any number of times, in parallel.", examples: ["aquifer user token alice"],

@@ -83,7 +83,7 @@ extension Gateway {
     guard question.apiToken != nil, let container = question.container, let environment = question.environment else { return nil }
     let signIn = SignInState(
       container: container, environment: environment, origin: requestingOrigin(request, allowed: reply.allowedOrigins), callbackURL: reply.callbackURL,
-      expiry: wallClock.now + Self.signInTime)
+      expiry: wallClock.now + Self.signInTime, grant: reply.grant ?? "")
     return "\(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))"
   }
 

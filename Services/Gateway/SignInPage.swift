@@ -16,7 +16,7 @@ enum SignInPage {
     case wrong, incomplete, away
     case throttled(seconds: Int)
     /// Nothing can be typed any more.
-    case badLink, foreignForm
+    case badLink, foreignForm, revoked
 
     /// The same for an unknown name and a wrong password.
     var sentence: String {
@@ -26,13 +26,14 @@ enum SignInPage {
       case .away: "Signing in does not work at the moment. Try again in a few seconds."
       case .throttled(let seconds): "Too many attempts. Try again in \(Self.text(seconds))."
       case .badLink: "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
+      case .revoked: "The app that asked is not known here any more."
       case .foreignForm: "This form was not sent by the sign-in page. Go back to the app and sign in from there."
       }
     }
 
     var status: Int {
       switch self {
-      case .wrong, .foreignForm: 403
+      case .wrong, .foreignForm, .revoked: 403
       case .incomplete, .badLink: 400
       case .away: 503
       case .throttled: 429

@@ -31,7 +31,7 @@ extension Gateway {
     guard !userName.isEmpty, !password.isEmpty else { return SignInPage.form(state, entry, problem: .incomplete) }
     let message = SignIn(
       container: state.container, environment: state.environment, userName: userName, password: password, isKept: entry.isKept,
-      clientAddress: request.remoteAddress)
+      clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant)
     let reply: SignIn.Reply
     do throws(RecordError) {
       reply = try await share.call(message)
@@ -39,6 +39,7 @@ extension Gateway {
       // Dropped because whatever it is, the visitor can only try again; calls that fail are counted on the bus.
       return SignInPage.form(state, entry, problem: .away)
     }
+    if reply.isOver == true { return SignInPage.ended(.revoked) }
     if let token = reply.webAuthToken { return SignInPage.success(state, token: token) }
     return SignInPage.form(state, entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
   }

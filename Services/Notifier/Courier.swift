@@ -19,6 +19,16 @@ final class Courier: PingReceiver {
     var nextWaiterID = 0
     var lastPoll: ContinuousClock.Instant
     var isReleased = false
+    /// Forgotten: nothing comes here any more.
+    var isRetired = false
+  }
+
+  /// How a poll ended.
+  enum Outcome: Sendable {
+    /// nil: none came, the task was cancelled, or the next poll took over.
+    case notification(Ping?)
+    /// The courier was forgotten before the poll: there may be another of its token by now.
+    case retired
   }
 
   private let state: Mutex<State>
@@ -29,13 +39,16 @@ final class Courier: PingReceiver {
     state = Mutex(State(lastPoll: now))
   }
 
-  /// Waits for a notification until `deadline`; nil when none came, the task was cancelled, or the next poll took over.
-  func poll(now: ContinuousClock.Instant, until deadline: ContinuousClock.Instant) async -> Ping? {
-    let id = state.withLock { state in
+  /// Waits for a notification until `deadline`.
+  func poll(now: ContinuousClock.Instant, until deadline: ContinuousClock.Instant) async -> Outcome {
+    // From here on it is not idle, so that it can't be forgotten under this poll.
+    let id = state.withLock { state -> Int? in
+      if state.isRetired { return nil }
       state.nextWaiterID += 1
-      state.lastPoll = now
+      state.lastPoll = max(state.lastPoll, now)
       return state.nextWaiterID
     }
+    guard let id else { return .retired }
     let ping = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let (displaced, isAnswered, ping) = state.withLock { state -> (CheckedContinuation<Ping?, Never>?, Bool, Ping?) in
@@ -56,7 +69,7 @@ final class Courier: PingReceiver {
       answer(nil) { $0.id == id }
     }
     if ping != nil { metrics.sent["courier"].increment() }
-    return ping
+    return .notification(ping)
   }
 
   func put(_ ping: Ping) {
@@ -101,13 +114,22 @@ final class Courier: PingReceiver {
     continuation?.resume(returning: ping)
   }
 
-  /// Whether nobody polls, and nobody has since `instant`.
-  func isIdle(since instant: ContinuousClock.Instant) -> Bool {
-    state.withLock { $0.waiter == nil && $0.lastPoll < instant }
+  /// Whether nobody polls, and nobody has since `instant`; then nobody does any more.
+  func retire(ifIdleSince instant: ContinuousClock.Instant) -> Bool {
+    state.withLock { state in
+      if state.waiter == nil && state.lastPoll < instant { state.isRetired = true }
+      return state.isRetired
+    }
   }
 
   /// Says that somebody has to do with it: a courier that was just made, or registered again, is not idle.
-  func touch(now: ContinuousClock.Instant) { state.withLock { $0.lastPoll = max($0.lastPoll, now) } }
+  /// - Returns: false when it was forgotten before.
+  func touch(now: ContinuousClock.Instant) -> Bool {
+    state.withLock { state in
+      state.lastPoll = max(state.lastPoll, now)
+      return !state.isRetired
+    }
+  }
 }
 
 extension RecentValues where Value == Int64 {

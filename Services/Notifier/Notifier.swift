@@ -22,6 +22,8 @@ public final class Notifier: Sendable {
     public var recheck = Duration.seconds(60)
     /// Of one user; client names are the clients' choice, and each is kept for the idle time.
     public var couriersPerUser = 256
+    /// Event streams of one user at a time.
+    public var streamsPerUser = 256
     /// Of a question to the share service, its repetitions included.
     public var directoryCall = Duration.seconds(5)
     /// Between two looks at what is due; > 0.
@@ -31,7 +33,9 @@ public final class Notifier: Sendable {
   }
 
   private struct State {
-    var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID)] = [:]
+    var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID, user: String)] = [:]
+    /// Those that are being opened, too.
+    var streamCounts: [String: Int] = [:]
     var couriers: [String: (courier: Courier, id: PingBoard.ListenerID, user: String)] = [:]
     var courierCounts: [String: Int] = [:]
     var isDraining = false
@@ -41,6 +45,7 @@ public final class Notifier: Sendable {
   let metrics: NotifierMetrics
   private let limits: Limits
   private let timing: Timing
+  private let wallClock: any WallClock
   let random: any RandomSource
   private let log: Log
   private let switchboard: Switchboard
@@ -56,8 +61,9 @@ public final class Notifier: Sendable {
     let secrets: Secrets
   }
 
-  init(limits: Limits, metrics: Metrics, timing: Timing, random: any RandomSource, log: Log) {
+  init(limits: Limits, metrics: Metrics, timing: Timing, wallClock: any WallClock, random: any RandomSource, log: Log) {
     self.limits = limits
+    self.wallClock = wallClock
     self.metrics = NotifierMetrics(metrics)
     self.timing = timing
     self.random = random
@@ -131,10 +137,12 @@ public final class Notifier: Sendable {
   func open(_ message: OpenCourier) async throws -> Bool {
     let now = timing.now()
     let key = try await directory().secrets.signingKey()
-    guard let token = CourierToken(text: message.courier, verifiedWith: key) else { throw BusError(.refused, "no courier has this token") }
+    guard let token = CourierToken(text: message.courier, verifiedWith: key, now: wallClock.now) else {
+      throw BusError(.refused, "no courier has this token")
+    }
     do throws(RecordError) {
-      let (courier, id) = try courier(message.courier, token, now)
-      courier.touch(now: now)
+      var (courier, id) = try courier(message.courier, token, now)
+      while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, token, now) }
       switchboard.extend(id, with: PingBoard.Scope(container: message.container, environment: message.environment), device: message.clientID)
       return true
     } catch {
@@ -156,12 +164,17 @@ public final class Notifier: Sendable {
     let (user, origins) = try await user(of: question)
     let origin = request.header("origin")
     guard CORS.allows(origin, allowed: origins) else { throw RecordError(.authenticationFailed, "The API token does not allow this origin.") }
+    try state.withLock { state throws(RecordError) in
+      let count = state.streamCounts[user, default: 0]
+      guard count < limits.streamsPerUser else { throw RecordError(.throttled, "The user has \(count) event streams; close one first.", retryAfter: 60) }
+      state.streamCounts[user] = count + 1
+    }
     let stream = EventStream(question: question, metrics: metrics) { [weak self] in self?.closed($0) }
     // Connected before the first byte is sent: what changes after a client has read that byte reaches it.
     let scope = PingBoard.Scope(container: container, environment: environment)
     let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: user, device: request.query("device")), stream)
     let isDraining = state.withLock { state in
-      state.streams[ObjectIdentifier(stream)] = (stream, id)
+      state.streams[ObjectIdentifier(stream)] = (stream, id, user)
       return state.isDraining
     }
     if isDraining { stream.end() }
@@ -172,21 +185,37 @@ public final class Notifier: Sendable {
   }
 
   private func closed(_ stream: EventStream) {
-    if let entry = state.withLock({ $0.streams.removeValue(forKey: ObjectIdentifier(stream)) }) { switchboard.disconnect(entry.id) }
+    let entry = state.withLock { state in
+      let entry = state.streams.removeValue(forKey: ObjectIdentifier(stream))
+      if let user = entry?.user, let count = state.streamCounts[user] { state.streamCounts[user] = count > 1 ? count - 1 : nil }
+      return entry
+    }
+    if let entry { switchboard.disconnect(entry.id) }
   }
 
   /// `GET /courier/1/{token}`
   func poll(_ text: String) async throws(RecordError) -> HTTPResponse {
-    let directory = try directory()
-    let key = try await directory.secrets.signingKey()
-    guard let token = CourierToken(text: text, verifiedWith: key), await authenticator.isKnown(token.userRecordName, from: directory.share) else {
-      throw RecordError(.notFound, "There is no such courier.")
-    }
-    let now = timing.now()
-    let ping = try await courier(text, token, now).courier.poll(now: now, until: now + limits.courierHold)
+    let key = try await directory().secrets.signingKey()
+    guard let token = CourierToken(text: text, verifiedWith: key, now: wallClock.now) else { throw Self.noCourier }
+    try await requireGrant(of: token)
+    let start = timing.now()
+    var outcome = Courier.Outcome.retired
+    while case .retired = outcome { outcome = await (try courier(text, token, start).courier).poll(now: start, until: start + limits.courierHold) }
+    // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
+    try await requireGrant(of: token)
+    guard case .notification(let ping) = outcome else { throw Self.noCourier }
     if let ping { deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence)) }
     return HTTPResponse(
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
+  }
+
+  /// The same whatever the reason: who has no credentials any more is nobody.
+  private static let noCourier = RecordError(.notFound, "There is no such courier.")
+
+  /// - Throws: `notFound` when the credentials the courier was asked for with hold no more.
+  private func requireGrant(of token: CourierToken) async throws(RecordError) {
+    let grant = VerifyGrant(container: token.container, environment: token.environment, userRecordName: token.userRecordName, grant: token.grant)
+    guard await authenticator.holds(grant, from: try directory().share) else { throw Self.noCourier }
   }
 
   /// - Throws: `throttled` when the user has as many as he may.
@@ -214,6 +243,18 @@ public final class Notifier: Sendable {
   /// Until the task is cancelled: answers polls whose time has come, forgets couriers nobody polls, keeps streams alive, and asks again for
   /// their users when the directory has changed.
   func run() async {
+    // Asking takes as long as the directory takes; heartbeats and polls don't wait for it.
+    let (rechecks, recheck) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask {
+        await self.tick { recheck.yield() }
+        recheck.finish()
+      }
+      group.addTask { for await _ in rechecks { await self.recheckStreams() } }
+    }
+  }
+
+  private func tick(recheck: () -> Void) async {
     var tick = 0
     let beats = max(1, Int(limits.heartbeat / limits.tick))
     let rechecks = max(1, Int(limits.recheck / limits.tick))
@@ -223,29 +264,32 @@ public final class Notifier: Sendable {
       let now = timing.now()
       let (streams, couriers, isRecheckDue) = state.withLock { state in
         defer { state.isRecheckDue = false }
-        return (state.streams.values.map { $0 }, state.couriers.map { (text: $0.key, courier: $0.value.courier, id: $0.value.id) }, state.isRecheckDue)
+        return (state.streams.values.map { $0 }, state.couriers.map { (text: $0.key, courier: $0.value.courier) }, state.isRecheckDue)
       }
       // A part of the streams at each tick, so that ten thousand heartbeats don't come at once.
       for entry in streams where entry.id % beats == tick % beats { entry.stream.beat() }
       for entry in couriers {
         entry.courier.expire(at: now)
-        if entry.courier.isIdle(since: now - limits.courierIdle) { forget(entry.text, entry.id) }
+        forget(entry.text, ifIdleSince: now - limits.courierIdle)
       }
-      if isRecheckDue || tick % rechecks == 0 { await recheck(streams.map(\.stream)) }
+      if isRecheckDue || tick % rechecks == 0 { recheck() }
     }
   }
 
-  private func forget(_ text: String, _ id: PingBoard.ListenerID) {
-    state.withLock { state in
-      guard let user = state.couriers.removeValue(forKey: text)?.user, let count = state.courierCounts[user] else { return }
-      state.courierCounts[user] = count > 1 ? count - 1 : nil
+  /// In one step with the look whether it is idle: a poll that comes now either keeps it or finds another.
+  private func forget(_ text: String, ifIdleSince instant: ContinuousClock.Instant) {
+    let id = state.withLock { state -> PingBoard.ListenerID? in
+      guard let entry = state.couriers[text], entry.courier.retire(ifIdleSince: instant) else { return nil }
+      state.couriers[text] = nil
+      if let count = state.courierCounts[entry.user] { state.courierCounts[entry.user] = count > 1 ? count - 1 : nil }
+      return entry.id
     }
-    switchboard.disconnect(id)
+    if let id { switchboard.disconnect(id) }
   }
 
   /// Ends the streams whose credentials don't hold any more; the others, and all while the directory is away, go on.
-  private func recheck(_ streams: [EventStream]) async {
-    for stream in streams {
+  private func recheckStreams() async {
+    for stream in state.withLock({ $0.streams.values.map(\.stream) }) {
       do {
         _ = try await user(of: stream.question)
       } catch {
@@ -253,7 +297,7 @@ public final class Notifier: Sendable {
           stream.end()
           continue
         }
-        // The others would wait for it in vain, too, and everything else with them.
+        // The others would wait for it in vain, too.
         state.withLock { $0.isRecheckDue = true }
         return
       }

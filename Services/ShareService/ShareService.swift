@@ -71,6 +71,7 @@ public final class ShareService: Sendable {
     handlers.on(RotateSession.self) { message, _, _ in
       Answer(RotateSession.Reply(successor: try await Self.answering(log) { try await directory.rotate(message.token) }))
     }
+    handlers.on(VerifyGrant.self) { message, _, _ in Answer(VerifyGrant.Reply(holds: try await Self.answering(log) { try await directory.holds(message) })) }
     handlers.on(ClaimSignature.self) { [signatures] message, _, _ in
       Answer(ClaimSignature.Reply(isFresh: try await Self.answering(log) { try await signatures.claim(message) }))
     }

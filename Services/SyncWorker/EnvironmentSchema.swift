@@ -23,9 +23,14 @@ struct EnvironmentSchema: Sendable {
   let mirrorModels: [String: MirrorModel]
   /// The to-one fields of all models.
   let relationshipFields: RelationshipFields
+  /// The custom roles of users, by record name.
+  let userRoles: [String: [String]]
 
-  init(version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil) {
+  init(
+    version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil, userRoles: [String: [String]] = [:]
+  ) {
     self.version = version
+    self.userRoles = userRoles
     self.schema = schema
     self.models = models
     self.latestModelHash = latestModelHash
@@ -56,6 +61,7 @@ struct EnvironmentSchema: Sendable {
   }
 
   init(_ reply: FetchSchema.Reply) {
-    self.init(version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash)
+    self.init(
+      version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash, userRoles: reply.userRoles ?? [:])
   }
 }

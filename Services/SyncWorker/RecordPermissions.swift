@@ -67,6 +67,11 @@ struct RecordPermissions: Sendable {
 }
 
 extension EnvironmentSchema {
+  /// What a user may do in the public database who is not there to be asked: whose store is exported, or who has subscribed.
+  func permissions(ofAbsentUser userRecordName: String) -> RecordPermissions {
+    RecordPermissions(grants: grants, user: userRecordName, roles: userRoles[userRecordName] ?? [])
+  }
+
   /// - Returns: nil for a private database.
   func permissions(of caller: Caller, in database: DatabaseID) -> RecordPermissions? {
     guard database.isPublic else { return nil }

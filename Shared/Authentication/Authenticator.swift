@@ -14,8 +14,8 @@ public final class Authenticator: Sendable {
   static let staleLimit: Duration = .seconds(600)
   /// When more credentials than this are known, the older half is forgotten.
   static let entryLimit = 20_000
-  /// How long a user who was found is taken to exist when no change of the directory is heard of.
-  private static let userLifetime = Duration.seconds(60)
+  /// How long a grant that held is taken to hold when no change of the directory is heard of.
+  private static let grantLifetime = Duration.seconds(60)
 
   public struct Question: Hashable, Sendable {
     public let container: ContainerID?
@@ -47,8 +47,8 @@ public final class Authenticator: Sendable {
 
   private struct State {
     var entries: [Question: Entry] = [:]
-    /// Users that were found, and until when that is remembered.
-    var users: [String: ContinuousClock.Instant] = [:]
+    /// Grants that held, and until when that is remembered.
+    var grants: [VerifyGrant: ContinuousClock.Instant] = [:]
     var nextNumber = 0
     /// Rises when the directory changes: what was asked before is not kept.
     var generation = 0
@@ -129,23 +129,23 @@ public final class Authenticator: Sendable {
     return successor
   }
 
-  // MARK: Users
+  // MARK: Grants
 
-  /// Whether a user exists and is not disabled; who asks while the directory is away is believed.
-  public func isKnown(_ userRecordName: String, from share: ShareCalls) async -> Bool {
+  /// Whether credentials that somebody came by earlier still hold; while the directory is away, they are believed to.
+  public func holds(_ grant: VerifyGrant, from share: ShareCalls) async -> Bool {
     let now = timing.now()
-    let (expiry, asked) = state.withLock { ($0.users[userRecordName], $0.generation) }
+    let (expiry, asked) = state.withLock { ($0.grants[grant], $0.generation) }
     if let expiry, now < expiry { return true }
     do throws(RecordError) {
-      _ = try await share.callOnce(LookUpUser(userRecordName: userRecordName))
+      guard try await share.callOnce(grant).holds else { return false }
     } catch {
-      // Other failures are dropped because nothing is told such a user but that something changed.
-      return error.code != .notFound
+      // Dropped because nothing is told such a user but that something changed.
+      return true
     }
     state.withLock { state in
       guard asked == state.generation else { return }
-      if state.users.count >= Self.entryLimit { state.users.removeAll() }
-      state.users[userRecordName] = now + Self.userLifetime
+      if state.grants.count >= Self.entryLimit { state.grants.removeAll() }
+      state.grants[grant] = now + Self.grantLifetime
     }
     return true
   }
@@ -179,7 +179,7 @@ public final class Authenticator: Sendable {
 
   private static func forget(_ state: inout State) {
     state.entries.removeAll()
-    state.users.removeAll()
+    state.grants.removeAll()
     state.generation += 1
   }
 }

@@ -21,6 +21,7 @@ private final class Desk: Sendable {
     var successor: String? = "next"
     var questions = 0
     var rotations = 0
+    var isRevoked = false
   }
 
   let hands = Hands()
@@ -49,10 +50,7 @@ private final class Desk: Sendable {
             $0.rotations += 1; return $0.successor
           }))
     }
-    handlers.on(LookUpUser.self) { message, _, _ in
-      guard message.userRecordName == "_a" else { throw BusError(.notFound, "nobody") }
-      return Answer(LookUpUser.Reply(userRecordName: "_a", givenName: nil, familyName: nil, emailAddress: nil))
-    }
+    handlers.on(VerifyGrant.self) { message, _, _ in Answer(VerifyGrant.Reply(holds: message.grant == "a" && !box.desk.state.withLock(\.isRevoked))) }
     let shareBus = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
     let bus = InMemoryBus(name: "gateway", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
     bus.connect(to: shareBus.endpoint)
@@ -150,13 +148,20 @@ private final class Desk: Sendable {
     #expect(try await desk.successor() == nil)
   }
 
-  @Test func `users are looked up once, and believed while the directory is away`() async throws {
+  @Test func `grants are verified once until the directory changes, and believed while it is away`() async throws {
     let desk = await Desk()
-    #expect(await desk.authenticator.isKnown("_a", from: desk.share))
-    #expect(await !desk.authenticator.isKnown("_b", from: desk.share))
+    let container = try #require(ContainerID(rawValue: "iCloud.a"))
+    func holds(_ grant: String) async -> Bool {
+      await desk.authenticator.holds(VerifyGrant(container: container, environment: .development, userRecordName: "_a", grant: grant), from: desk.share)
+    }
+    #expect(await holds("a"))
+    #expect(await !holds("b"))
+    desk.state.withLock { $0.isRevoked = true }
+    #expect(await holds("a"), "known for a minute")
+    desk.authenticator.note(DirectoryChanged(credentials: true, schemas: []))
+    #expect(await !holds("a"))
     desk.network.kill("share")
-    #expect(await desk.authenticator.isKnown("_a", from: desk.share))
-    #expect(await desk.authenticator.isKnown("_b", from: desk.share))
+    #expect(await holds("b"))
   }
 }
 

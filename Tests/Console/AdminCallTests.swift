@@ -15,7 +15,7 @@ struct AdminCallTests {
     ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#), ("container list", "GET /admin/1/containers", ""),
     ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
     ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
-    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""),
+    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user enable alice", "POST /admin/1/users/alice/enable", ""),
     ("user create a --discoverable", "POST /admin/1/users", #"{"name":"a","discoverable":true}"#),
     ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),
     ("session list", "GET /admin/1/sessions", ""), ("session list --user a", "GET /admin/1/sessions?user=a", ""),

@@ -78,7 +78,7 @@ struct CommandLineTests {
 
   @Test(arguments: [
     ("--http-port 65536", "--http-port is a number from 0 to 65535"), ("--ping-port x", "--ping-port is a number from 0 to 65535"),
-    ("--workers 0", "--workers is a number from 1 to 64"),
+    ("--workers 0", "--workers is a number from 1 to 64"), ("--user-quota -1", "--user-quota is a number from 0 to \(Int.max)"),
   ])
   func `a number of dev out of its range is refused`(words: String, reason: String) throws {
     let invocation = try invocation("dev --data d \(words)")
@@ -109,6 +109,15 @@ struct DevOptionsTests {
   private func options(_ words: [String]) throws -> DevOptions {
     guard case .run(let invocation) = try CommandLineParser.parse(["dev", "--data", "d"] + words) else { throw UsageError("not run", path: []) }
     return try DevOptions(invocation)
+  }
+
+  @Test(arguments: [([], "0"), (["--user-quota", "5000"], "5000")]) func `what users may store is told to every worker`(words: [String], quota: String) throws {
+    let fleet = Fleet(options: try options(words + ["--workers", "2"]), binDirectory: "/bin", data: "/d", run: "/r")
+    for member in fleet.members {
+      let arguments = fleet.specification(of: member, [:], log: "")?.arguments ?? []
+      let told = arguments.firstIndex(of: "--user-quota").map { arguments[$0 + 1] }
+      #expect(told == (member.role == .worker ? quota : nil), "\(member.name)")
+    }
   }
 
   @Test func `a certificate and its key go together, to the two services that clients reach`() throws {

@@ -292,7 +292,9 @@ struct PushTokenTests {
     let url = try #require(made["webcourierURL"]?.string)
     #expect(made["apnsToken"]?.base64 == Array((url.split(separator: "/").last ?? "").utf8))
     #expect(url.hasPrefix("http://notifier/courier/1/"))
-    let token = try #require(CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey))
+    let token = try #require(CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey, now: 0))
+    #expect(token.grant == "grant-alice", "it is good as long as the credentials it was asked for with")
+    #expect(CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey, now: token.expiry) == nil)
     #expect((token.container.rawValue, token.environment, token.userRecordName, token.clientID) == (Self.container, .development, "_alice", "C"))
     #expect(await world.alice(.post, "\(prefix)/tokens/register", body: #"{"apnsToken":"x","clientId":"C"}"#).text == "{}")
   }
@@ -323,7 +325,7 @@ struct PushTokenTests {
     var lines: [String] {
       inbox.opened.withLock { opened in
         opened.map { message in
-          let token = CourierToken(text: message.courier, verifiedWith: GatewayWorld.signingKey)
+          let token = CourierToken(text: message.courier, verifiedWith: GatewayWorld.signingKey, now: 0)
           return "\(message.container.rawValue) \(message.clientID) \(token?.userRecordName ?? "")/\(token?.clientID ?? "")"
         }
       }

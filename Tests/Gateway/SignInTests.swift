@@ -16,7 +16,8 @@ private let now: Int64 = 1_700_000_000_000
 extension GatewayWorld {
   fileprivate func state(origin: String? = "https://app.example", callback: String? = nil, expiry: Int64 = now + 1) throws -> String {
     SignInState(
-      container: try #require(ContainerID(rawValue: Self.container)), environment: .development, origin: origin, callbackURL: callback, expiry: expiry
+      container: try #require(ContainerID(rawValue: Self.container)), environment: .development, origin: origin, callbackURL: callback, expiry: expiry,
+      grant: "app"
     ).text(signedWith: Self.signingKey)
   }
 
@@ -49,6 +50,7 @@ extension GatewayWorld {
       let state = try stateOf(await world.respond(.get, path, query: query, headers: [("origin", "https://page.example")]))
       #expect(state.container.rawValue == GatewayWorld.container && state.environment == .development)
       #expect(state.origin == "https://page.example" && state.callbackURL == "myapp://done")
+      #expect(state.grant == "grant-" + GatewayWorld.apiToken, "the sign-in ends with the API token it was asked for with")
     }
     // Chromium asks again by itself.
     _ = try stateOf(await world.respond(.get, caller, query: query, headers: [("origin", "https://page.example")]))
@@ -185,6 +187,9 @@ extension GatewayWorld {
     #expect(response.text.contains("role=\"alert\">The name or the password is wrong."))
     #expect(response.text.contains("value=\"&lt;b&gt;&quot;al&amp;ice\"") && response.text.contains("checked"))
     #expect(!response.text.contains("wr&lt;ong") && !response.text.contains("wr<ong"))
+    let late = await world.post(try world.state(), "name=alice&password=late")
+    #expect(late.status == 403 && late.text.contains("The app that asked is not known here any more.") && !late.text.contains("<form"))
+    #expect(world.record.withLock(\.signIns).allSatisfy { $0.grant == "app" })
     let often = await world.post(try world.state(), "name=alice&password=often")
     #expect(often.status == 429 && often.header("Retry-After") == "120" && often.text.contains("Try again in 2 minutes"))
     for form in [

@@ -5,6 +5,7 @@ import HTTPClient
 import JSON
 import Records
 import ServiceBus
+import ServiceKit
 import Testing
 import WebServices
 @testable import Notifier
@@ -93,7 +94,7 @@ struct CourierTests {
   @Test func `another installation's token is no courier`() async throws {
     let world = try await NotifierWorld()
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
-    let token = CourierToken(container: container, environment: .development, userRecordName: "ann", clientID: "c")
+    let token = CourierToken(container: container, environment: .development, userRecordName: "ann", clientID: "c", grant: "token-ann", expiry: .max)
     let forged = token.text(signedWith: [UInt8](repeating: 1, count: 32))
     #expect(try await world.client.send("GET", "\(world.url)/courier/1/\(forged)").status == 404)
     #expect(try await world.metric("aquifer_held_connections{kind=\"courier\"}") == 0)
@@ -109,6 +110,65 @@ struct CourierTests {
     let answer = try await world.client.send("GET", url)
     #expect(answer.status == 404)
     #expect(answer["access-control-allow-origin"] == "*")
+    await world.stop()
+  }
+
+  @Test func `a courier ends with its time, and with its credentials even under a poll that is held`() async throws {
+    let world = try await NotifierWorld()
+    #expect(try await world.client.send("GET", try world.courierURL("ann", expiry: 1)).status == 404)
+    let url = try world.courierURL("ann")
+    let held = Task { try await world.client.send("GET", url, timeout: .seconds(90)) }
+    try await couriers(world, 1)
+    world.directory.revoke("token-ann")
+    try await world.announceCredentials()
+    // What comes now ends the poll, and is told nobody.
+    try await world.push(owner: "ann", zone: "Secret")
+    let answer = try await held.value
+    #expect(answer.status == 404)
+    #expect(!String(decoding: answer.body, as: UTF8.self).contains("Secret"))
+    await world.stop()
+  }
+
+  @Test func `a courier that is being forgotten is made anew by a poll that comes at that moment`() async throws {
+    let start = ContinuousClock.now
+    let courier = Courier(metrics: NotifierMetrics(Metrics()), now: start)
+    #expect(!courier.retire(ifIdleSince: start))
+    #expect(courier.retire(ifIdleSince: start + .seconds(1)))
+    // The notifier has another one for this poll; here it would wait where nothing comes any more.
+    guard case .retired = await courier.poll(now: start + .seconds(2), until: start + .seconds(60)) else {
+      Issue.record("a poll went to a courier that was forgotten")
+      return
+    }
+    #expect(!courier.touch(now: start + .seconds(2)))
+    let other = Courier(metrics: NotifierMetrics(Metrics()), now: start)
+    #expect(other.touch(now: start + .seconds(2)))
+    #expect(!other.retire(ifIdleSince: start + .seconds(1)), "somebody has to do with it")
+  }
+
+  @Test func `polls are answered in their time while the directory takes its own over the streams' users`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.3"]) { $0.directoryCall = .seconds(60) }
+    let stream = try await world.listen("ann")
+    let url = try world.courierURL("bob")
+    let (obstacle, continuation) = AsyncStream.makeStream(of: Never.self)
+    world.directory.hold(until: obstacle)
+    let asked = world.directory.askedCount
+    try await world.announceCredentials()
+    #expect(try await world.eventually { world.directory.askedCount > asked })
+    #expect(try await world.client.send("GET", url, timeout: .seconds(20)).status == 200)
+    continuation.finish()
+    try await world.push(owner: "ann")
+    #expect(try await stream.ping() == "1 Z ann t1")
+    await world.stop()
+  }
+
+  @Test func `a user has so many streams and no more`() async throws {
+    let world = try await NotifierWorld(["--user-streams=2"])
+    var streams = [try await world.listen("ann"), try await world.listen("ann")]
+    #expect(try await world.client.send("GET", world.pingsURL("ann")).status == 429)
+    _ = try await world.listen("bob")
+    streams.removeLast()
+    #expect(try await world.eventually { try await world.metric(#"aquifer_held_connections{kind="events"}"#) == 1 })
+    streams.append(try await world.listen("ann"))
     await world.stop()
   }
 

@@ -15,10 +15,14 @@ import WebServices
 /// What the tests' share service knows: user tokens are `token-<user>`.
 final class Directory: Sendable {
   private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String], lifetimeSeconds: Int)>(([], 0, [], 60))
+  /// What questions about credentials wait for; nil: nothing.
+  private let obstacle = Mutex<AsyncStream<Never>?>(nil)
 
   func revoke(_ token: String) { state.withLock { _ = $0.revoked.insert(token) } }
   func forgetAtOnce() { state.withLock { $0.lifetimeSeconds = 0 } }
   func allowOnly(_ origin: String) { state.withLock { $0.origins = [origin] } }
+  func hold(until stream: AsyncStream<Never>) { obstacle.withLock { $0 = stream } }
+  func pass() async { if let stream = obstacle.withLock({ $0 }) { for await _ in stream {} } }
   func knows(_ user: String) -> Bool { state.withLock { !$0.revoked.contains("token-\(user)") } }
   var askedCount: Int { state.withLock { $0.asked } }
 
@@ -50,10 +54,13 @@ final class NotifierWorld: Sendable {
     self.network = network
     var handlers = BusHandlers()
     let directory = directory
-    handlers.on(Authenticate.self) { message, _, _ in Answer(directory.answer(message)) }
-    handlers.on(LookUpUser.self) { message, _, _ in
-      guard directory.knows(message.userRecordName) else { throw BusError(.notFound, "There is no such user") }
-      return Answer(LookUpUser.Reply(userRecordName: message.userRecordName, givenName: nil, familyName: nil, emailAddress: nil))
+    handlers.on(Authenticate.self) { message, _, _ in
+      let reply = directory.answer(message)
+      await directory.pass()
+      return Answer(reply)
+    }
+    handlers.on(VerifyGrant.self) { message, _, _ in
+      Answer(VerifyGrant.Reply(holds: message.grant == "token-" + message.userRecordName && directory.knows(message.userRecordName)))
     }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.key)) }
     share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "tcp://127.0.0.1:5550", isReady: true)
@@ -117,9 +124,10 @@ final class NotifierWorld: Sendable {
     return events
   }
 
-  func courierURL(_ user: String, clientID: String = "client") throws -> String {
+  func courierURL(_ user: String, clientID: String = "client", expiry: Int64 = .max) throws -> String {
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
-    let token = CourierToken(container: container, environment: .development, userRecordName: user, clientID: clientID)
+    let token = CourierToken(
+      container: container, environment: .development, userRecordName: user, clientID: clientID, grant: "token-" + user, expiry: expiry)
     return "\(url)/courier/1/\(token.text(signedWith: Self.key))"
   }
 

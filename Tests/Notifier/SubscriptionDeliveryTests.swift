@@ -23,7 +23,9 @@ extension NotifierWorld {
   }
 
   func token(_ user: String, clientID: String) throws -> String {
-    let token = CourierToken(container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, userRecordName: user, clientID: clientID)
+    let token = CourierToken(
+      container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, userRecordName: user, clientID: clientID,
+      grant: "token-" + user, expiry: .max)
     return token.text(signedWith: Self.key)
   }
 

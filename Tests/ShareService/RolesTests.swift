@@ -42,6 +42,23 @@ import Testing
     #expect(try await world.authenticate(user: alice.token).standing?.roles == ["editors"])
   }
 
+  @Test func `workers are told of everybody's roles with the schema, as a newer version of it`() async throws {
+    let world = try await world()
+    let (alice, bob) = (try await world.user("alice").recordName, try await world.user("bob").recordName)
+    let first = try await world.schema()
+    #expect(first.userRoles == nil)
+    _ = world.published.take()
+    for (name, user) in [("moderators", "alice"), ("editors", "alice"), ("editors", "bob")] { try await world.ok("POST", "/admin/1/roles", role(name, user)) }
+    #expect(world.published.take().allSatisfy { $0.schemas == ["\(World.photos)/development"] })
+    let second = try await world.schema()
+    #expect(second.userRoles == [alice: ["editors", "moderators"], bob: ["editors"]])
+    #expect(second.version > first.version && second.schema == first.schema)
+    #expect(try await world.schema(.production).userRoles == nil)
+    try await world.ok("DELETE", "/admin/1/roles/\(World.photos)/development/editors/bob")
+    let third = try await world.schema()
+    #expect(third.userRoles == [alice: ["editors", "moderators"]] && third.version > second.version)
+  }
+
   @Test func `a role is granted only where it is declared, to somebody who exists`() async throws {
     let world = try await world()
     _ = try await world.user("alice")
@@ -98,6 +115,10 @@ import Testing
 extension Directory {
   /// The file as a release before this change of format left it.
   fileprivate func undoRolesAndQuotas() throws {
-    try connection.execute("DROP TABLE userRole; ALTER TABLE user DROP COLUMN quotaByteCount; PRAGMA user_version=\(DirectoryFormat.rolesAndQuotas.rawValue - 1)")
+    try connection.execute(
+      """
+      DROP TABLE userRole; ALTER TABLE user DROP COLUMN quotaByteCount; DROP INDEX sessionAPIToken; ALTER TABLE session DROP COLUMN apiToken;
+      PRAGMA user_version=\(DirectoryFormat.rolesAndQuotas.rawValue - 1);
+      """)
   }
 }

@@ -68,14 +68,14 @@ extension World {
     }
   }
 
-  @Test func `guesses are slowed down by name, and a right password is not looked at meanwhile`() async throws {
+  @Test func `who guesses is slowed down, and his right password is not looked at meanwhile`() async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
-    for attempt in 0..<5 { #expect(try await world.signIn("alice", "guess number \(attempt)", address: "192.0.2.\(attempt)").retryAfter == nil) }
-    let throttled = try await world.signIn(address: "192.0.2.99")
+    for attempt in 0..<5 { #expect(try await world.signIn("alice", "guess number \(attempt)").retryAfter == nil) }
+    let throttled = try await world.signIn()
     #expect(throttled.webAuthToken == nil && (throttled.retryAfter ?? 0) >= 1)
     // An unknown name is slowed down alike.
-    for attempt in 0..<5 { #expect(try await world.signIn("nobody", "guess", address: "192.0.3.\(attempt)").retryAfter == nil) }
+    for _ in 0..<5 { #expect(try await world.signIn("nobody", "guess").retryAfter == nil) }
     #expect(try await world.signIn("nobody", "guess").retryAfter != nil)
     world.clock.advance(by: Int64(throttled.retryAfter ?? 0) * 1000)
     #expect(try await world.signIn().webAuthToken != nil)
@@ -83,14 +83,62 @@ extension World {
     for _ in 0..<5 { #expect(try await world.signIn("alice", "a wrong one").retryAfter == nil) }
   }
 
+  @Test func `strangers who guess at a name from everywhere don't lock its user out`() async throws {
+    let world = try await World.withContainer()
+    _ = try await world.userWithPassword()
+    for attempt in 0..<200 {
+      let reply = try await world.signIn("alice", "guess number \(attempt)", address: "198.51.\(attempt / 100).\(attempt % 100)")
+      #expect(reply.webAuthToken == nil && reply.retryAfter == nil)
+    }
+    #expect(try await world.signIn(address: "192.0.2.99").webAuthToken != nil)
+    #expect(try await world.signIn("alice", "a typo", address: "192.0.2.98").retryAfter == nil)
+    // From now on every address has one try at the name, and a long pause.
+    #expect(try await world.signIn("alice", "a second guess", address: "198.51.0.7").retryAfter ?? 0 >= 29)
+    world.clock.advance(by: 31_000)
+    #expect(try await world.signIn(address: "192.0.2.98").webAuthToken != nil)
+  }
+
+  @Test func `a sign-in ends with the API token that asked for it, before and after`() async throws {
+    let world = try await World.withContainer()
+    _ = try await world.userWithPassword()
+    let (api, other) = (try await world.apiToken(), try await world.apiToken())
+    let grant = try #require(try await world.authenticate(api: api).grant)
+    func signIn() async throws -> SignIn.Reply {
+      try await world.service.signIns.signIn(
+        SignIn(
+          container: World.container, environment: .development, userName: "alice", password: World.password, isKept: true, clientAddress: "192.0.2.1",
+          grant: grant))
+    }
+    let token = try #require(try await signIn().webAuthToken)
+    let independent = try await world.token()
+    world.clock.advance(by: 300_000)
+    let successor = try #require(try await world.service.directory.rotate(token))
+    #expect(try await world.authenticate(api: other, user: successor).refusal == nil)
+    let known = try #require(try await world.service.directory.passwordHash(ofUser: "alice"))
+    _ = world.published.take()
+    try await world.ok("DELETE", "/admin/1/tokens/\(api)")
+    #expect(world.published.take().map(\.credentials) == [true])
+    for dead in [token, successor] {
+      #expect(try await world.authenticate(api: other, user: dead).refusal == .userToken)
+      #expect(try await world.authenticate(user: dead).refusal == .userToken)
+    }
+    #expect(try await world.authenticate(user: independent).refusal == nil)
+    let refused = try await signIn()
+    #expect(refused.webAuthToken == nil && refused.isOver == true)
+    // Also when it was revoked while the password was verified.
+    #expect(
+      try await world.service.directory.createSession(
+        forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false, apiToken: Grant(text: grant)?.apiToken) == nil)
+  }
+
   @Test func `many attempts at once are counted before any is looked at`() async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
     let replies = try await withThrowingTaskGroup(of: SignIn.Reply.self) { group in
-      for attempt in 0..<40 { group.addTask { try await world.signIn("alice", "guess \(attempt)", address: "192.0.2.\(attempt)") } }
+      for attempt in 0..<40 { group.addTask { try await world.signIn("alice", "guess \(attempt)") } }
       return try await group.reduce(into: []) { $0.append($1) }
     }
-    #expect(replies.count { $0.retryAfter == nil } == SignInThrottle.Allowance.name.freeCount)
+    #expect(replies.count { $0.retryAfter == nil } == SignInThrottle.Allowance.pair.freeCount)
   }
 
   @Test(arguments: [
@@ -146,6 +194,49 @@ extension World {
     #expect(try await world.signIn().webAuthToken != nil)
   }
 
+  @Test func `a password is the same from every keyboard, and was before`() async throws {
+    let world = try await World.withContainer()
+    let (composed, decomposed) = ("caf\u{e9} p\u{fc}r", "cafe\u{301}\u{a0}pu\u{308}r")
+    _ = try await world.userWithPassword("alice", decomposed)
+    for typed in [composed, decomposed] { #expect(try await world.signIn("alice", typed).webAuthToken != nil) }
+    #expect(try await world.signIn("alice", "cafe pur").webAuthToken == nil)
+    // As an earlier release hashed it: the bytes that were typed.
+    let directory = world.service.directory
+    let known = try #require(try await directory.passwordHash(ofUser: "alice"))
+    let old = try #require(PasswordHash.cheapest.make(Array(decomposed.utf8)))
+    try await directory.replacePasswordHash(ofUser: known.key, known.hash, with: old)
+    #expect(try await world.signIn("alice", composed).webAuthToken == nil)
+    #expect(try await world.signIn("alice", decomposed).webAuthToken != nil)
+    #expect(try await world.signIn("alice", composed).webAuthToken != nil, "hashed anew when it was seen")
+  }
+
+  @Test func `a password's characters are composed, its spaces ordinary, and nothing else is changed`() {
+    func text(_ password: String) -> String { String(decoding: PasswordText.bytes(of: password), as: UTF8.self) }
+    #expect(text("e\u{301}") == "é" && PasswordText.bytes(of: "e\u{301}") == Array("\u{e9}".utf8))
+    #expect(PasswordText.bytes(of: "\u{212b}") == Array("\u{c5}".utf8), "the ångström sign is a letter")
+    #expect(PasswordText.bytes(of: "\u{1100}\u{1161}") == Array("\u{ac00}".utf8))
+    #expect(PasswordText.bytes(of: "a\u{a0}b\u{3000}c\u{2009}d") == Array("a b c d".utf8))
+    for same in ["Zażółć", "ﬁ", "①", "ＡＢＣ", " lead and trail ", "a\tb", "🇨🇭👩‍👩‍👧"] { #expect(PasswordText.bytes(of: same) == Array(same.utf8), "\(same)") }
+    #expect(PasswordText.bytes(of: String(repeating: "é", count: 100_000)).count == PasswordHasher.byteLimit + 1)
+  }
+
+  @Test func `a user who was disabled is enabled again, without his sessions`() async throws {
+    let world = try await World.withContainer()
+    let (name, own) = try await world.user("bob")
+    try await world.ok("POST", "/admin/1/users/bob/password", #"{"password":"battery staple"}"#)
+    let session = try #require(try await world.signIn("bob", "battery staple").webAuthToken)
+    try await world.ok("POST", "/admin/1/users/bob/disable")
+    #expect(try await world.authenticate(user: own).refusal == .userToken)
+    _ = world.published.take()
+    let answer = try await world.ok("POST", "/admin/1/users/bob/enable")
+    #expect(answer["userRecordName"]?.string == name && answer["disabled"]?.bool == false)
+    #expect(world.published.take().map(\.credentials) == [true])
+    #expect(try await world.authenticate(user: own).userRecordName == name)
+    #expect(try await world.authenticate(user: session).refusal == .userToken)
+    #expect(try await world.signIn("bob", "battery staple").webAuthToken != nil)
+    try await world.refused("POST", "/admin/1/users/nobody/enable", status: 404)
+  }
+
   @Test func `passwords are nowhere in the files or in what operators see`() async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
@@ -172,51 +263,63 @@ extension World {
 }
 
 @Suite struct SignInThrottleTests {
-  private let keys = [SignInThrottle.Key.name("alice"), .address("a")]
+  private func begin(_ throttle: inout SignInThrottle, _ name: String = "alice", _ address: String = "a", now: Int64) -> Int? {
+    throttle.begin(name: name, address: address, now: now)
+  }
 
   @Test func `the pause doubles up to its limit, and is forgotten after a quarter of an hour`() {
-    let allowance = SignInThrottle.Allowance.name
+    let allowance = SignInThrottle.Allowance.pair
     #expect((0..<15).map { allowance.pause(after: $0) / 1000 } == [0, 0, 0, 0, 0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
     #expect(allowance.pause(after: Int.max) == allowance.longestPause)
     var throttle = SignInThrottle()
     var now: Int64 = 0
-    for _ in 0..<40 {
-      if let seconds = throttle.begin([.name("alice")], now: now) { now += Int64(seconds) * 1000 }
-    }
-    #expect(throttle.begin([.name("alice")], now: now) != nil || throttle.begin([.name("alice")], now: now) != nil)
-    #expect(throttle.begin([.name("alice")], now: now + allowance.memory) == nil)
+    for _ in 0..<40 { if let seconds = begin(&throttle, now: now) { now += Int64(seconds) * 1000 } }
+    #expect(begin(&throttle, now: now) != nil || begin(&throttle, now: now) != nil)
+    #expect(begin(&throttle, now: now + allowance.memory) == nil)
   }
 
   @Test func `a throttled attempt does not make the pause longer`() {
     var throttle = SignInThrottle()
-    for _ in 0..<5 { #expect(throttle.begin(keys, now: 0) == nil) }
-    for _ in 0..<100 { #expect(throttle.begin(keys, now: 0) == 2) }
-    #expect(throttle.begin(keys, now: 1_001) == 1)
-    #expect(throttle.begin(keys, now: 2_000) == nil)
+    for _ in 0..<5 { #expect(begin(&throttle, now: 0) == nil) }
+    for _ in 0..<100 { #expect(begin(&throttle, now: 0) == 2) }
+    #expect(begin(&throttle, now: 1_001) == 1)
+    #expect(begin(&throttle, now: 2_000) == nil)
   }
 
   @Test func `an address is throttled whatever names it tries, and knowing one password does not help`() {
     var throttle = SignInThrottle()
     for attempt in 0..<30 {
-      #expect(throttle.begin([.name("\(attempt)"), .address("a")], now: 0) == nil)
-      let good = [SignInThrottle.Key.name("own"), .address("a")]
-      if throttle.begin(good, now: 0) == nil { throttle.succeeded(good) }
+      #expect(begin(&throttle, "\(attempt)", now: 0) == nil)
+      if begin(&throttle, "own", now: 0) == nil { throttle.succeeded(name: "own", address: "a") }
     }
-    #expect(throttle.begin([.name("next"), .address("a")], now: 0) != nil)
-    #expect(throttle.begin([.name("next"), .address("b")], now: 0) == nil)
+    #expect(begin(&throttle, "next", now: 0) != nil)
+    #expect(begin(&throttle, "next", "b", now: 0) == nil)
+  }
+
+  @Test func `a name that is guessed at from everywhere leaves each address one try, for an hour after the last`() {
+    var throttle = SignInThrottle()
+    for attempt in 0..<SignInThrottle.nameBudget { #expect(begin(&throttle, "alice", "\(attempt)", now: 0) == nil) }
+    #expect(begin(&throttle, "alice", "home", now: 0) == nil)
+    throttle.succeeded(name: "alice", address: "home")
+    #expect(begin(&throttle, "alice", "home", now: 0) == nil)
+    #expect(begin(&throttle, "alice", "home", now: 0) == 30)
+    #expect(begin(&throttle, "bob", "home", now: 0) == nil)
+    #expect(begin(&throttle, "bob", "home", now: 0) == nil)
+    #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
+    #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
   }
 
   @Test func `a clock that is set back locks nobody out for longer`() {
     var throttle = SignInThrottle()
-    for _ in 0..<5 { _ = throttle.begin(keys, now: 10_000_000) }
-    #expect(throttle.begin(keys, now: 0) == 2)
+    for _ in 0..<5 { _ = begin(&throttle, now: 10_000_000) }
+    #expect(begin(&throttle, now: 0) == 2)
   }
 
   @Test func `memory is bounded, and those who are throttled last are remembered`() {
     var throttle = SignInThrottle()
-    for number in 0..<(2 * SignInThrottle.rowLimit) { #expect(throttle.begin([.name("\(number)")], now: Int64(number)) == nil) }
-    let latest = 2 * SignInThrottle.rowLimit - 1
-    for _ in 0..<4 { _ = throttle.begin([.name("\(latest)")], now: Int64(latest)) }
-    #expect(throttle.begin([.name("\(latest)")], now: Int64(latest)) != nil)
+    for number in 0..<SignInThrottle.rowLimit { #expect(begin(&throttle, "\(number)", "\(number)", now: Int64(number)) == nil) }
+    let latest = SignInThrottle.rowLimit - 1
+    for _ in 0..<4 { _ = begin(&throttle, "\(latest)", "\(latest)", now: Int64(latest)) }
+    #expect(begin(&throttle, "\(latest)", "\(latest)", now: Int64(latest)) != nil)
   }
 }

@@ -5,6 +5,7 @@ import ObjectModel
 import RecordStore
 import Records
 import ServiceBus
+import Synchronization
 import Testing
 
 @testable import SyncWorker
@@ -98,6 +99,31 @@ import Testing
       let events = try await world.get("B/events", ["type": "export"], user: "_bob", scope: .public).json["events"]?.elements ?? []
       #expect(events.map { $0["succeeded"]?.bool } == [false, false])
       #expect(events.allSatisfy { $0.text.contains("WRITE operation not permitted") })
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `an export may write what its user's custom roles allow, while they do`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      var schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
+      schema.roles = ["moderators"]
+      for index in schema.recordTypes.indices where schema.recordTypes[index].name == "CD_Photo" {
+        schema.recordTypes[index].grants.append(Schema.Grant(permissions: [.write], role: "moderators"))
+      }
+      world.schemas.replaceSchema(schema, in: .development)
+      world.schemas.userRoles.withLock { $0 = ["_bob": ["moderators"]] }
+      try await world.setUp("A", user: "_alice", scope: .public)
+      try await world.setUp("B", user: "_bob", scope: .public)
+      try await world.save("A", Self.photo, query: ["wait": "export"], user: "_alice", scope: .public)
+      func rename(_ name: String) async throws -> Bool? {
+        try await world.save(
+          "B", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"\#(name)"}}"#,
+          query: ["wait": "export"], user: "_bob", scope: .public)
+        return try await world.get("B/events", ["type": "export"], user: "_bob", scope: .public).json["events"]?.elements.last?["succeeded"]?.bool
+      }
+      #expect(try await rename("bob's") == true)
+      world.schemas.userRoles.withLock { $0 = [:] }
+      #expect(try await rename("bob's again") == false)
+      #expect(try await world.get("A/objects/P", user: "_alice", scope: .public).text.contains("bob's\""))
     }
   }
 

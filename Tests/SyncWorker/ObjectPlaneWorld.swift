@@ -37,8 +37,11 @@ final class ModelSchemas: SchemaSource {
     let byHash = Dictionary(known.map { (ModelIndex($0).modelHash, $0) }, uniquingKeysWith: { first, _ in first })
     return EnvironmentSchema(
       version: version.withLock { $0 }, schema: schemas.withLock { $0[environment] ?? Schema.initial }, models: byHash,
-      latestModelHash: known.last.map { ModelIndex($0).modelHash })
+      latestModelHash: known.last.map { ModelIndex($0).modelHash }, userRoles: userRoles.withLock { $0 })
   }
+
+  /// Custom roles by user, as an operator granted them.
+  let userRoles = Mutex<[String: [String]]>([:])
 
   let extended = Mutex<[ExtendSchema.SchemaField]>([])
 

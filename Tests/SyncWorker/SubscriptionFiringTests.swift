@@ -184,6 +184,20 @@ struct SubscriptionFiringTests {
     #expect(try world.told() == ["_alice Open: qry by bob Open create", "_bob Open: qry by bob Open create", "_bob Own: qry by bob Own create"])
   }
 
+  @Test func `who has a custom role is told of what it lets him read`() async throws {
+    let secret = Schema.RecordType(
+      name: "Secret", fields: [], grants: [Schema.Grant(permissions: [.read], role: "auditors"), Schema.Grant(permissions: [.create], role: "_icloud")])
+    let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: [secret], roles: ["auditors"]))
+    world.schemas.userRoles.withLock { $0 = ["_alice": ["auditors"], "_carol": ["others"]] }
+    for user in ["_alice", "_carol", "_dave"] {
+      try await world.subscribe(
+        "s", #""subscriptionType":"query","query":{"recordType":"Secret"},"firesOn":["create"]"#, user: user, scope: .public)
+    }
+    let reply = try await world.operate("create", "x", type: "Secret", zone: "_defaultZone", user: "_bob", scope: .public)
+    try #require(reply.records.first?.code == nil, "\(reply.text)")
+    #expect(try world.told() == ["_alice s: qry x create"])
+  }
+
   @Test func `a query that was made before its field is read as the field turns out to be`() async throws {
     let world = try await world()
     let filter = #"[{"fieldName":"price","comparator":"GREATER_THAN","fieldValue":{"value":5}}]"#

@@ -34,8 +34,10 @@ import WebServices
     #expect(AssetUploadURL(segments: segments + ["x"], signedWith: Self.key, now: 0) == nil)
     // Texts made for other purposes with the same key.
     let receipt = AssetReceipt(asset: Self.asset, expiry: 1000).text(for: Self.user(), signedWith: Self.key)
-    let courier = CourierToken(container: ContainerID(rawValue: "iCloud.a")!, environment: .development, userRecordName: "_alice", clientID: "9999").text(
-      signedWith: Self.key)
+    let courier = CourierToken(
+      container: ContainerID(rawValue: "iCloud.a")!, environment: .development, userRecordName: "_alice", clientID: "9999", grant: "g", expiry: .max
+    )
+    .text(signedWith: Self.key)
     for text in [receipt, courier] { #expect(AssetUploadURL(segments: segments.dropLast() + [text], signedWith: Self.key, now: 0) == nil) }
   }
 

@@ -41,7 +41,8 @@ import Testing
       #expect(SignInState(text: wrong, verifiedWith: key, now: 0) == nil)
     }
     #expect(SignInState(text: text, verifiedWith: [1], now: 0) == nil)
-    let courier = CourierToken(container: try #require(container), environment: .production, userRecordName: "_a", clientID: "c").text(signedWith: key)
+    let courier = CourierToken(container: try #require(container), environment: .production, userRecordName: "_a", clientID: "c", grant: "g", expiry: .max)
+      .text(signedWith: key)
     #expect(SignInState(text: courier, verifiedWith: key, now: 0) == nil)
   }
 }

@@ -8,6 +8,8 @@ struct DevOptions: Hashable, Sendable {
   let httpPort: Int
   let pingPort: Int
   let workerCount: Int
+  /// The workers' `--user-quota`.
+  let userQuota: Int
   let readyFile: String?
   let tls: TLSFiles?
 
@@ -23,6 +25,7 @@ struct DevOptions: Hashable, Sendable {
     httpPort = try Self.number(invocation, "http-port", 8080, in: 0...65535)
     pingPort = try Self.number(invocation, "ping-port", 8081, in: 0...65535)
     workerCount = try Self.number(invocation, "workers", 1, in: 1...Self.workerLimit)
+    userQuota = try Self.number(invocation, "user-quota", 0, in: 0...Int.max)
     readyFile = invocation.value("ready-file")
     switch (invocation.value("tls-certificate"), invocation.value("tls-key")) {
     case (nil, nil): tls = nil

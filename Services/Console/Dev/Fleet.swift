@@ -24,7 +24,8 @@ struct Fleet: Hashable, Sendable {
     if member.role != .share { arguments += ["--share", endpoint(of: "share")] }
     if [.notifier, .gateway].contains(member.role) { arguments += tls }
     switch member.role {
-    case .share, .worker: arguments += ["--data", data]
+    case .share: arguments += ["--data", data]
+    case .worker: arguments += ["--data", data, "--user-quota", String(options.userQuota)]
     case .notifier: arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
     case .gateway:
       guard let notifierURL = addresses.first(where: { $0.key.role == .notifier })?.value.client else { return nil }

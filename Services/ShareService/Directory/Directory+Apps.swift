@@ -69,8 +69,7 @@ extension Directory {
 
   /// nil when the token is unknown, revoked, or of another container or environment.
   func permission(ofAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws -> AppPermission? {
-    // Tokens are hex: their case does not matter.
-    let hash = SHA256.hash(token.lowercased())
+    let hash = Self.hash(ofAPIToken: token)
     let found = try connection.statement(
       SQL(
         "apiToken.get",
@@ -81,7 +80,10 @@ extension Directory {
     return AppPermission(allowedOrigins: Self.origins(found.origins), callbackURL: found.callbackURL)
   }
 
-  /// Revokes an API token or a web-auth token; of a session's token, the session.
+  /// Tokens are hex: their case does not matter.
+  static func hash(ofAPIToken token: String) -> [UInt8] { SHA256.hash(token.lowercased()) }
+
+  /// Revokes an API token, with which the sessions end that were signed in to by it, or a web-auth token; of a session's token, the session.
   /// - Parameter token: the whole token, or the beginning of an API token as it is listed.
   /// - Throws: `notFound`, `badRequest` for a beginning that several have.
   func revokeToken(_ token: String) throws {
@@ -92,6 +94,7 @@ extension Directory {
       guard let hash = hashes.first else { throw RecordError(.notFound, "There is no token '\(token.prefix(Self.shownCharacterCount))…'") }
       guard hashes.count == 1 else { throw RecordError(.badRequest, "Several tokens begin with '\(token)': give the whole token") }
       try connection.statement(SQL("apiToken.delete", "DELETE FROM apiToken WHERE hash = ?1")).binding(hash).run()
+      try endSessions(ofAPIToken: hash)
     }
   }
 

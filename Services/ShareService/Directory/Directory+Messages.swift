@@ -17,10 +17,11 @@ extension Directory {
     }
     guard try keyIfPresent(of: container) != nil else { return refuse(.container) }
     if let keyID = message.keyID { return try authenticate(keyID: keyID, container, message.environment) }
-    var app: AppPermission?
+    var (app, grant) = (AppPermission?.none, Grant())
     if let apiToken = message.apiToken {
       app = try message.environment.flatMap { try permission(ofAPIToken: apiToken, container, $0) }
       guard app != nil else { return refuse(.apiToken) }
+      grant.apiToken = Self.hash(ofAPIToken: apiToken)
     } else if message.userToken == nil {
       return refuse(.apiToken)
     }
@@ -34,15 +35,18 @@ extension Directory {
         standing: try user.flatMap { try standing(ofUser: $0, container, message.environment) })
       reply.callbackURL = app?.callbackURL
       reply.session = session
+      reply.grant = grant.text
       return reply
     }
     if isOperator { return try reply(isOperator: true) }
     guard let userToken = message.userToken else { return try reply() }
     guard userToken.hasPrefix(SessionPolicy.prefix) else {
       guard let recordName = try userRecordName(forWebAuthToken: userToken) else { return try reply(.userToken) }
+      grant.user = .webAuthToken(SHA256.hash(userToken))
       return try reply(user: recordName)
     }
-    guard let environment = message.environment, let (recordName, token) = try session(userToken, container, environment) else { return try reply(.userToken) }
+    guard let environment = message.environment, let (recordName, name, token) = try session(userToken, container, environment) else { return try reply(.userToken) }
+    grant.user = .session(name)
     let now = clock.now
     return try reply(
       user: recordName,
@@ -84,7 +88,9 @@ extension Directory {
   /// - Throws: `notFound` for the container.
   func fetchSchema(_ message: FetchSchema) throws -> FetchSchema.Reply {
     let state = try environment(EnvironmentKey(container: message.container, environment: message.environment))
-    return FetchSchema.Reply(version: state.version, models: state.models, latestModelHash: state.latestModelHash, schema: state.schema)
+    var reply = FetchSchema.Reply(version: state.version, models: state.models, latestModelHash: state.latestModelHash, schema: state.schema)
+    reply.userRoles = try userRoles(in: EnvironmentKey(container: message.container, environment: message.environment))
+    return reply
   }
 
   nonisolated private func isOperatorToken(_ token: String) -> Bool { ConstantTime.areEqual(SHA256.hash(token), operatorTokenHash) }

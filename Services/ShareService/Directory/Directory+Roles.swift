@@ -48,7 +48,9 @@ extension Directory {
       try connection.statement(
         SQL("userRole.insert", "INSERT INTO userRole (user, container, environment, role, granted) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING")
       ).binding(user, try self.key(of: key.container), key.environment.rawValue, role, clock.now).run()
+      try raiseVersion(of: key)
     }
+    environments[key] = nil
   }
 
   /// - Throws: `notFound` for the user, the container, or a role that the user does not have.
@@ -59,7 +61,29 @@ extension Directory {
         SQL("userRole.delete", "DELETE FROM userRole WHERE user = ?1 AND container = ?2 AND environment = ?3 AND role = ?4")
       ).binding(user, try self.key(of: key.container), key.environment.rawValue, role).run()
       guard connection.changes > 0 else { throw RecordError(.notFound, "The user '\(name)' does not have the role '\(role)' in \(key)") }
+      try raiseVersion(of: key)
     }
+    environments[key] = nil
+  }
+
+  /// Workers know who has which role with the schema, and tell by its version whether it is another. Within a change.
+  private func raiseVersion(of key: EnvironmentKey) throws {
+    try connection.statement(SQL("environment.raise", "UPDATE environment SET version = ?3 WHERE container = ?1 AND name = ?2"))
+      .binding(try self.key(of: key.container), key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection)).run()
+  }
+
+  /// The roles of an environment's users by record name, each ascending; nil when nobody has any.
+  func userRoles(in key: EnvironmentKey) throws -> [String: [String]]? {
+    var roles: [String: [String]] = [:]
+    try connection.statement(
+      SQL(
+        "userRole.inEnvironment",
+        """
+        SELECT user.recordName, userRole.role FROM userRole JOIN user ON user.id = userRole.user
+        WHERE userRole.container = ?1 AND userRole.environment = ?2 ORDER BY userRole.role
+        """)
+    ).binding(try self.key(of: key.container), key.environment.rawValue).forEach { roles[$0.text(0), default: []].append($0.text(1)) }
+    return roles.isEmpty ? nil : roles
   }
 
   /// Ascending by container, environment, role and user.

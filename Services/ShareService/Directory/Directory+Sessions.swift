@@ -17,10 +17,14 @@ extension Directory {
   }
 
   /// Signs a user in whose password was verified.
-  /// - Parameter passwordHash: what it was verified against.
-  /// - Returns: the first token; nil when the user was disabled, or the password changed, meanwhile.
+  /// - Parameters:
+  ///   - passwordHash: what it was verified against.
+  ///   - apiToken: the hash of the one that the app asked with, with which the session ends.
+  /// - Returns: the first token; nil when the user was disabled, the password changed, or the API token was revoked meanwhile.
   /// - Throws: `notFound` for the container.
-  func createSession(forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool) throws -> String? {
+  func createSession(
+    forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]? = nil
+  ) throws -> String? {
     let token = SessionPolicy.token(random.bytes(64))
     let name = random.hex(byteCount: 8)
     let now = clock.now
@@ -30,12 +34,13 @@ extension Directory {
         SQL("session.user", "SELECT 1 FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled")
       ).binding(userKey, passwordHash).first { $0.int64(0) }
       guard isUnchanged != nil else { return nil }
+      if let apiToken, try !isKnown(apiToken: apiToken, container, environment) { return nil }
       try sweepSessions(now)
       try connection.statement(
         SQL(
           "session.insert",
-          "INSERT INTO session (name, user, container, environment, lifetime, created, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-      ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime).run()
+          "INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+      ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken).run()
       let session = connection.lastInsertRowID
       try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
       try connection.statement(
@@ -48,23 +53,26 @@ extension Directory {
   }
 
   /// The user of a token that counts, and what the token has left; nil for any other token, and in another container or environment.
-  func session(_ token: String, _ container: ContainerID, _ environment: Environment) throws -> (userRecordName: String, token: SessionToken)? {
+  func session(_ token: String, _ container: ContainerID, _ environment: Environment) throws -> (userRecordName: String, name: String, token: SessionToken)? {
     let hash = SHA256.hash(token)
     let now = clock.now
     let found = try connection.statement(
       SQL(
         "session.get",
         """
-        SELECT user.recordName, hash, sessionToken.created, sessionToken.expires, isRotated FROM sessionToken
+        SELECT user.recordName, hash, sessionToken.created, sessionToken.expires, isRotated, session.name FROM sessionToken
         JOIN session ON session.id = sessionToken.session JOIN user ON user.id = session.user
         JOIN container ON container.id = session.container
         WHERE hash = ?1 AND sessionToken.expires > ?2 AND container.name = ?3 AND environment = ?4 AND NOT user.isDisabled
         """)
     ).binding(hash, now, container.rawValue, environment.rawValue).first {
-      (userRecordName: $0.text(0), hash: $0.blob(1), token: SessionToken(created: $0.int64(2), expires: $0.int64(3), isRotated: $0.bool(4)))
+      (
+        userRecordName: $0.text(0), name: $0.text(5), hash: $0.blob(1),
+        token: SessionToken(created: $0.int64(2), expires: $0.int64(3), isRotated: $0.bool(4))
+      )
     }
     guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
-    return (found.userRecordName, found.token)
+    return (found.userRecordName, found.name, found.token)
   }
 
   /// The successor of a token, on disk; nil when it is not due or the session has ended.
@@ -126,6 +134,11 @@ extension Directory {
   /// Within a change.
   func endSessions(ofUser userKey: Int64) throws {
     try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
+  }
+
+  /// Ends what somebody signed in to with an API token; within a change.
+  func endSessions(ofAPIToken hash: [UInt8]) throws {
+    try connection.statement(SQL("session.deleteAPIToken", "DELETE FROM session WHERE apiToken = ?1")).binding(hash).run()
   }
 
   private func insertSessionToken(_ token: String, session: Int64, created: Int64, expires: Int64) throws {

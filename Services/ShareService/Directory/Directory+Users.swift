@@ -141,6 +141,17 @@ extension Directory {
     }
   }
 
+  /// Takes `disableUser` back: the user's own tokens are good again; his sessions have ended for good.
+  /// - Returns: the record name.
+  /// - Throws: `notFound`.
+  func enableUser(_ name: String) throws -> String {
+    try change {
+      let (key, recordName) = try existingUser(name)
+      try connection.statement(SQL("user.enable", "UPDATE user SET isDisabled = 0 WHERE id = ?1")).binding(key).run()
+      return recordName
+    }
+  }
+
   /// A further token that lives until it is revoked.
   /// - Throws: `notFound`; `badRequest` for a disabled user.
   func createWebAuthToken(forUser name: String) throws -> (recordName: String, webAuthToken: String) {

@@ -17,6 +17,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case accounts = 2
   /// Custom roles of users, and their quotas. Cost: none, the new table is empty and the new column NULL.
   case rolesAndQuotas = 3
+  /// By which API token a session came. Cost: none, the new column is NULL: earlier sessions end by their time.
+  case sessionOrigins = 4
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -64,6 +66,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .containersUsersTokensKeysSchemasModels: Self.tables
     case .accounts: Self.accountTables
     case .rolesAndQuotas: Self.roles
+    case .sessionOrigins: "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
     }
   }
 

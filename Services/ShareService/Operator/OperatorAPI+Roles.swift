@@ -24,12 +24,12 @@ extension OperatorAPI {
       let key = try Self.environment(try object.required("container"), try object.required("environment"))
       let (user, role) = (try object.required("user"), try object.required("role"))
       try await directory.grantRole(role, toUser: user, key)
-      await publish(DirectoryChanged(credentials: true, schemas: []))
+      await publish(DirectoryChanged(credentials: true, schemas: [key.description]))
       return Self.answer(user, role, key, "granted")
     case ("DELETE", 4):
       let key = try Self.environment(request.rest[0], request.rest[1])
       try await directory.revokeRole(request.rest[2], ofUser: request.rest[3], key)
-      await publish(DirectoryChanged(credentials: true, schemas: []))
+      await publish(DirectoryChanged(credentials: true, schemas: [key.description]))
       return Self.answer(request.rest[3], request.rest[2], key, "revoked")
     default: throw Self.noSuchCall(request)
     }

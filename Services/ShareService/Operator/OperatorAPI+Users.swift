@@ -7,7 +7,7 @@ import ServiceBus
 
 extension OperatorAPI {
   /// `GET`, `POST {"name","email","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
-  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/tokens`, `PUT /{name}/quota`.
+  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/tokens`, `PUT /{name}/quota`.
   func users(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count, request.rest.last) {
     case ("GET", 0, _):
@@ -35,6 +35,13 @@ extension OperatorAPI {
       return OperatorAnswer { writer in
         writer.member("userRecordName", recordName)
         writer.member("disabled", true)
+      }
+    case ("POST", 2, "enable"):
+      let recordName = try await directory.enableUser(request.rest[0])
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { writer in
+        writer.member("userRecordName", recordName)
+        writer.member("disabled", false)
       }
     case ("POST", 2, "tokens"):
       let (recordName, token) = try await directory.createWebAuthToken(forUser: request.rest[0])
@@ -93,10 +100,11 @@ extension OperatorAPI {
   /// nil when absent.
   private static func password(_ object: RequestObject) throws(RecordError) -> [UInt8]? {
     guard let password = try object.text("password", limit: PasswordHasher.byteLimit) else { return nil }
-    guard password.utf8.count >= PasswordHasher.leastByteCount else {
-      throw RecordError(.badRequest, "'password' must have at least \(PasswordHasher.leastByteCount) bytes")
+    let bytes = PasswordText.bytes(of: password)
+    guard (PasswordHasher.leastByteCount...PasswordHasher.byteLimit).contains(bytes.count) else {
+      throw RecordError(.badRequest, "'password' must have at least \(PasswordHasher.leastByteCount) bytes and at most \(PasswordHasher.byteLimit)")
     }
-    return Array(password.utf8)
+    return bytes
   }
 
   private func hash(_ password: [UInt8]) async throws(RecordError) -> String {

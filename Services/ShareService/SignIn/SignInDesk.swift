@@ -28,35 +28,42 @@ final class SignInDesk: Sendable {
   func signIn(_ message: SignIn) async throws -> SignIn.Reply {
     // Nobody has a longer name; what is remembered of attempts is bounded.
     guard message.userName.utf8.count <= Limit.nameByteCount else { return SignIn.Reply() }
-    let keys = [SignInThrottle.Key.name(message.userName), .address(Self.network(of: message.clientAddress))]
-    if let seconds = throttle.withLock({ $0.begin(keys, now: clock.now) }) {
+    let grant = message.grant.flatMap { Grant(text: $0) }
+    if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment) { return SignIn.Reply(isOver: true) }
+    let address = Self.network(of: message.clientAddress)
+    if let seconds = throttle.withLock({ $0.begin(name: message.userName, address: address, now: clock.now) }) {
       log.warning("sign-in throttled", ["address": .text(message.clientAddress), "seconds": .integer(Int64(seconds))])
       return SignIn.Reply(retryAfter: seconds)
     }
-    // Longer ones are nobody's; they are cut, so that they take no more time than others.
-    let password = Array(message.password.utf8.prefix(PasswordHasher.byteLimit + 1))
+    let password = PasswordText.bytes(of: message.password)
+    // As releases hashed it that took passwords as they were typed. Longer ones are nobody's; they are cut, so that they take no more time.
+    let typed = Array(message.password.utf8.prefix(PasswordHasher.byteLimit + 1))
     let known = try await directory.passwordHash(ofUser: message.userName)
-    let isMatch: Bool
+    var isMatch: Bool
+    var isAsTyped = false
     do throws(PasswordHasher.Overloaded) {
       isMatch = try await passwords.isMatch(password, known?.hash)
+      if !isMatch, typed != password {
+        isMatch = try await passwords.isMatch(typed, known?.hash)
+        isAsTyped = isMatch
+      }
     } catch {
       return SignIn.Reply(retryAfter: Self.overloadedSeconds)
     }
     guard isMatch, let known,
       let token = try await directory.createSession(
-        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept)
+        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept, apiToken: grant?.apiToken)
     else {
       log.info("sign-in refused", ["address": .text(message.clientAddress)])
       return SignIn.Reply()
     }
-    throttle.withLock { $0.succeeded(keys) }
-    await raiseCost(of: known, password)
+    throttle.withLock { $0.succeeded(name: message.userName, address: address) }
+    if isAsTyped || passwords.cost.isOutdated(known.hash) { await hashAnew(known, password) }
     return SignIn.Reply(webAuthToken: token)
   }
 
-  /// Hashes anew what was hashed with the costs of another release.
-  private func raiseCost(of known: (key: Int64, hash: String), _ password: [UInt8]) async {
-    guard passwords.cost.isOutdated(known.hash) else { return }
+  /// Hashes anew what another release hashed with other costs, or as it was typed.
+  private func hashAnew(_ known: (key: Int64, hash: String), _ password: [UInt8]) async {
     do {
       guard let hash = try await passwords.make(password) else { return }
       try await directory.replacePasswordHash(ofUser: known.key, known.hash, with: hash)

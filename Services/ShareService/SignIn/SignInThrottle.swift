@@ -1,6 +1,9 @@
-// How often somebody may guess: attempts counted by user name and by client address. A value: it is told the time.
+// How often somebody may guess: attempts counted by who makes them and at whose name. A value: it is told the time.
 
 /// Failed sign-ins, and how long the next attempt has to wait.
+///
+/// What waits is an address: for a name it got wrong, and for guessing at many. A name alone never waits, or any stranger could lock its user
+/// out; guesses at one name from many addresses only leave each of them fewer, so that a right password still passes at the first try.
 struct SignInThrottle: Sendable {
   /// A row of attempts that failed.
   struct Allowance: Hashable, Sendable {
@@ -12,7 +15,10 @@ struct SignInThrottle: Sendable {
     /// Without an attempt for so long, all is forgotten.
     let memory: Int64
 
-    static let name = Allowance(freeCount: 5, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
+    /// One address's at one name.
+    static let pair = Allowance(freeCount: 5, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
+    /// The same while the name is guessed at from everywhere.
+    static let strained = Allowance(freeCount: 1, firstPause: 30_000, longestPause: 900_000, memory: 3_600_000)
     /// Many people share one address.
     static let address = Allowance(freeCount: 30, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
 
@@ -28,58 +34,56 @@ struct SignInThrottle: Sendable {
     var latest: Int64
   }
 
-  /// Whose attempts are counted together.
-  enum Key: Hashable, Sendable {
+  /// What attempts are counted together for.
+  private enum Key: Hashable, Sendable {
+    case pair(name: String, address: String)
     case name(String)
     case address(String)
-
-    var allowance: Allowance {
-      switch self {
-      case .name: .name
-      case .address: .address
-      }
-    }
   }
 
+  /// Failures at one name, from wherever, until it counts as guessed at from everywhere; forgotten after an hour without one.
+  static let nameBudget = 50
+  private static let nameMemory: Int64 = 3_600_000
+
   /// When there are more, those that waited longest are forgotten.
-  static let rowLimit = 20_000
+  static let rowLimit = 60_000
 
   private var rows: [Key: Row] = [:]
 
   /// An attempt, which counts as failed until `succeeded` says otherwise: many at once are not looked at as one.
+  /// - Parameter address: the network whose attempts are counted together.
   /// - Returns: whole seconds to wait, ≥ 1, and nothing was counted; nil: go on.
-  mutating func begin(_ keys: [Key], now: Int64) -> Int? {
-    let longest = keys.map { wait($0, now) }.max() ?? 0
+  mutating func begin(name: String, address: String, now: Int64) -> Int? {
+    let pair = Key.pair(name: name, address: address)
+    let isStrained = count(.name(name), now, Self.nameMemory) >= Self.nameBudget
+    let longest = max(wait(pair, isStrained ? .strained : .pair, now), wait(.address(address), .address, now))
     guard longest <= 0 else { return Int((longest + 999) / 1000) }
+    let keys = [(pair, Allowance.strained.memory), (.name(name), Self.nameMemory), (.address(address), Allowance.address.memory)]
     if rows.count + keys.count > Self.rowLimit { makeRoom() }
-    for key in keys {
-      var row = rows[key].flatMap { now - $0.latest < key.allowance.memory ? $0 : nil } ?? Row(latest: now)
-      row.count += 1
-      row.latest = now
-      rows[key] = row
-    }
+    for (key, memory) in keys { rows[key] = Row(count: count(key, now, memory) + 1, latest: now) }
     return nil
   }
 
-  /// The name's row is forgotten; of the address, only this attempt: whoever knows one password may not guess others for it.
-  mutating func succeeded(_ keys: [Key]) {
-    for key in keys {
-      switch key {
-      case .name: rows[key] = nil
-      case .address:
-        guard let count = rows[key]?.count else { continue }
-        if count > 1 { rows[key]?.count = count - 1 } else { rows[key] = nil }
-      }
+  /// The address has nothing to make up for at this name. Of the others only this attempt is forgotten: whoever knows one password may not guess
+  /// others for it, and strangers go on guessing at the name.
+  mutating func succeeded(name: String, address: String) {
+    rows[.pair(name: name, address: address)] = nil
+    for key in [Key.name(name), .address(address)] {
+      guard let count = rows[key]?.count else { continue }
+      if count > 1 { rows[key]?.count = count - 1 } else { rows[key] = nil }
     }
   }
 
-  private func wait(_ key: Key, _ now: Int64) -> Int64 {
+  private func count(_ key: Key, _ now: Int64, _ memory: Int64) -> Int { rows[key].flatMap { elapsed(since: $0, now) < memory ? $0.count : nil } ?? 0 }
+
+  private func wait(_ key: Key, _ allowance: Allowance, _ now: Int64) -> Int64 {
     guard let row = rows[key] else { return 0 }
-    // A clock that was set back must not lock anybody out for long.
-    let elapsed = max(0, now - row.latest)
-    guard elapsed < key.allowance.memory else { return 0 }
-    return key.allowance.pause(after: row.count) - elapsed
+    let elapsed = elapsed(since: row, now)
+    return elapsed < allowance.memory ? allowance.pause(after: row.count) - elapsed : 0
   }
+
+  /// A clock that was set back must not lock anybody out for long.
+  private func elapsed(since row: Row, _ now: Int64) -> Int64 { max(0, now - row.latest) }
 
   private mutating func makeRoom() {
     let middle = rows.values.map(\.latest).sorted()[rows.count / 2]

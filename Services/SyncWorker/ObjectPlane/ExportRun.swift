@@ -133,8 +133,7 @@ struct ExportRun: Sendable {
         transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.identifier, references: { schema.references(of: $0) },
         firing: firing)
     }
-    // Custom roles are the caller's, and an export has none: it may what the built-in roles allow.
-    let permissions = database.isPublic ? RecordPermissions(grants: schema.grants, user: mirror.userRecordName) : nil
+    let permissions = database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil
     let verdict = try ExportWrites(zone: zone, source: source, transaction: transaction, permissions: permissions, isolation: isolation).verdict(on: plan.writes)
     let going = Set(verdict.cascade)
     var written: [PlannedWrite] = []

@@ -76,10 +76,9 @@ final class SubscriptionFiring {
     }
   }
 
-  /// In the public database what a user may not read he is not told of either. Who subscribed is not there to be asked for his custom roles:
-  /// he is told what the built-in roles let him read.
+  /// In the public database what a user may not read he is not told of either.
   private func mayRead(_ record: Record, _ userRecordName: String) -> Bool {
-    !database.id.isPublic || RecordPermissions(grants: watch.schema.grants, user: userRecordName).mayRead(record)
+    !database.id.isPublic || watch.schema.permissions(ofAbsentUser: userRecordName).mayRead(record)
   }
 
   /// Something in a zone changed, or the zone was made.

@@ -33,6 +33,8 @@ public struct Authenticate: Message {
     public var publicKey: [UInt8]?
     /// The user token is one of the sign-in page's.
     public var session: Session?
+    /// Names the API token and the user's credentials without being any: as long as they hold, `VerifyGrant` says so.
+    public var grant: String?
 
     /// What a token of the sign-in page has that others don't.
     public struct Session: Codable, Hashable, Sendable {
@@ -115,6 +117,8 @@ public struct FetchSchema: Message {
     /// The hash of the latest.
     public let latestModelHash: String?
     public let schema: Schema
+    /// The custom roles of users, by record name, for what is done for them while they are not there to be asked. nil: nobody has any.
+    public var userRoles: [String: [String]]?
 
     public init(version: Int64, models: [String: ManagedObjectModel], latestModelHash: String?, schema: Schema) {
       self.version = version

@@ -12,10 +12,13 @@ public struct SignIn: Message {
     public let webAuthToken: String?
     /// Seconds after which the next attempt is looked at; nil: the name or the password is wrong.
     public let retryAfter: Int?
+    /// The app that asked has no API token any more: there is nothing to sign in to.
+    public let isOver: Bool?
 
-    public init(webAuthToken: String? = nil, retryAfter: Int? = nil) {
+    public init(webAuthToken: String? = nil, retryAfter: Int? = nil, isOver: Bool? = nil) {
       self.webAuthToken = webAuthToken
       self.retryAfter = retryAfter
+      self.isOver = isOver
     }
   }
 
@@ -29,8 +32,13 @@ public struct SignIn: Message {
   public let isKept: Bool
   /// Whose attempts are counted together.
   public let clientAddress: String
+  /// What the app asked with (`Authenticate.Reply.grant`): the session ends with it. nil: nothing.
+  public let grant: String?
 
-  public init(container: ContainerID, environment: Environment, userName: String, password: String, isKept: Bool, clientAddress: String) {
+  public init(
+    container: ContainerID, environment: Environment, userName: String, password: String, isKept: Bool, clientAddress: String, grant: String? = nil
+  ) {
+    self.grant = grant
     self.container = container
     self.environment = environment
     self.userName = userName
@@ -56,6 +64,32 @@ public struct RotateSession: Message {
   public let token: String
 
   public init(token: String) { self.token = token }
+}
+
+/// Asks whether the credentials that somebody once came by still hold: API token and session or web-auth token, neither revoked nor expired,
+/// and the user not disabled.
+public struct VerifyGrant: Message, Hashable {
+  public static let name = "directory.grant/1"
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    public let holds: Bool
+
+    public init(holds: Bool) { self.holds = holds }
+  }
+
+  public let container: ContainerID
+  public let environment: Environment
+  public let userRecordName: String
+  /// `Authenticate.Reply.grant`.
+  public let grant: String
+
+  public init(container: ContainerID, environment: Environment, userRecordName: String, grant: String) {
+    self.container = container
+    self.environment = environment
+    self.userRecordName = userRecordName
+    self.grant = grant
+  }
 }
 
 /// Takes note, durably, that a signature was used.

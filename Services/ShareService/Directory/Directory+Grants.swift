@@ -1,0 +1,91 @@
+// What names credentials without being any, for addresses that must end with them.
+
+import Crypto
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+/// The credentials somebody came by. Its text goes into addresses that clients hold: hashes of random tokens, and names of sessions.
+struct Grant: Hashable, Sendable {
+  enum User: Hashable, Sendable {
+    case session(String)
+    /// Its SHA-256.
+    case webAuthToken([UInt8])
+  }
+
+  /// Its SHA-256; nil: the user's token came alone.
+  var apiToken: [UInt8]?
+  /// nil: there is none yet.
+  var user: User?
+
+  init(apiToken: [UInt8]? = nil, user: User? = nil) {
+    self.apiToken = apiToken
+    self.user = user
+  }
+
+  /// The hash of the API token in hex, or nothing; a colon; `s` and a session's name, or `t` and the hash of a web-auth token in hex.
+  var text: String {
+    let user =
+      switch user {
+      case .session(let name): "s" + name
+      case .webAuthToken(let hash): "t" + Hex.encode(hash)
+      case nil: ""
+      }
+    return (apiToken.map { Hex.encode($0) } ?? "") + ":" + user
+  }
+
+  /// nil for what no grant's text is.
+  init?(text: String) {
+    let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2 else { return nil }
+    if !parts[0].isEmpty {
+      guard let hash = Hex.decode(String(parts[0])) else { return nil }
+      apiToken = hash
+    }
+    guard let kind = parts[1].first else { return }
+    let rest = String(parts[1].dropFirst())
+    switch kind {
+    case "s": user = .session(rest)
+    case "t":
+      guard let hash = Hex.decode(rest) else { return nil }
+      user = .webAuthToken(hash)
+    default: return nil
+    }
+  }
+}
+
+extension Directory {
+  /// Whether the credentials that a grant names hold now.
+  func holds(_ message: VerifyGrant) throws -> Bool {
+    guard let grant = Grant(text: message.grant), try keyIfPresent(of: message.container) != nil else { return false }
+    if let hash = grant.apiToken, try !isKnown(apiToken: hash, message.container, message.environment) { return false }
+    switch grant.user {
+    case .session(let name):
+      return try connection.statement(
+        SQL(
+          "grant.session",
+          """
+          SELECT 1 FROM session JOIN user ON user.id = session.user JOIN container ON container.id = session.container
+          WHERE session.name = ?1 AND expires > ?2 AND user.recordName = ?3 AND container.name = ?4 AND environment = ?5 AND NOT user.isDisabled
+          """)
+      ).binding(name, clock.now, message.userRecordName, message.container.rawValue, message.environment.rawValue).first { _ in true } ?? false
+    case .webAuthToken(let hash):
+      return try connection.statement(
+        SQL(
+          "grant.webAuthToken",
+          "SELECT 1 FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND user.recordName = ?2 AND NOT user.isDisabled")
+      ).binding(hash, message.userRecordName).first { _ in true } ?? false
+    case nil: return false
+    }
+  }
+
+  /// - Parameter hash: of the token.
+  func isKnown(apiToken hash: [UInt8], _ container: ContainerID, _ environment: Environment) throws -> Bool {
+    try connection.statement(
+      SQL(
+        "apiToken.isKnown",
+        "SELECT 1 FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3")
+    ).binding(hash, container.rawValue, environment.rawValue).first { _ in true } ?? false
+  }
+}
