@@ -102,7 +102,7 @@ let testTargets: [Target] = [
       "Crypto",
     ]),
   tests("ShareService", ["ShareService", "SigningKeys", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
-  tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON"]),
+  tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
   tests("Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),

@@ -60,6 +60,7 @@ struct Command: Sendable {
     /// One HTTP request to the gateway.
     case call(AdminCall.Kind)
     case validateModel, pushModel, followEvents
+    case exportZone, importZone, restoreZone
     case health
     case dev
     /// The process that ends what `dev` started when `dev` itself is gone.

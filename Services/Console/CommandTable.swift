@@ -1,7 +1,7 @@
 // Every command of `aquifer` (mirror-api.md, "Operator surface").
 
 extension Command {
-  static let table: [Command] = running + people + apps + models + schemas + looking
+  static let table: [Command] = running + people + apps + models + schemas + looking + zones
 
   private static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
   private static let environment = Option.required("environment", "E", "development or production")

@@ -51,6 +51,9 @@ public struct Console: Sendable {
     case .pushModel: return await pushModel(invocation)
     case .validateModel: return validateModel(invocation)
     case .followEvents: return await events(invocation)
+    case .exportZone: return await exportZone(invocation)
+    case .importZone: return await importZone(invocation)
+    case .restoreZone: return try await restoreZone(invocation)
     case .health: return await health(invocation.arguments[0])
     case .dev: return await Dev(options: try DevOptions(invocation), terminal: terminal, http: http).run()
     case .guardGroup:
@@ -124,7 +127,9 @@ public struct Console: Sendable {
   }
 
   /// Commands that servers of an earlier release don't know.
-  private func isYoung(_ command: Command) -> Bool { ["quarantine", "backup", "restore", "events", "stores", "zones", "subscriptions"].contains(command.path[0]) }
+  private func isYoung(_ command: Command) -> Bool {
+    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "subscriptions"].contains(command.path[0])
+  }
 
   func server(of invocation: Invocation) -> String {
     var server = invocation.globals.server ?? environment["AQUIFER_SERVER"] ?? Self.standardServer

@@ -21,7 +21,7 @@ extension Route.Target {
     case .recordPlane, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
     case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken, .assetTokens: .user
-    case .operatorCall: .operatorToken
+    case .operatorCall, .operatorZone: .operatorToken
     case .assetUpload, .asset, .signIn: .nothing
     }
   }

@@ -24,6 +24,25 @@ extension Gateway {
     } else {
       answer = try await forwarding.forward(request, body: exchange.request.body)
     }
+    return Self.response(answer)
+  }
+
+  /// `/admin/1/zone/{container}/{environment}/{owner}/{zone}/{call}`, straight to the worker that holds the owner's shard; the owner `public` means
+  /// the public database.
+  func operatorZone(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+    guard let container = address.container, let environment = address.environment, match.path.count == 8 else {
+      throw RecordError(.internalError, "The route has no zone")
+    }
+    let isPublic = match.path[5] == DatabaseScope.public.rawValue
+    let request = DatabaseRequest(
+      plane: .object, method: exchange.request.method.rawValue, path: ["zones", match.path[6], match.path[7]], query: Self.query(of: exchange.request),
+      database: DatabaseID(container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : match.path[5]),
+      scope: isPublic ? .public : .private, caller: Caller(userRecordName: nil, isOperator: true), requestID: try Self.requestID(exchange, caller),
+      baseURL: options.publicAddress.url(for: exchange.request))
+    return Self.response(try await forwarding.forward(request, body: exchange.request.body))
+  }
+
+  private static func response(_ answer: Answer<DatabaseRequest.Reply>) -> HTTPResponse {
     var headers = [(name: "Content-Type", value: answer.reply.contentType ?? ErrorAnswer.jsonHeader.value)]
     if let seconds = answer.reply.retryAfter { headers.append(("Retry-After", String(seconds))) }
     return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))

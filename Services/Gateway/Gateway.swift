@@ -148,6 +148,7 @@ struct Gateway: HTTPHandler {
     case .resolveShares: return try await resolve(exchange, .resolve, address, caller)
     case .acceptShares: return try await resolve(exchange, .accept, address, caller)
     case .operatorCall: return try await operatorCall(exchange)
+    case .operatorZone: return try await operatorZone(exchange, match, address, caller)
     case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
     case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))
     case .userDiscovery: return Self.json(try await People(share: share).discover(request, caller: user))

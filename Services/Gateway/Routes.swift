@@ -11,6 +11,8 @@ struct Route: Sendable {
     case resolveShares, acceptShares
     /// The share service, for operators.
     case operatorCall
+    /// The object plane of somebody's database, for operators.
+    case operatorZone
     /// The directory's people.
     case userCaller, userCurrent, userDiscovery, userLookup
     case createPushToken, registerPushToken
@@ -106,9 +108,11 @@ extension RouteTable {
   private static let record = "/database/1/{container}/{environment}/{database}"
   private static let object = "/mirror/1/{container}/{environment}/{database}/stores"
   private static let environment = "/mirror/1/{container}/{environment}"
+  private static let zone = "/mirror/1/{container}/{environment}/{database}/zones/{zone}"
+  private static let operatorZone = "/admin/1/zone/{container}/{environment}/{owner}/{zone}"
 
   static let routes: [Route] =
-    recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + [
+    recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + zoneRoutes(zone, .objectPlane) + zoneRoutes(operatorZone, .operatorZone) + [
       Route([.put], "\(environment)/model", .operatorCall),
       Route([.get, .put], "\(environment)/schema", .operatorCall),
       Route([.post], "\(environment)/schema/promote", .operatorCall),
@@ -144,6 +148,11 @@ extension RouteTable {
     ["/device/1/{container}/{environment}", "/database/1/{container}/{environment}", record].flatMap {
       [Route([.post], "\($0)/tokens/create", .createPushToken), Route([.post], "\($0)/tokens/register", .registerPushToken)]
     }
+
+  /// A zone as a whole: its owner's calls, and the operator's for anybody's. Before the other calls of operators, which take any path.
+  private static func zoneRoutes(_ zone: String, _ target: Route.Target) -> [Route] {
+    [Route([.get], "\(zone)/export", target)] + ["import", "restore", "assets"].map { Route([.post], "\(zone)/\($0)", target) }
+  }
 
   /// mirror-api.md, "Stores".
   private static let objectRoutes: [Route] = [

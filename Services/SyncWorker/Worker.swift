@@ -18,6 +18,12 @@ public final class Worker: Sendable {
       "user-quota", .integer(0...Int.max), default: "0",
       help: "Bytes that each private database may hold unless the user has a quota of his own; 0: any number."),
     Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "How long content that no record uses any more is kept."),
+    Option(
+      "history-retention", .seconds(0...3_153_600_000), default: "7776000",
+      help: "How long stores' history is kept that all have read for whom it is; 0: for ever."),
+    Option(
+      "record-retention", .seconds(0...3_153_600_000), default: "604800",
+      help: "How long it is known what records were before: so far back can zones be restored. 0: nothing is kept."),
   ]
 
   /// What exists once the share service has answered.
@@ -41,8 +47,10 @@ public final class Worker: Sendable {
     self.init(
       context, dataPath: dataPath,
       makeStore: { shardCount in
-        try SQLiteRecordStore(
-          directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets"),
+        var options = SQLiteRecordStore.Options()
+        options.keepsPastStates = Self.recordRetention(context) > .zero
+        return try SQLiteRecordStore(
+          directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets"), options: options,
           report: { log.error("a damaged record was passed over", ["problem": .text($0)]) })
       },
       makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
@@ -58,6 +66,8 @@ public final class Worker: Sendable {
     self.makePlanes = makePlanes
     meter = RequestMeter(context.metrics)
   }
+
+  private static func recordRetention(_ context: ServiceContext) -> Duration { context.options.duration("record-retention") ?? .seconds(604_800) }
 
   // MARK: Life
 
@@ -124,8 +134,12 @@ public final class Worker: Sendable {
     let keeper = AssetKeeper(
       assets: AssetStore(directory: dataPath + "/assets"), grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
       log: context.log, pause: pause)
+    let history = HistoryKeeper(
+      retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log, pause: pause)
+    let past = PastKeeper(retention: Self.recordRetention(context), clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper], log: context.log, pause: pause)
+      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past],
+      log: context.log, pause: pause)
     return Parts(host: host, schemas: schemas, changes: changes, planes: planes)
   }
 

@@ -24,6 +24,17 @@ public protocol ShardSnapshot: AnyObject {
   /// Live records of a type with names after `recordName`, ascending by record name in `RecordNameOrder`. Passes over records of
   /// other types one by one: an index of the type does not.
   func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
+  /// Records and tombstones with names after `recordName`, ascending by record name in `RecordNameOrder`.
+  func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
+  /// The sequence from which on every state of the zone's records is known; nil for a zone that does not exist, or no longer.
+  func horizon(of zone: Int64) throws -> Int64?
+  /// States of a record that were replaced after `sequence`, ascending, as far as they are kept.
+  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState]
+  /// The sequence of the first change by which a kept state was replaced later than `time` (milliseconds since 1970). Looks at every past
+  /// state of the zone.
+  func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64?
+  /// When the first of the shard's past states was replaced: milliseconds since 1970; nil when there is none.
+  func oldestReplacement() throws -> Int64?
   /// Pointers to `target` from live records, ascending by (field, source, action's wire name).
   func references(to target: String, in zone: Int64) throws -> [IncomingReference]
   /// The names of live records that an action other than `none` binds to `target`, each once, ascending; of more than `limit` any so many.
@@ -117,10 +128,16 @@ public protocol ShardTransaction: ShardSnapshot {
   /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (none for a
   /// tombstone), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
   ///
-  /// The shard takes a link of its own to each asset that no live record or transaction used before, and counts the uses.
+  /// Where the store keeps past states, the one that is replaced becomes such a state; else the zone's horizon is raised past it.
+  ///
+  /// The shard takes a link of its own to each asset that no live record, past state or transaction used before, and counts the uses.
   /// - Throws: `ContradictingWrite` for a deleted zone, a sequence number that was not given out or that another record has, or a
   ///   name that `isNew` denies; `MissingAsset` for one whose content was never uploaded, or too long ago.
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
+
+  /// Forgets past states that were replaced before `cutoff` (milliseconds since 1970), the oldest first, at most `limit`, and raises their
+  /// zones' horizons; returns how many.
+  func forgetPast(replacedBefore cutoff: Int64, limit: Int) throws -> Int
 
   /// Stores a subscription in the place of the one with the same identifier, user and scope, if there is one, and gives the database
   /// another `subscriptionEdition`.

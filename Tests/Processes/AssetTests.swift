@@ -45,7 +45,7 @@ extension User {
   private static let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
 
   @Test(.timeLimit(.minutes(2))) func `content is uploaded, used, read in parts, shared, and collected when nobody uses it any more`() async throws {
-    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_ASSET_LIMIT": "4"]) { installation in
+    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0", "AQUIFER_ASSET_LIMIT": "4"]) { installation in
       let app = try await App(installation, model: Self.model)
       let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
       let content = Self.content(3_000_000, seed: 1)
@@ -118,7 +118,7 @@ extension User {
 
   @Test(.timeLimit(.minutes(2)), arguments: ["worker", "gateway"])
   func `no acknowledged record's content is missing after SIGKILL of a process`(role: String) async throws {
-    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0"]) { installation in
+    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0"]) { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let before = try installation.now()
       // Each writer goes on until its last note is acknowledged; every note replaces the writer's one before, which is collected.

@@ -30,7 +30,8 @@ struct AssetWorld: Sendable {
       switch kind {
       case .inMemory:
         InMemoryRecordStore(
-          shardCount: 1, makeIncarnation: { incarnations.next() }, now: now, hasUpload: { asset in outside.uploads.withLock { $0.contains(asset) } })
+          shardCount: 1, makeIncarnation: { incarnations.next() }, now: now, hasUpload: { asset in outside.uploads.withLock { $0.contains(asset) } },
+          keepsPastStates: options.keepsPastStates)
       case .sqlite:
         try SQLiteRecordStore(
           directory: folder.path + "/shards", shardCount: 1, assets: assets, options: options, makeIncarnation: { incarnations.next() }, now: now)

@@ -11,7 +11,8 @@ struct DifferentialTests {
     options.checkpointPages = 40
     options.sweepLimit = 3
     options.indexSliceLimit = 2
-    let worlds = try [World(.inMemory), World(.sqlite, options: options)]
+    options.keepsPastStates = seed % 2 == 1
+    let worlds = try [World(.inMemory, options: options), World(.sqlite, options: options)]
     var shards: [any ShardStore] = []
     for world in worlds { shards.append(try await world.store.open(shard: 0)) }
     var step: Int64 = 0

@@ -7,10 +7,20 @@ import Testing
 @testable import RecordStore
 
 struct ReferenceUpgradeTests {
-  private static func shard(in folder: TemporaryFolder, upTo format: FormatChange) -> ShardFile {
+  /// A file that knows no actions, and has what came later, so that this release can write to it.
+  private static func shard(in folder: TemporaryFolder) -> ShardFile {
     var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
-    file.changes = file.changes.filter { $0.format <= format.rawValue }
+    file.changes = file.changes.filter { $0.format != FormatChange.referenceActions.rawValue }
     return file
+  }
+
+  /// Takes back what came later: the file is what an earlier release left.
+  private static func age(_ folder: TemporaryFolder) throws {
+    try StoredFormatTests.execute(
+      """
+      DROP TABLE past; ALTER TABLE zone DROP COLUMN horizon;
+      UPDATE meta SET value = \(FormatChange.referenceActions.rawValue - 1) WHERE key = 'format'
+      """, in: folder)
   }
 
   /// A record whose fields point, and what earlier releases kept of that: the fields and the targets.
@@ -33,7 +43,7 @@ struct ReferenceUpgradeTests {
   @Test func `references that were stored without their actions bind from the moment the file is brought up to date`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    let old = try await store.open(Self.shard(in: folder, upTo: .shortGUIDs))
+    let old = try await store.open(Self.shard(in: folder))
     let place = try await Place(in: old)
     let doomed = try await Place(in: old, zone: "doomed")
     let parent = Sample.uuid(1)
@@ -55,6 +65,7 @@ struct ReferenceUpgradeTests {
     }
     #expect(try await old.read { try $0.sourceCount(boundTo: parent, by: .deleteSelf, in: place.zone) } == 0)
     await old.close()
+    try Self.age(folder)
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) ?? 0 == 0)
 
     let shard = try await store.open(shard: 0)
@@ -83,7 +94,7 @@ struct ReferenceUpgradeTests {
   @Test func `a file whose references bind nothing stays as it was, and a damaged record holds the upgrade up no more than others`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    let old = try await store.open(Self.shard(in: folder, upTo: .shortGUIDs))
+    let old = try await store.open(Self.shard(in: folder))
     let place = try await Place(in: old)
     let plain = Self.source("plain", [("x", Self.pointer("y", .none))])
     try await old.write { transaction in
@@ -94,6 +105,7 @@ struct ReferenceUpgradeTests {
       }
     }
     await old.close()
+    try Self.age(folder)
     try StoredFormatTests.execute("UPDATE record SET sum = sum + 1 WHERE id = 700", in: folder)
     let shard = try await store.open(shard: 0)
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) ?? 0 == 0)

@@ -113,6 +113,36 @@ struct StoredFormatTests {
     await shard.close()
   }
 
+  @Test func `a shard from before past states knows its zones' states from its upgrade on`() async throws {
+    let folder = try TemporaryFolder()
+    var options = SQLiteRecordStore.Options()
+    options.keepsPastStates = true
+    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1, options: options)
+    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    earlier.changes = earlier.changes.filter { $0.format < FormatChange.pastStates.rawValue }
+    let old = try earlier.takeOver().connection
+    let record = Sample.note("a", title: "first")
+    let data = record.encoded()
+    let header = RecordRowHeader(zone: 2, sequence: 7, type: 1, isDeleted: false, origin: 0, sequenceOfOthers: 0)
+    let sum = data.withUnsafeBytes { header.checksum(name: "a", references: [], data: $0) }
+    try old.execute(
+      """
+      INSERT INTO symbol VALUES (1, 'CD_Note');
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, bytes) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 9, \(data.count));
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, bytes) VALUES (2, 1, 'notes', 6, 9, 0, 1, \(data.count))
+      """)
+    try old.statement(SQL("insert", "INSERT INTO record VALUES (1, 2, 'a', 7, 1, 0, 0, 0, ?1, NULL, ?2)")).binding(sum, data).run()
+    old.close()
+    let shard = try await store.open(shard: 0)
+    let place = Place(database: 1, zone: 2)
+    #expect(try await shard.read { try $0.horizon(of: 2) } == 9)
+    _ = try await shard.write { try $0.save(Sample.note("a", title: "second"), in: place) }
+    #expect(try await shard.read { try $0.state(of: "a", in: 2, at: 9) }?.record == record)
+    #expect(try await shard.read { try $0.states(of: "a", in: 2).map(\.sequence) } == [7, 10])
+    #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
+    await shard.close()
+  }
+
   @Test func `a file of the first format is brought up to date and takes indexes`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)

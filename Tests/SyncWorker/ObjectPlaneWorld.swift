@@ -85,14 +85,18 @@ final class ObjectPlaneWorld: Sendable {
   /// Runs `body` in a fresh world and cleans up behind it.
   static func with(
     _ kind: StoreKind, models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
-    commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil }, _ body: (ObjectPlaneWorld) async throws -> Void
+    keepsPastStates: Bool = false, commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil }, _ body: (ObjectPlaneWorld) async throws -> Void
   ) async throws {
     let folder = NSTemporaryDirectory() + "aquifer-object-plane-\(SecureRandomName.make())"
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let store: any ShardStore
     switch kind {
-    case .memory: store = try await InMemoryRecordStore(shardCount: 1, commitFailure: commitFailure).open(shard: 0)
-    case .sqlite: store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: AssetStore(directory: folder + "/assets")).open(shard: 0)
+    case .memory: store = try await InMemoryRecordStore(shardCount: 1, keepsPastStates: keepsPastStates, commitFailure: commitFailure).open(shard: 0)
+    case .sqlite:
+      var options = SQLiteRecordStore.Options()
+      options.keepsPastStates = keepsPastStates
+      let assets = AssetStore(directory: folder + "/assets")
+      store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, options: options).open(shard: 0)
     }
     let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models))
     do {

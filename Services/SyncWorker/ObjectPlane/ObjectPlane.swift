@@ -17,6 +17,7 @@ struct ObjectPlane: Plane {
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
+    if request.path.first == "zones" { return try await ZoneCall(request, body: body, in: store, context).respond(startNext: startNext) }
     let endpoint = try Endpoint.of(request)
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
     let call = StoreCall(

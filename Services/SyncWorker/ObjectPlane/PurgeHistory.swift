@@ -19,12 +19,20 @@ extension StoreCall {
     let isForced = try flag("force")
     var run: ExportRun?
     var isFirst = true
-    while true {
-      let batch = run
+    func commit(_ batch: ExportRun?) async throws -> PurgeStep {
       let commit = store.enqueue { transaction in try purge(position, isForced: isForced, exportingWith: batch, in: transaction) }
       if isFirst { startNext() }
       isFirst = false
-      switch try await value(of: commit) {
+      return try await commit.value
+    }
+    while true {
+      let step: PurgeStep
+      do {
+        if let run { step = try await run.isolating { batch in try await commit(batch) } } else { step = try await commit(nil) }
+      } catch {
+        throw RecordError(storing: error, log: context.log)
+      }
+      switch step {
       case .purged(let count, let outcome):
         outcome?.publish(by: context)
         return PlaneAnswer(body: StoreAnswer.purged(count))
@@ -60,7 +68,8 @@ extension StoreCall {
       guard let run, run.mirrorKey == mirror.key else { return .needsExport }
       let exported = try run.callAsFunction(transaction)
       if exported.moreComing {
-        guard exported.exportedNumber > mirror.exportedTransactionNumber else {
+        // Where nothing is left to export, what was held back is tried again.
+        guard exported.exportedNumber > mirror.exportedTransactionNumber || exported.exportedNumber == mirror.lastTransactionNumber else {
           throw RecordError(.conflict, "The store's transactions can't be exported now: none was purged")
         }
         return .exported(exported)

@@ -16,6 +16,9 @@ extension InMemoryTransaction {
         for asset in row.stored.record.assets { uses[asset.hash, default: (asset, 0)].count += 1 }
       }
     }
+    for row in rows.past where !row.state.stored.isDeleted {
+      for asset in row.state.stored.record.assets { uses[asset.hash, default: (asset, 0)].count += 1 }
+    }
     for assets in rows.historyAssets.values {
       for asset in assets { uses[asset.hash, default: (asset, 0)].count += 1 }
     }

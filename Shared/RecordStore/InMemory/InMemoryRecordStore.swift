@@ -12,6 +12,7 @@ public final class InMemoryRecordStore: RecordStore {
     let makeIncarnation: @Sendable () -> UInt64
     let now: @Sendable () -> Int64
     let hasUpload: @Sendable (Asset) -> Bool
+    let keepsPastStates: Bool
   }
 
   public let shardCount: Int
@@ -21,15 +22,16 @@ public final class InMemoryRecordStore: RecordStore {
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors.
   ///   - now: milliseconds since 1970, for when assets became unused.
   ///   - hasUpload: whether an asset's content was uploaded and can still be found.
+  ///   - keepsPastStates: whether states of records that later ones replace are kept.
   ///   - commitFailure: asked at each commit of a shard; what it returns makes that commit fail with nothing stored.
   public init(
     shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) }, now: @escaping @Sendable () -> Int64 = { 0 },
-    hasUpload: @escaping @Sendable (Asset) -> Bool = { _ in true },
+    hasUpload: @escaping @Sendable (Asset) -> Bool = { _ in true }, keepsPastStates: Bool = false,
     commitFailure: @escaping @Sendable (_ shard: Int) -> StoreError? = { _ in nil }
   ) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     self.shardCount = shardCount
-    let world = World(makeIncarnation: makeIncarnation, now: now, hasUpload: hasUpload)
+    let world = World(makeIncarnation: makeIncarnation, now: now, hasUpload: hasUpload, keepsPastStates: keepsPastStates)
     shards = (0..<shardCount).map { InMemoryShard(number: $0, world, commitFailure: commitFailure) }
   }
 

@@ -13,6 +13,10 @@ struct InMemoryRows {
     let mirror: Int64
     let number: Int64
   }
+  struct PastRow {
+    let zone: Int64
+    let state: PastState
+  }
   struct EventRow {
     var mirror: Int64
     var event: StoredEvent
@@ -35,6 +39,10 @@ struct InMemoryRows {
   var records: [Int64: [String: RecordRow]] = [:]
   /// The names in `records` by zone and sequence; here so that tests with thousands of records end.
   var names: [Int64: [Int64: String]] = [:]
+  /// In the order in which they were replaced.
+  var past: [PastRow] = []
+  /// By zone.
+  var horizons: [Int64: Int64] = [:]
   var subscriptions: [StoredSubscription] = []
   var indexes: [Int64: StoredIndex] = [:]
   /// What each live record counts for, by zone and name.
@@ -62,6 +70,7 @@ final class InMemoryTransaction {
   var rows: InMemoryRows
   let makeIncarnation: () -> UInt64
   let now: () -> Int64
+  let keepsPastStates: Bool
   /// Whether an asset's content was uploaded.
   let hasUpload: (Asset) -> Bool
   /// The first write that was refused: the body fails with it even if it goes on.
@@ -71,6 +80,7 @@ final class InMemoryTransaction {
     self.rows = rows
     makeIncarnation = world.makeIncarnation
     now = world.now
+    keepsPastStates = world.keepsPastStates
     hasUpload = world.hasUpload
   }
 }

@@ -32,6 +32,7 @@ extension InMemoryTransaction: ShardTransaction {
       let zone = StoredZone(
         key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(), sequence: try nextSequence(in: database), isDeleted: false)
       rows.zones[zone.key] = zone
+      rows.horizons[zone.key] = zone.sequence
       return zone
     }
   }
@@ -44,6 +45,8 @@ extension InMemoryTransaction: ShardTransaction {
       rows.byteCounts[zone] = nil
       rows.records[zone] = nil
       rows.names[zone] = nil
+      rows.past.removeAll { $0.zone == zone }
+      rows.horizons[zone] = nil
       rows.zones[zone] = StoredZone(
         key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
         isDeleted: true)
@@ -67,6 +70,13 @@ extension InMemoryTransaction: ShardTransaction {
       if isNew && rows.records[zone]?[name] != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
       let earlier = rows.records[zone]?[name]
       if let earlier { rows.names[zone]?[earlier.stored.sequence] = nil }
+      if let replaced = earlier?.stored {
+        if keepsPastStates, replaced.sequence < record.sequence {
+          rows.past.append(InMemoryRows.PastRow(zone: zone, state: PastState(stored: replaced, until: record.sequence, replacedAt: now())))
+        } else {
+          rows.horizons[zone] = max(rows.horizons[zone] ?? 0, record.sequence, replaced.sequence)
+        }
+      }
       rows.names[zone, default: [:]][record.sequence] = name
       rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(record.isDeleted ? [] : references))
       rows.zones[zone] = StoredZone(

@@ -11,6 +11,7 @@ enum Query: Int, CaseIterable {
   case recordByShortGUID, insertShortGUID, deleteShortGUID
   case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
   case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs, sweepEntries
+  case recordsByName, pastStates, firstReplacement, archiveRecord, oldestPast, forgetPast, sweepPast
   case recordByName, recordByRow, recordNames, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
   case indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
   case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
@@ -42,8 +43,8 @@ enum Query: Int, CaseIterable {
     case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
     case .zoneByKey: Self.zoneColumns + " WHERE id = ?1"
     case .zonesAfter: Self.zoneColumns + " WHERE database = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
-    case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5 WHERE id = ?1"
+    case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, horizon) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5)"
+    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5, horizon = ?6 WHERE id = ?1"
     case .removeZone: "DELETE FROM zone WHERE id = ?1"
 
     case .doomedZones: "SELECT zone FROM doomed ORDER BY zone"
@@ -77,6 +78,18 @@ enum Query: Int, CaseIterable {
     case .updateRecord: "UPDATE record SET seq = ?2, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
     case .updateRecordAndType:
       "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
+
+    case .recordsByName: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
+    case .pastStates: Self.recordColumns + ", until, at FROM past WHERE zone = ?1 AND name = ?2 AND until > ?3 ORDER BY until LIMIT ?4"
+    case .firstReplacement: "SELECT min(until) FROM past WHERE zone = ?1 AND at > ?2"
+    case .archiveRecord:
+      """
+      INSERT INTO past(zone, name, seq, until, at, type, deleted, origin, others, sum, refs, data)
+        SELECT zone, name, seq, ?2, ?3, type, deleted, origin, others, sum, refs, data FROM record WHERE id = ?1
+      """
+    case .oldestPast: "SELECT id, at FROM past ORDER BY id LIMIT ?1"
+    case .forgetPast: "DELETE FROM past WHERE id <= ?1 RETURNING zone, until, deleted, data"
+    case .sweepPast: "DELETE FROM past WHERE id IN (SELECT id FROM past WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
 
     case .references: "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"
     case .sources:
@@ -170,7 +183,7 @@ enum Query: Int, CaseIterable {
   }
 
   private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes FROM database"
-  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes FROM zone"
+  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =

@@ -30,6 +30,8 @@ public final class SQLiteRecordStore: RecordStore {
     public var indexSliceByteLimit = 4 << 20
     public var indexSliceTime = Duration.milliseconds(3)
     public var idleIndexSliceTime = Duration.milliseconds(25)
+    /// Whether states of records that later ones replace are kept until somebody forgets them (`forgetPast`).
+    public var keepsPastStates = false
     /// Threads that read, shared by all shards, and reads that may wait for them.
     public var readerThreadCount = 4
     public var readLimit = 4096

@@ -45,6 +45,8 @@ struct ZoneRow {
   var liveCount: Int64
   /// What they count for.
   var byteCount: Int64
+  /// Every state of its records from this sequence on is known.
+  var horizon: Int64
 }
 
 /// One transaction's view of a shard; `SQLiteTransaction` adds the writes and answers from its caches what it can.
@@ -129,7 +131,7 @@ class SQLiteSnapshot: ShardSnapshot {
       zone: StoredZone(
         key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), incarnation: UInt64(bitPattern: row.int64(3)),
         sequence: row.int64(4), isDeleted: row.bool(5)),
-      liveCount: row.int64(6), byteCount: row.int64(7))
+      liveCount: row.int64(6), byteCount: row.int64(7), horizon: row.int64(8))
   }
 
   final func isDoomed(_ zone: Int64) throws -> Bool {

@@ -13,7 +13,7 @@ extension SQLiteTransaction {
     let stored = try select.first { row in
       let stored = try record(row, named: recordName, zone: zone)
       seen[name] = SeenRecord(
-        rowID: row.int64(0), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7),
+        rowID: row.int64(0), sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7),
         use: RecordUse(stored, encodedByteCount: row.withBytes(8) { $0.count }))
       return stored
     }
@@ -35,7 +35,10 @@ extension SQLiteTransaction {
       let known = indexes.byDatabase[row.zone.databaseKey]
       let predecessor = known == nil ? nil : try indexedPredecessor(earlier, named: name.name, in: zone)
       let assets = stored.isDeleted ? [] : stored.record.assets
-      if assets != earlier?.use.assets ?? [] { try use(assets, insteadOf: earlier?.use.assets ?? []) }
+      let isArchived = try replace(earlier, by: stored, in: &row)
+      // What the state before used is used by its copy now.
+      let released = isArchived ? [] : earlier?.use.assets ?? []
+      if assets != released { try use(assets, insteadOf: released) }
       let written = try storeRow(stored, zone: zone, references: references, assets: assets, replacing: earlier)
       if let known {
         try updateEntries(of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name, rowID: written.rowID, zone: zone)
@@ -55,6 +58,18 @@ extension SQLiteTransaction {
         sequence: max(row.zone.sequence, stored.sequence), isDeleted: false)
       setZone(row)
     }
+  }
+
+  /// Keeps what is replaced, if the store keeps such states. One that holds for no sequence at all is none.
+  /// - Returns: whether there is a copy now.
+  private func replace(_ earlier: SeenRecord?, by stored: StoredRecord, in row: inout ZoneRow) throws -> Bool {
+    guard let earlier else { return false }
+    if keepsPastStates, earlier.sequence < stored.sequence {
+      try archive(rowID: earlier.rowID, until: stored.sequence)
+      return true
+    }
+    row.horizon = max(row.horizon, stored.sequence, earlier.sequence)
+    return false
   }
 
   private func entry(_ reference: OutgoingReference) throws -> StoredReferences.Entry {
@@ -106,7 +121,7 @@ extension SQLiteTransaction {
     guard try statement.runUnlessTaken() else { throw ContradictingWrite("sequence \(stored.sequence) is another record's in zone \(zone)") }
     countWrite(records: 1, bytes: data.count)
     return SeenRecord(
-      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, type: header.type, isDeleted: header.isDeleted, references: references,
+      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, sequence: header.sequence, type: header.type, isDeleted: header.isDeleted, references: references,
       use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : data.count))
   }
 

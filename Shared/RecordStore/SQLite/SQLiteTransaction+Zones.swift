@@ -57,7 +57,7 @@ extension SQLiteTransaction {
       try insert.bind(6, false)
       try insert.bind(7, 0)
       try insert.run()
-      cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0), isDirty: false), for: zone.key)
+      cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false), for: zone.key)
       cache.zoneKeys.set(zone.key, for: name)
       return zone
     }
@@ -79,7 +79,7 @@ extension SQLiteTransaction {
         isDeleted: true)
       // What its records used is let go of with them; what they count for, at once.
       if let database = try database(key: row.databaseKey) { setByteCount(of: database, to: database.byteCount - found.byteCount) }
-      setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0))
+      setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0, horizon: deleted.sequence))
     }
   }
 
@@ -108,6 +108,7 @@ extension SQLiteTransaction {
       try update.bind(3, cached.row.zone.isDeleted)
       try update.bind(4, cached.row.liveCount)
       try update.bind(5, cached.row.byteCount)
+      try update.bind(6, cached.row.horizon)
       try update.run()
       cache.zones.set(CachedRow(row: cached.row, isDirty: false), for: key)
     }
@@ -133,15 +134,17 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, references, short GUIDs and index entries of a deleted zone; a doomed zone with none left is released.
+  /// Removes up to `limit` rows each of records, past states, references, short GUIDs and index entries of a deleted zone; a doomed zone
+  /// with none left is released.
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
     guard let zone = doomed?.min() else { return 0 }
     let records = try sweepRecords(of: zone, limit)
+    let past = try sweepPast(of: zone, limit)
     let references = try sweep(.sweepReferences, zone, limit)
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
     let entries = try sweep(.sweepEntries, zone, limit)
-    if records < limit && references < limit && shortGUIDs < limit && entries < limit {
+    if records < limit && past < limit && references < limit && shortGUIDs < limit && entries < limit {
       let release = try writing(.releaseZone)
       try release.bind(1, zone)
       try release.run()

@@ -7,6 +7,7 @@ import SQLite
 /// A record that a body has seen, so that a write need not look for it again.
 struct SeenRecord {
   let rowID: Int64
+  let sequence: Int64
   /// The symbol of its record type.
   let type: Int64
   let isDeleted: Bool
@@ -34,6 +35,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
   var seen: [WriterCache.Name: SeenRecord?] = [:]
   private let makeIncarnation: () -> UInt64
   let assets: AssetStore?
+  /// Whether states that are replaced are kept.
+  let keepsPastStates: Bool
   /// Milliseconds since 1970.
   let now: () -> Int64
   /// Told once of each damaged record that work in the background passes over.
@@ -53,9 +56,12 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var recordCount = 0
   private(set) var byteCount = 0
 
-  init(_ session: ShardSession, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64) {
+  init(
+    _ session: ShardSession, assets: AssetStore?, keepsPastStates: Bool, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64
+  ) {
     self.makeIncarnation = makeIncarnation
     self.assets = assets
+    self.keepsPastStates = keepsPastStates
     self.now = now
     super.init(session)
   }

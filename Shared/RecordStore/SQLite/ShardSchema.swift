@@ -20,6 +20,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case quarantine = 7
   /// References say what they do to their sources. Cost: reads every record that has references once.
   case referenceActions = 8
+  /// What records were before. Cost: an empty table, and a number in every zone's row.
+  case pastStates = 9
 
   var statements: [String] {
     switch self {
@@ -27,6 +29,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .fieldIndexes: Self.fieldIndexTables
     case .assets: Self.assetTables
     case .subscriptions: Self.subscriptionTables
+    case .pastStates: Self.pastTables
     case .consumers:
       [
         """
@@ -119,6 +122,18 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX asset_orphaned ON asset(orphaned) WHERE orphaned IS NOT NULL",
     // By transaction, so that a purge need not read what it removes.
     "CREATE TABLE history_asset(history INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY(history, hash)) WITHOUT ROWID",
+  ]
+
+  private static let pastTables = [
+    // The columns that a record's checksum is over are those of `record`; `at` before the blobs, as it is looked at without them.
+    """
+    CREATE TABLE past(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, until INTEGER NOT NULL, at INTEGER NOT NULL,
+      type INTEGER NOT NULL, deleted INTEGER NOT NULL, origin INTEGER NOT NULL, others INTEGER NOT NULL, sum INTEGER NOT NULL, refs BLOB,
+      data BLOB NOT NULL)
+    """,
+    "CREATE UNIQUE INDEX past_name ON past(zone, name, until)",
+    "ALTER TABLE zone ADD COLUMN horizon INTEGER NOT NULL DEFAULT 0",
+    "UPDATE zone SET horizon = seq",
   ]
 
   private static let subscriptionTables = [

@@ -11,6 +11,7 @@ public struct VerificationReport: Hashable, Sendable {
   /// Rows whose checksum was computed.
   public var recordCount = 0
   public var transactionCount = 0
+  public var pastStateCount = 0
   /// Files whose presence and length was checked, and whose content was too if that was asked for.
   public var assetCount = 0
 
@@ -40,6 +41,7 @@ struct ShardVerification {
     var verification = ShardVerification(snapshot)
     try verification.checkPages()
     try verification.checkRecords()
+    try verification.checkPast()
     try verification.checkHistory()
     try verification.checkQuarantine()
     try verification.checkByteCounts()
@@ -97,6 +99,23 @@ struct ShardVerification {
     try entries.finish(&report)
     let indexed = try statement("countReferences", "SELECT count(*) FROM reference WHERE zone NOT IN (SELECT zone FROM doomed)").first { $0.int(0) }
     if let indexed, indexed != referenceCount { report.note("the index of references has \(indexed) rows, the records have \(referenceCount)") }
+  }
+
+  /// Every past state is what was written; what it names is in use.
+  private mutating func checkPast() throws {
+    let rows = try statement(
+      "verifyPast", "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM past ORDER BY id")
+    defer { rows.reset() }
+    while try rows.step() {
+      report.pastStateCount += 1
+      do {
+        let stored = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: rows.int64(10))
+        for asset in RecordUse(stored, encodedByteCount: 0).assets { uses[asset.hash, default: 0] += 1 }
+      } catch let error as StoreError {
+        report.note("\(error)")
+        damagedZones.insert(rows.int64(10))
+      }
+    }
   }
 
   private mutating func checkHistory() throws {
@@ -198,6 +217,15 @@ struct ShardVerification {
     ),
     ("verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)", "a held back object's mirror is missing"),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
+    ("verifyPastZones", "SELECT id FROM past WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a past state's zone is missing"),
+    (
+      "verifyPastOrder",
+      """
+      SELECT p.id FROM past p WHERE p.seq >= p.until OR p.zone NOT IN (SELECT zone FROM doomed) AND NOT EXISTS
+        (SELECT 1 FROM record r WHERE r.zone = p.zone AND r.name = p.name AND r.seq >= p.until)
+      """,
+      "a past state is not before its record"
+    ),
     (
       "verifyShortGUIDs",
       "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0) AND zone NOT IN (SELECT zone FROM doomed)",

@@ -29,7 +29,9 @@ final class ShardWriter {
   ) {
     self.core = core
     self.connection = connection
-    transaction = SQLiteTransaction(ShardSession(shard: core.shard, connection: connection), assets: assets, makeIncarnation: makeIncarnation, now: now)
+    transaction = SQLiteTransaction(
+      ShardSession(shard: core.shard, connection: connection), assets: assets, keepsPastStates: core.options.keepsPastStates,
+      makeIncarnation: makeIncarnation, now: now)
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }
       report(problem)

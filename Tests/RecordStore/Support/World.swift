@@ -22,11 +22,11 @@ struct World: Sendable {
     switch kind {
     case .inMemory:
       folder = nil
-      store = InMemoryRecordStore(shardCount: shardCount, makeIncarnation: { incarnations.next() })
+      store = InMemoryRecordStore(shardCount: shardCount, makeIncarnation: { incarnations.next() }, now: { 1000 }, keepsPastStates: options.keepsPastStates)
     case .sqlite:
       let folder = try TemporaryFolder()
       self.folder = folder
-      store = try SQLiteRecordStore(directory: folder.path, shardCount: shardCount, options: options, makeIncarnation: { incarnations.next() })
+      store = try SQLiteRecordStore(directory: folder.path, shardCount: shardCount, options: options, makeIncarnation: { incarnations.next() }, now: { 1000 })
     }
   }
 }

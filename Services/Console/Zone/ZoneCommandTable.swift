@@ -1,0 +1,42 @@
+// The commands on a zone as a whole.
+
+extension Command {
+  static let zones: [Command] = [
+    Command(
+      "zone export", [Argument(name: "DIR", explanation: "an empty folder, or one to make")],
+      place + [.optional("sequence", "N", "as it was at that sequence, while it is kept; without it: as it is now")],
+      summary: "Write a zone's records and assets into a folder",
+      discussion: """
+        DIR/zone.jsonl has a line a record, exact, and a last line that vouches for the others; DIR/assets has contents by their SHA-256. It is
+        the zone at one sequence, whatever is written meanwhile. Encrypted values leave the server in clear: mind where the folder is.
+        """,
+      examples: ["aquifer zone export ./photos --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"],
+      action: .exportZone),
+    Command(
+      "zone import", [Argument(name: "DIR", explanation: "an export")],
+      place + [.flag("merge", "into a zone with records: those of the same name are replaced")], summary: "Read an export into a zone",
+      discussion: """
+        Names and stamps are kept, so that graphs and links are the same. The folder is checked before anything is sent; what is sent twice
+        is stored once, so that an import that was interrupted is begun again with --merge. Production's schema must know everything.
+        """,
+      examples: ["aquifer zone import ./photos --container iCloud.org.example.copy --owner _3f… --zone com.apple.coredata.cloudkit.zone"],
+      action: .importZone),
+    Command(
+      "zone restore", [],
+      place + [
+        .optional("to", "SEQUENCE", "of an export, an audit or an earlier restore"), .optional("date", "DATE", "such as 2026-11-20T07:33:24.123Z"),
+      ], summary: "Bring a zone back to what it was",
+      discussion: """
+        As far back as the workers keep what records were (--record-retention). Devices get there by importing, as after any change; what they
+        save meanwhile stays.
+        """,
+      examples: ["aquifer zone restore --container iCloud.org.example.photos --owner public --zone _defaultZone --date 2026-11-20T07:00:00Z"],
+      action: .restoreZone),
+  ]
+
+  private static let place: [Option] = [
+    .required("container", "ID", "the container, such as iCloud.org.example.photos"),
+    .optional("environment", "E", "development (as without it) or production"),
+    .required("owner", "USER", "the owner's record name, or public"), .required("zone", "ZONE", "the zone's name"),
+  ]
+}

@@ -1,0 +1,143 @@
+// Lines of an export made records again: their names and stamps are kept, so that graphs and links are the same.
+
+import JSON
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+extension ZoneCall {
+  /// `POST import`: up to 400 records in one commit. A page that is sent again changes nothing.
+  ///
+  /// A zone with other records is refused without `merge=true`, by which those of the same name are replaced.
+  func importLines(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let merges: Bool
+    switch request.query["merge"] {
+    case nil, "false", "0": merges = false
+    case "true", "1", "": merges = true
+    default: throw RecordError(.badRequest, "merge must be true or false")
+    }
+    guard !request.database.isPublic || zoneName == ReservedName.defaultZone else {
+      throw RecordError(.badRequest, "The public database has only the zone \(ReservedName.defaultZone)")
+    }
+    let lines = try ZoneLines(body, receipts: AssetReader(of: request, context), takesHashes: request.caller.isOperator)
+    let schema = try await schema(covering: lines)
+    let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
+    let watch = context.watch(schema, by: user)
+    let commit = store.enqueue { transaction in try write(lines, merges: merges, schema, quota, watch, in: transaction) }
+    startNext()
+    let result = try await value(of: commit)
+    if result.importedCount > 0 { publish(result.zone, result.fired) }
+    var answer = JSONWriter()
+    answer.beginObject()
+    answer.member("imported", result.importedCount)
+    answer.member("unchanged", lines.records.count - result.importedCount)
+    answer.member("sequence", result.zone.sequence)
+    answer.endObject()
+    return PlaneAnswer(body: answer.bytes)
+  }
+
+  private struct ImportResult: Sendable {
+    let zone: StoredZone
+    let importedCount: Int
+    let fired: [FiredSubscription]?
+  }
+
+  private func write(
+    _ lines: ZoneLines, merges: Bool, _ schema: EnvironmentSchema, _ quota: StorageQuota?, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
+  ) throws -> ImportResult {
+    let database = try transaction.makeDatabase(request.database)
+    let zone = try transaction.makeZone(named: zoneName, in: database.key)
+    let firing = try watch.firing(in: database.key, transaction)
+    let writer = writer(zone, schema, firing, in: transaction)
+    var changes: [(record: Record, existing: StoredRecord?)] = []
+    var presentCount = 0
+    for item in lines.records {
+      let existing = try transaction.record(named: item.record.recordName, in: zone.key)
+      if let existing, !existing.isDeleted {
+        var present = existing.record
+        // It carries its server's shard: an import does not bring it along.
+        present.shortGUID = nil
+        if present == item.record {
+          presentCount += 1
+          continue
+        }
+      }
+      changes.append((item.record, existing))
+    }
+    let liveCount = try transaction.recordCount(in: zone.key)
+    guard merges || liveCount == presentCount else {
+      throw RecordError(
+        .conflict, "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or say merge=true to replace those of the same name")
+    }
+    for (record, existing) in changes {
+      var record = record
+      record.shortGUID = existing.flatMap { $0.isDeleted ? nil : $0.record.shortGUID }
+      _ = try writer.save(record, replacing: existing)
+    }
+    let growth = try (transaction.database(key: database.key)?.byteCount ?? 0) - database.byteCount
+    if let problem = quota?.problem(growth: growth, of: database) { throw problem }
+    return ImportResult(zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, fired: try firing?.finish())
+  }
+
+  // MARK: Schema
+
+  /// The schema with everything the lines need: development's is extended, production's refuses what it lacks.
+  private func schema(covering lines: ZoneLines) async throws(RecordError) -> EnvironmentSchema {
+    let (container, environment) = (request.database.container, request.database.environment)
+    let schema = try await context.schemas.schema(of: container, environment)
+    let missing = try Self.undeclared(in: lines, schema.schemaIndex, refuses: environment == .production)
+    if missing.isEmpty { return schema }
+    try await context.schemas.extend(container, with: missing)
+    return try await context.schemas.schema(of: container, environment)
+  }
+
+  /// - Throws: `BAD_REQUEST` naming the line, for a value of another type than is declared, and for what production does not know.
+  private static func undeclared(in lines: ZoneLines, _ schema: SchemaIndex, refuses: Bool) throws(RecordError) -> [ExtendSchema.SchemaField] {
+    var found: [String: ExtendSchema.SchemaField] = [:]
+    var order: [String] = []
+    for item in lines.records {
+      let type = item.record.recordType
+      let declared = schema.fields(of: type)
+      if refuses, !schema.contains(recordType: type) { throw SchemaGate.unknownType(type).inLine(item.line) }
+      for element in item.record.fields {
+        if let known = declared[element.name] {
+          guard known.type == element.field.value.type else {
+            let found = element.field.value.type.wireName
+            throw RecordError(.badRequest, "\(type).\(element.name) is of type \(found), the schema has \(known.type.wireName)").inLine(item.line)
+          }
+          continue
+        }
+        if refuses { throw SchemaGate.unknownField(element.name, of: type).inLine(item.line) }
+        let key = "\(type).\(element.name)"
+        if found[key] == nil { order.append(key) }
+        found[key] = ExtendSchema.SchemaField(
+          recordType: type, field: element.name, type: element.field.value.type, isEncrypted: element.field.isEncrypted)
+      }
+    }
+    return order.compactMap { found[$0] }
+  }
+
+  // MARK: Content
+
+  /// `POST assets`: which content is there already, and where the rest is uploaded to.
+  func findAssets(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let asked = try ZoneAssetsRequest(try JSONValue.request(body)).assets
+    // Only an operator is told what there is: a hash must not show that somebody else has its content.
+    let isOperator = request.caller.isOperator
+    let commit = store.enqueue { transaction in try asked.map { try isOperator && transaction.hasContent(of: $0) } }
+    startNext()
+    let present = try await value(of: commit)
+    let user = AssetUser(container: request.database.container, environment: request.database.environment, userRecordName: user)
+    let url = AssetUploadURL(user: user, expiry: now / 1000 + AssetLifetime.urlSeconds).path(signedWith: context.signingKey)
+    return PlaneAnswer(body: ZoneAssetsRequest.answer(zip(asked, present).map { ($0, $1) }, uploadURL: request.baseURL + url))
+  }
+}
+
+extension RecordError {
+  fileprivate func inLine(_ line: Int) -> RecordError {
+    RecordError(code, "line \(line): \(reason)")
+  }
+}

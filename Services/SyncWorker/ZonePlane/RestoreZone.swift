@@ -1,0 +1,91 @@
+// A zone brought back to what it was at an earlier sequence, a page a commit, by changes like any others: clients get there by importing.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+extension ZoneCall {
+  /// `POST restore`. Only records that changed after the sequence and up to the first page's end are touched, so that what is saved meanwhile
+  /// stays; what is as it was already is left alone, so that a page that is sent again changes nothing.
+  ///
+  /// References bind nothing here: the state was whole. Nor is there a quota: what is restored was within it.
+  func restore(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let asked = try ZoneRestoreRequest(try JSONValue.request(body))
+    let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
+    let watch = context.watch(schema, by: user)
+    let stamp = Stamp(timestamp: now, userRecordName: user)
+    let commit = store.enqueue { transaction in try restorePage(asked, stamp, schema, watch, in: transaction) }
+    startNext()
+    let result = try await value(of: commit)
+    if result.answer.restoredCount + result.answer.deletedCount > 0 { publish(result.zone, result.fired) }
+    return PlaneAnswer(body: result.answer.json)
+  }
+
+  private struct RestoreResult: Sendable {
+    let zone: StoredZone
+    let answer: ZoneRestoreAnswer
+    let fired: [FiredSubscription]?
+  }
+
+  /// Records a page looks at.
+  private static let restoreLimit = 400
+
+  private func restorePage(
+    _ asked: ZoneRestoreRequest, _ stamp: Stamp, _ schema: EnvironmentSchema, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
+  ) throws -> RestoreResult {
+    let zone = try zone(in: transaction)
+    let through = asked.through ?? zone.sequence
+    let sequence: Int64
+    switch asked.target {
+    case .sequence(let number): sequence = number
+    case .date(let date): sequence = try Self.sequence(of: zone, at: date, in: transaction)
+    }
+    try check(sequence, of: zone, through: min(through, zone.sequence), in: transaction)
+    var answer = ZoneRestoreAnswer(sequence: sequence, through: through, after: max(asked.after ?? sequence, sequence))
+    let firing = try watch.firing(in: zone.databaseKey, transaction)
+    let writer = writer(zone, schema, firing, in: transaction)
+    let rows = try transaction.changes(in: zone.key, after: answer.after, limit: Self.restoreLimit)
+    answer.moreComing = rows.count == Self.restoreLimit
+    for row in rows {
+      guard row.sequence <= through else {
+        answer.moreComing = false
+        break
+      }
+      answer.after = row.sequence
+      let state = try transaction.state(of: row.record.recordName, in: zone.key, at: sequence).flatMap { $0.isDeleted ? nil : $0.record }
+      guard var record = state else {
+        if row.isDeleted { continue }
+        _ = try writer.delete(row, modified: stamp)
+        answer.deletedCount += 1
+        continue
+      }
+      if !row.isDeleted, row.record.saysTheSame(as: record) { continue }
+      record.modified = stamp
+      _ = try writer.save(record, replacing: row)
+      answer.restoredCount += 1
+    }
+    return RestoreResult(zone: try transaction.zone(key: zone.key) ?? zone, answer: answer, fired: try firing?.finish())
+  }
+
+  /// The last sequence at a time: the one before the first change that came later. Records that were imported count by their own stamps.
+  private static func sequence(of zone: StoredZone, at date: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
+    var first = try snapshot.firstReplacement(in: zone.key, after: date) ?? .max
+    var end = Int64.max
+    while true {
+      let rows = try snapshot.changesBackwards(in: zone.key, after: 0, before: end, limit: restoreLimit)
+      let later = rows.filter { $0.record.modified.timestamp > date }
+      if let earliest = later.last { first = min(first, earliest.sequence) }
+      // Clocks are near enough to one another that a whole page of earlier changes has nothing later behind it.
+      guard !later.isEmpty, rows.count == restoreLimit, let last = rows.last else { return min(first - 1, zone.sequence) }
+      end = last.sequence
+    }
+  }
+}
+
+extension Record {
+  /// Whether only stamps differ.
+  fileprivate func saysTheSame(as other: Record) -> Bool { recordType == other.recordType && fields == other.fields && parent == other.parent }
+}

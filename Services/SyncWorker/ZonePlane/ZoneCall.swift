@@ -1,0 +1,95 @@
+// Calls on one zone as a whole: export, import, restore. Its owner makes them, or an operator for anybody.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// One call under `zones/{zone}`; the handlers are extensions, a file a subject.
+struct ZoneCall: Sendable {
+  let request: DatabaseRequest
+  let body: [UInt8]
+  let zoneName: String
+  let store: any ShardStore
+  let context: PlaneContext
+
+  /// - Throws: for a path that is none of a zone, and for a caller who may not.
+  init(_ request: DatabaseRequest, body: [UInt8], in store: any ShardStore, _ context: PlaneContext) throws(RecordError) {
+    guard request.path.count == 3, request.path[1] == ReservedName.defaultZone || RecordName.problem(request.path[1], kind: "zoneName") == nil else {
+      throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
+    }
+    guard request.caller.isOperator || request.caller.userRecordName != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    guard request.scope != .shared else { throw RecordError(.badRequest, "A zone that is shared is exported, imported and restored by its owner") }
+    guard request.caller.isOperator || request.scope == .private else { throw RecordError(.accessDenied, "Zones of the public database are the operator's") }
+    self.request = request
+    self.body = body
+    zoneName = request.path[1]
+    self.store = store
+    self.context = context
+  }
+
+  func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    switch (request.path[2], request.method) {
+    case ("export", "GET"): return try await export()
+    case ("import", "POST"): return try await importLines(startNext: startNext)
+    case ("restore", "POST"): return try await restore(startNext: startNext)
+    case ("assets", "POST"): return try await findAssets(startNext: startNext)
+    case ("export", _), ("import", _), ("restore", _), ("assets", _):
+      throw RecordError(.badRequest, "\(request.path[2]) does not take \(request.method)", httpStatus: 405)
+    default: throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
+    }
+  }
+
+  var now: Int64 { context.clock.now }
+
+  /// Whose doing a restore is: an operator's is the owner's.
+  var user: String { request.caller.userRecordName ?? request.database.owner }
+
+  var zoneID: Zone.ID { Zone.ID(zoneName: zoneName, ownerName: request.database.owner) }
+
+  /// - Throws: `ZONE_NOT_FOUND` for one that does not exist, or no longer.
+  func zone(in snapshot: any ShardSnapshot) throws -> StoredZone {
+    guard let database = try snapshot.database(request.database), let zone = try snapshot.zone(named: zoneName, in: database.key), !zone.isDeleted else {
+      throw RecordError(.zoneNotFound, "Zone '\(zoneName.prefix(Limit.nameByteCount))' does not exist")
+    }
+    return zone
+  }
+
+  /// Checks that the zone's state at a sequence is known.
+  /// - Throws: `BAD_REQUEST` naming the range that is.
+  func check(_ sequence: Int64, of zone: StoredZone, through last: Int64, in snapshot: any ShardSnapshot) throws {
+    let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
+    guard (horizon...max(horizon, last)).contains(sequence) else {
+      throw RecordError(.badRequest, "The zone's state at sequence \(sequence) is not known: it is from \(horizon) to \(last)")
+    }
+  }
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
+    do {
+      return try await store.read(body)
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  func value<Value: Sendable>(of commit: PendingCommit<Value>) async throws(RecordError) -> Value {
+    do {
+      return try await commit.value
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  /// Tells of a commit that wrote to the zone: every store hears of it.
+  func publish(_ zone: StoredZone, _ fired: [FiredSubscription]?) {
+    context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
+    if let fired { context.publish(fired) }
+  }
+
+  func writer(_ zone: StoredZone, _ schema: EnvironmentSchema, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction) -> ZoneWriter {
+    ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
+  }
+}

@@ -1,0 +1,92 @@
+// Past states in a shard's file: copies of rows as they were before an update, in the order in which they were replaced.
+
+import Records
+import SQLite
+
+extension SQLiteSnapshot {
+  func horizon(of zone: Int64) throws -> Int64? {
+    guard let row = try zoneRow(key: zone), !row.zone.isDeleted else { return nil }
+    return row.horizon
+  }
+
+  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let select = try statement(.pastStates)
+    try select.bind(1, zone)
+    try select.bind(2, recordName: recordName)
+    try select.bind(3, sequence)
+    try select.bind(4, limit)
+    return try select.all { row in
+      PastState(stored: try record(row, named: recordName, zone: zone), until: row.int64(9), replacedAt: row.int64(10))
+    }
+  }
+
+  func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64? {
+    if try isDoomed(zone) { return nil }
+    let select = try statement(.firstReplacement)
+    try select.bind(1, zone)
+    try select.bind(2, time)
+    return try select.first { $0.optionalInt64(0) } ?? nil
+  }
+
+  func oldestReplacement() throws -> Int64? {
+    let select = try statement(.oldestPast)
+    try select.bind(1, 1)
+    return try select.first { $0.int64(1) }
+  }
+
+  func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let select = try statement(.recordsByName)
+    try select.bind(1, zone)
+    // Every name sorts after every number.
+    if let recordName { try select.bind(2, recordName: recordName) } else { try select.bind(2, 0) }
+    try select.bind(3, limit)
+    return try select.all { try record($0, named: self.recordName($0, 9), zone: zone) }
+  }
+}
+
+extension SQLiteTransaction {
+  /// Keeps a row as it is, before it is updated. Nothing of it is decoded, and its checksum holds for the copy: it is over the same columns.
+  func archive(rowID: Int64, until sequence: Int64) throws {
+    let insert = try writing(.archiveRecord)
+    try insert.bind(1, rowID)
+    try insert.bind(2, sequence)
+    try insert.bind(3, now())
+    try insert.run()
+  }
+
+  func forgetPast(replacedBefore cutoff: Int64, limit: Int) throws -> Int {
+    try write {
+      guard limit > 0 else { return 0 }
+      let select = try statement(.oldestPast)
+      try select.bind(1, limit)
+      // Those at the front, whatever is behind them: clocks go back, and none must be looked at again and again.
+      guard let last = try select.all({ ($0.int64(0), $0.int64(1)) }).prefix(while: { $0.1 < cutoff }).last?.0 else { return 0 }
+      let delete = try writing(.forgetPast)
+      try delete.bind(1, last)
+      var horizons: [Int64: Int64] = [:]
+      let assets = try delete.all { row in
+        horizons[row.int64(0)] = max(horizons[row.int64(0)] ?? 0, row.int64(1))
+        return row.bool(2) ? [] : row.withBytes(3) { Record.assets(inBlob: $0) }
+      }
+      try use([], insteadOf: assets.flatMap(\.self))
+      for (zone, horizon) in horizons.sorted(by: { $0.key < $1.key }) {
+        guard var row = try zoneRow(key: zone), row.horizon < horizon else { continue }
+        row.horizon = horizon
+        setZone(row)
+      }
+      return assets.count
+    }
+  }
+
+  /// Removes up to `limit` past states of a deleted zone; gives how many.
+  func sweepPast(of zone: Int64, _ limit: Int) throws -> Int {
+    let delete = try writing(.sweepPast)
+    try delete.bind(1, zone)
+    try delete.bind(2, limit)
+    let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { Record.assets(inBlob: $0) } }
+    try use([], insteadOf: assets.flatMap(\.self))
+    return assets.count
+  }
+}
