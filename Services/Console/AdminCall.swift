@@ -64,8 +64,8 @@ struct AdminCall: Hashable, Sendable {
     case .listKeys: self.init("GET", admin + ["keys"])
     case .revokeKey: self.init("DELETE", admin + ["keys", argument])
     case .exportSchema: self.init("GET", schema, textKey: "schema")
-    case .importSchema: self.init("PUT", schema, body: content)
-    case .promoteSchema: self.init("POST", admin + ["schema", container, "development", "promote"])
+    case .importSchema: self.init("PUT", schema, query: Self.trial(invocation), body: content)
+    case .promoteSchema: self.init("POST", admin + ["schema", container, "development", "promote"], query: Self.trial(invocation))
     case .resetSchema: self.init("POST", admin + ["schema", container, "development", "reset"])
     case .diffSchema: self.init("GET", admin + ["schema", container, "development", "diff"], textKey: "diff")
     case .status: self.init("GET", admin + ["status"])
@@ -85,10 +85,14 @@ struct AdminCall: Hashable, Sendable {
   static func pushModel(_ invocation: Invocation, contents: [UInt8]) -> AdminCall {
     var query: [(String, String)] = []
     if let configuration = invocation.value("configuration") { query.append(("configuration", configuration)) }
-    if invocation.flag("dry-run") { query.append(("dryRun", "true")) }
-    if invocation.flag("print-schema") { query.append(("printSchema", "true")) }
+    query += trial(invocation)
     let path = ["mirror", "1", invocation.value("container") ?? "", invocation.value("environment") ?? "", "model"]
     return AdminCall("PUT", path, query: query, body: contents)
+  }
+
+  /// What changes of a schema may be asked besides.
+  private static func trial(_ invocation: Invocation) -> [(String, String)] {
+    (invocation.flag("dry-run") ? [("dryRun", "true")] : []) + (invocation.flag("print-schema") ? [("printSchema", "true")] : [])
   }
 
   private static func newUser(_ invocation: Invocation, password: [UInt8]) -> [UInt8] {

@@ -7,6 +7,10 @@ extension Command {
   private static let environment = Option.required("environment", "E", "development or production")
   private static let development = Option.optional("environment", "E", "development (as without it) or production")
 
+  private static let trial = [
+    Option.flag("dry-run", "say what would be added, and add nothing"), Option.flag("print-schema", "answer with the whole schema"),
+  ]
+
   private static let running: [Command] = [
     Command(
       "dev", [],
@@ -140,8 +144,7 @@ extension Command {
       "model push", [path],
       [
         container, environment, .optional("configuration", "C", "only the entities of this configuration"),
-        .flag("dry-run", "say what would be added, and add nothing"), .flag("print-schema", "answer with the whole schema"),
-      ], summary: "Make a container's schema fit a Core Data model",
+      ] + trial, summary: "Make a container's schema fit a Core Data model",
       examples: ["aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"], action: .pushModel),
   ]
 
@@ -150,10 +153,10 @@ extension Command {
       "schema export", [], [container, development], summary: "Print a schema as text", examples: ["aquifer schema export --container iCloud.org.example.photos"],
       action: .call(.exportSchema)),
     Command(
-      "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development], summary: "Replace the development schema",
+      "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development] + trial, summary: "Replace the development schema",
       examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"], action: .call(.importSchema)),
     Command(
-      "schema promote", [], [container], summary: "Add to production what development has more",
+      "schema promote", [], [container] + trial, summary: "Add to production what development has more",
       examples: ["aquifer schema promote --container iCloud.org.example.photos"], action: .call(.promoteSchema)),
     Command(
       "schema reset", [], [container], summary: "Drop the development schema and its records",

@@ -24,10 +24,7 @@ public enum SchemaGenerator {
 
   /// The fields an entity's objects may have, companions included.
   static func fields(of entity: EntityDescription) -> [Schema.Field] {
-    var fields = [
-      Schema.Field(standard: ReservedName.entityName, .string), Schema.Field(standard: ReservedName.moveReceipt, .bytes),
-      Schema.Field(standard: ReservedName.moveReceipt + ReservedName.assetSuffix, .asset),
-    ]
+    var fields = mirroringFields
     for attribute in entity.mirroredAttributes {
       fields.append(Schema.Field(standard: attribute.fieldName, attribute.fieldType, isEncrypted: attribute.isEncrypted))
       if let companion = attribute.assetFieldName { fields.append(Schema.Field(standard: companion, .asset)) }
@@ -38,7 +35,13 @@ public enum SchemaGenerator {
     return fields
   }
 
-  private static let linkRecordType = Schema.RecordType(
+  /// What mirroring itself writes into every record of an object.
+  fileprivate static let mirroringFields = [
+    Schema.Field(standard: ReservedName.entityName, .string), Schema.Field(standard: ReservedName.moveReceipt, .bytes),
+    Schema.Field(standard: ReservedName.moveReceipt + ReservedName.assetSuffix, .asset),
+  ]
+
+  fileprivate static let linkRecordType = Schema.RecordType(
     name: ReservedName.linkRecordType,
     fields: [ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships].map { Schema.Field(standard: $0, .string) },
     grants: Schema.Grant.forMirroredTypes)
@@ -58,11 +61,30 @@ extension Schema {
       ], grants: [Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.read], role: "_world")]),
   ]
 
-  /// An environment's schema before anything was added to it.
-  public static let initial = Schema(recordTypes: systemRecordTypes)
+  /// An environment's schema before anything was added to it: with the type of link records, too, which a model of any device may need.
+  public static let initial = Schema(recordTypes: systemRecordTypes + [SchemaGenerator.linkRecordType])
 
   /// With the system types added where they are missing.
-  public var withSystemTypes: Schema { merging(Schema.initial, replacesConflicts: false) }
+  public var withSystemTypes: Schema { merging(Schema(recordTypes: Self.systemRecordTypes), replacesConflicts: false) }
+
+  /// With what every environment has added where it is missing: the types of `initial`, and in types of mirrored objects, whoever declared
+  /// them, the fields that mirroring itself writes. A type that has no room for those stays as it is.
+  public var inEnvironment: Schema {
+    var schema = merging(Schema.initial, replacesConflicts: false)
+    for (index, type) in schema.recordTypes.enumerated() where type.isOfObjects {
+      let missing = SchemaGenerator.mirroringFields.filter { type.field(named: $0.name) == nil }
+      guard !missing.isEmpty, type.fields.count + missing.count <= Limit.fieldsPerRecordType else { continue }
+      schema.recordTypes[index] = RecordType(name: type.name, fields: type.fields + missing, grants: type.grants, systemIndexes: type.systemIndexes)
+    }
+    return schema
+  }
+}
+
+extension Schema.RecordType {
+  /// Not the link records of old, nor names that stand for no entity.
+  fileprivate var isOfObjects: Bool {
+    name.hasPrefix(ReservedName.fieldPrefix) && !["M2M_", "FAKE_"].contains { name.dropFirst(ReservedName.fieldPrefix.count).hasPrefix($0) }
+  }
 }
 
 extension Schema.Grant {

@@ -5,18 +5,19 @@ public import ObjectModel
 import Records
 
 public enum ModelAnswer {
-  /// The answer for a model that can be mirrored.
+  /// The answer for a model that can be mirrored, or for a schema text.
   /// - Parameters:
+  ///   - index: nil: the environment has no model.
   ///   - configuration: only its entities are listed; nil, or one the model does not have: all.
   ///   - added: what the schema gained, or would gain.
   ///   - schema: the schema as text, when it was asked for.
-  public static func json(_ index: ModelIndex, configuration: String?, added: [SchemaFieldName], schema: String?) -> [UInt8] {
+  public static func json(_ index: ModelIndex?, configuration: String?, added: [SchemaFieldName], schema: String?) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 4096)
     writer.beginObject()
-    writer.member("modelHash", index.modelHash)
+    writeText(index?.modelHash, "modelHash", to: &writer)
     writer.key("entities")
     writer.beginArray()
-    for entity in index.entities(inConfiguration: configuration) ?? index.entities { write(entity, to: &writer) }
+    if let index { for entity in index.entities(inConfiguration: configuration) ?? index.entities { write(entity, to: &writer) } }
     writer.endArray()
     writer.key("added")
     writer.beginArray()

@@ -5,14 +5,16 @@ public import ObjectModel
 import Records
 
 public enum SchemaAnswer {
-  /// What a call added.
-  public static func added(_ added: [SchemaFieldName]) -> [UInt8] {
+  /// What a promotion added.
+  /// - Parameter schema: production's as text, when it was asked for.
+  public static func added(_ added: [SchemaFieldName], schema: String? = nil) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 1024)
     writer.beginObject()
     writer.key("added")
     writer.beginArray()
     for name in added { write(name.recordType, name.field, reason: nil, to: &writer) }
     writer.endArray()
+    if let schema { writer.member("schema", schema) }
     writer.endObject()
     return writer.bytes
   }

@@ -37,7 +37,9 @@ struct AdminCallTests {
       #"{"container":"C","environment":"production","allowedOrigins":["https://a"]}"#
     ), ("token revoke T", "DELETE /admin/1/tokens/T", ""), ("schema export --container C", "GET /admin/1/schema/C/development", ""),
     ("schema export --container C --environment production", "GET /admin/1/schema/C/production", ""),
-    ("schema promote --container C", "POST /admin/1/schema/C/development/promote", ""), ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
+    ("schema promote --container C", "POST /admin/1/schema/C/development/promote", ""),
+    ("schema promote --container C --dry-run --print-schema", "POST /admin/1/schema/C/development/promote?dryRun=true&printSchema=true", ""),
+    ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
     ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
     ("subscriptions", "GET /admin/1/subscriptions", ""),
   ])

@@ -129,6 +129,26 @@ import Testing
     #expect(found.first?.property == example.property)
   }
 
+  /// Rules that take more than one small model: those tests that have them below.
+  private static let told: Set<ModelProblem.Rule> = [
+    .unknownConfiguration, .unknownMember, .parentCycle, .inverseMismatch, .configurationCrossing, .recordByteCount,
+  ]
+
+  @Test func `every rule is broken by a model here`() {
+    #expect(Set(Self.cases.map(\.rule)).union(Self.told) == Set(ModelProblem.Rule.allCases))
+    #expect(Set(Self.cases.map(\.rule)).isDisjoint(with: Self.told))
+  }
+
+  @Test func `a record that is full before its first text is reported, beside its fields' number`() {
+    // Names of 250 bytes and 8 of value: no type gets there without having too many fields first.
+    let attributes = (0..<3000).map { number -> Attribute in
+      let digits = String(number)
+      return Attribute(name: "a" + String(repeating: "x", count: 240 - digits.count) + digits, type: .integer64)
+    }
+    #expect(problems([Entity(name: "E", attributes: attributes)]).map(\.rule) == [.fieldCount, .recordByteCount])
+    #expect(problems([Entity(name: "E", attributes: Array(attributes.prefix(2000)))]).map(\.rule) == [.fieldCount])
+  }
+
   @Test func `a record type of exactly 256 fields passes`() {
     // Two fields a string, three of the mirroring's own.
     let strings = (0..<126).map { Attribute(name: "a\($0)", type: .string) }

@@ -38,7 +38,7 @@ extension OperatorAPI {
 
   private static let unprocessable = 422
 
-  /// `GET`, `PUT` with a text, `POST promote`, `POST reset`, `GET diff`.
+  /// `GET`, `PUT` with a text (`dryRun`, `printSchema`), `POST promote` (the same), `POST reset`, `GET diff`.
   func schema(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
     switch (request.method, request.rest) {
     case ("GET", []):
@@ -48,8 +48,10 @@ extension OperatorAPI {
     case ("GET", ["diff"]):
       return OperatorAnswer(text: SchemaAnswer.text(of: try await directory.difference(key.container)))
     case ("POST", ["promote"]):
-      let outcome = try await directory.promote(key.container)
-      return await answer(outcome, request, EnvironmentKey(container: key.container, environment: .production))
+      let target = EnvironmentKey(container: key.container, environment: .production)
+      return await answer(try await directory.promote(key.container, isDryRun: request.flag("dryRun")), request, target) { added, schema in
+        SchemaAnswer.added(added, schema: schema)
+      }
     case ("POST", ["reset"]):
       guard key.environment == .development else {
         throw RecordError(.badRequest, "Only development can be reset: production keeps its schema and records")
@@ -69,15 +71,21 @@ extension OperatorAPI {
     } catch {
       throw RecordError(.badRequest, "The schema text can't be read. \(error)")
     }
-    return await answer(try await directory.replaceSchema(of: key, with: schema), request, key)
+    let outcome = try await directory.replaceSchema(of: key, with: schema, isDryRun: request.flag("dryRun"))
+    let state = try await directory.environment(key)
+    let latest = state.latestModelHash.flatMap { state.models[$0] }.map { ModelIndex($0) }
+    return await answer(outcome, request, key) { added, schema in ModelAnswer.json(latest, configuration: nil, added: added, schema: schema) }
   }
 
-  private func answer(_ outcome: SchemaOutcome, _ request: Request, _ changed: EnvironmentKey) async -> OperatorAnswer {
+  /// - Parameter body: of what was added, and the schema as text when it was asked for.
+  private func answer(
+    _ outcome: SchemaOutcome, _ request: Request, _ changed: EnvironmentKey, _ body: ([SchemaFieldName], String?) -> [UInt8]
+  ) async -> OperatorAnswer {
     switch outcome {
     case .refused(let refusals): return Self.refusal(refusals, request)
-    case .changed(let added, _):
-      await publish(DirectoryChanged(credentials: false, schemas: [changed.description]))
-      return OperatorAnswer(body: SchemaAnswer.added(added))
+    case .changed(let added, let schema):
+      if !request.flag("dryRun") { await publish(DirectoryChanged(credentials: false, schemas: [changed.description])) }
+      return OperatorAnswer(body: body(added, request.flag("printSchema") ? SchemaPrinter.text(of: schema) : nil))
     }
   }
 
