@@ -23,12 +23,16 @@ struct EnvironmentSchema: Sendable {
   let mirrorModels: [String: MirrorModel]
   /// The to-one fields of all models.
   let relationshipFields: RelationshipFields
+  /// How often the environment was reset.
+  let generation: Int64
   /// The custom roles of users, by record name.
   let userRoles: [String: [String]]
 
   init(
-    version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil, userRoles: [String: [String]] = [:]
+    version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil, userRoles: [String: [String]] = [:],
+    generation: Int64 = 0
   ) {
+    self.generation = generation
     self.version = version
     self.userRoles = userRoles
     self.schema = schema
@@ -62,6 +66,7 @@ struct EnvironmentSchema: Sendable {
 
   init(_ reply: FetchSchema.Reply) {
     self.init(
-      version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash, userRoles: reply.userRoles ?? [:])
+      version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash, userRoles: reply.userRoles ?? [:],
+      generation: reply.generation ?? 0)
   }
 }

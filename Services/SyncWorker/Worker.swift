@@ -30,6 +30,7 @@ public final class Worker: Sendable {
   struct Parts: Sendable {
     let host: ShardHost
     let schemas: DirectorySchemaSource
+    let generations: EnvironmentGenerations
     let changes: ConflatedChangePublisher
     let planes: Planes
   }
@@ -88,6 +89,7 @@ public final class Worker: Sendable {
     }
     handlers.on(DirectoryChanged.self) { [self] message, _, _ in
       await parts.withLock { $0?.schemas }?.invalidate(message)
+      parts.withLock { $0?.generations }?.note(message)
       return Answer(Acknowledgement())
     }
   }
@@ -137,10 +139,11 @@ public final class Worker: Sendable {
     let history = HistoryKeeper(
       retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log, pause: pause)
     let past = PastKeeper(retention: Self.recordRetention(context), clock: context.clock, log: context.log, pause: pause)
+    let generations = EnvironmentGenerations(schemas: schemas, changes: changes, clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past],
+      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, generations],
       log: context.log, pause: pause)
-    return Parts(host: host, schemas: schemas, changes: changes, planes: planes)
+    return Parts(host: host, schemas: schemas, generations: generations, changes: changes, planes: planes)
   }
 
   // MARK: Requests
@@ -157,7 +160,7 @@ public final class Worker: Sendable {
     let parts = try openParts()
     guard let plane = parts.planes[request.plane] else { throw BusError(.notFound, "this worker has no such plane") }
     let start = context.timing.now()
-    let result = try await outcome(of: request, body, plane, parts.host, call)
+    let result = try await outcome(of: request, body, plane, parts, call)
     let duration = start.duration(to: context.timing.now())
     switch result {
     case .success(let answer):
@@ -171,19 +174,20 @@ public final class Worker: Sendable {
 
   /// - Throws: `BusError` for what the gateway must know rather than the client: ask elsewhere, or later.
   private func outcome(
-    of request: DatabaseRequest, _ body: [UInt8], _ plane: any Plane, _ host: ShardHost, _ call: CallContext
+    of request: DatabaseRequest, _ body: [UInt8], _ plane: any Plane, _ parts: Parts, _ call: CallContext
   ) async throws -> Result<PlaneAnswer, RecordError> {
     let store: any ShardStore
     do {
-      store = try await host.store(of: request.database)
+      store = try await parts.host.store(of: request.database)
     } catch let error as RecordError {
       return .failure(error)
     }
     do throws(RecordError) {
+      if !parts.generations.isSettled(request.database) { try await parts.generations.settle(request.database, in: store) }
       return .success(try await plane.respond(to: request, body: body, in: store) { call.startNext() })
     } catch {
       guard error == .shardMoved else { return .failure(error) }
-      await host.lost(store)
+      await parts.host.lost(store)
       throw BusError(.notMine, "shard \(store.shard) is no longer held here")
     }
   }

@@ -115,6 +115,8 @@ public protocol ShardTransaction: ShardSnapshot {
 
   /// The database, made with a random incarnation if it is new.
   func makeDatabase(_ id: DatabaseID) throws -> StoredDatabase
+  /// Gives the database another incarnation, so that no token of its past is good any more, and remembers a generation (`restart`).
+  func renew(_ database: Int64, generation: Int64) throws
   /// Gives out the database's next sequence number (> all before it).
   func nextSequence(in database: Int64) throws -> Int64
 
@@ -193,6 +195,35 @@ public protocol ShardTransaction: ShardSnapshot {
 }
 
 extension ShardTransaction {
+  /// Lets a database begin anew: no zone, no store and no subscription of its past is left, and no token is good. Indexes stay.
+  /// - Returns: the zones that were deleted, as they are now.
+  public func restart(_ database: Int64, generation: Int64) throws -> [StoredZone] {
+    var deleted: [StoredZone] = []
+    var last: Int64 = 0
+    while case let zones = try self.zones(in: database, after: last, limit: 500), !zones.isEmpty {
+      for zone in zones where !zone.isDeleted {
+        try deleteZone(zone.key)
+        if let row = try self.zone(key: zone.key) { deleted.append(row) }
+      }
+      // Those that were deleted come again behind the others, and are passed over.
+      last = zones.last?.sequence ?? last
+    }
+    try deleteMirrors(of: database)
+    while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty {
+      for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }
+    }
+    try renew(database, generation: generation)
+    return deleted
+  }
+
+  private func deleteMirrors(of database: Int64) throws {
+    var last: Int64 = 0
+    while case let mirrors = try self.mirrors(afterKey: last, limit: 500), !mirrors.isEmpty {
+      for mirror in mirrors where mirror.databaseKey == database { try deleteMirror(mirror.key) }
+      last = mirrors.last?.key ?? last
+    }
+  }
+
   /// Appends a transaction that names no assets.
   public func append(_ transaction: StoredTransaction, to mirror: Int64) throws { try append(transaction, assets: [], to: mirror) }
 }

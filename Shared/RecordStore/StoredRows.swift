@@ -6,8 +6,8 @@ public import Records
 public struct StoredDatabase: Hashable, Sendable {
   public let key: Int64
   public let id: DatabaseID
-  /// Random, drawn when the row was made; part of every token.
-  public let incarnation: UInt64
+  /// Random, drawn when the row was made, and again when the database began anew; part of every token.
+  public internal(set) var incarnation: UInt64
   /// The last sequence number given out in this database: one ordered sequence over all its zones.
   public internal(set) var sequence: Int64
   /// 0 until somebody subscribes to something of the database, then another random number at every change of its subscriptions, also
@@ -15,8 +15,13 @@ public struct StoredDatabase: Hashable, Sendable {
   public internal(set) var subscriptionEdition: UInt64
   /// What its live records count for (`Record.countedByteCount`), the assets they use included: an asset counts for every use.
   public internal(set) var byteCount: Int64
+  /// How often its environment had been reset when the database was made or last began anew.
+  public internal(set) var generation: Int64
 
-  public init(key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0) {
+  public init(
+    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0, generation: Int64 = 0
+  ) {
+    self.generation = generation
     self.key = key
     self.id = id
     self.incarnation = incarnation

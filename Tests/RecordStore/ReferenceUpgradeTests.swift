@@ -7,20 +7,11 @@ import Testing
 @testable import RecordStore
 
 struct ReferenceUpgradeTests {
-  /// A file that knows no actions, and has what came later, so that this release can write to it.
-  private static func shard(in folder: TemporaryFolder) -> ShardFile {
+  /// The change of format once more, so that it meets what was stored without actions in tables of the present.
+  private static func again(in folder: TemporaryFolder) -> ShardFile {
     var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
-    file.changes = file.changes.filter { $0.format != FormatChange.referenceActions.rawValue }
+    file.changes.append(FormatChangeStep(format: 1000, statements: [], fill: FormatChange.referenceActions.fill))
     return file
-  }
-
-  /// Takes back what came later: the file is what an earlier release left.
-  private static func age(_ folder: TemporaryFolder) throws {
-    try StoredFormatTests.execute(
-      """
-      DROP TABLE past; ALTER TABLE zone DROP COLUMN horizon;
-      UPDATE meta SET value = \(FormatChange.referenceActions.rawValue - 1) WHERE key = 'format'
-      """, in: folder)
   }
 
   /// A record whose fields point, and what earlier releases kept of that: the fields and the targets.
@@ -43,7 +34,7 @@ struct ReferenceUpgradeTests {
   @Test func `references that were stored without their actions bind from the moment the file is brought up to date`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    let old = try await store.open(Self.shard(in: folder))
+    let old = try await store.open(shard: 0)
     let place = try await Place(in: old)
     let doomed = try await Place(in: old, zone: "doomed")
     let parent = Sample.uuid(1)
@@ -65,10 +56,9 @@ struct ReferenceUpgradeTests {
     }
     #expect(try await old.read { try $0.sourceCount(boundTo: parent, by: .deleteSelf, in: place.zone) } == 0)
     await old.close()
-    try Self.age(folder)
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) ?? 0 == 0)
 
-    let shard = try await store.open(shard: 0)
+    let shard = try await store.open(Self.again(in: folder))
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) == 1)
     #expect(try await shard.read { try $0.sources(boundTo: parent, by: .deleteSelf, in: place.zone, limit: 9) } == ["both", "child"])
     #expect(try await shard.read { try $0.sources(boundTo: parent, by: .validate, in: place.zone, limit: 9) } == ["guarded"])
@@ -79,7 +69,7 @@ struct ReferenceUpgradeTests {
         "both.list deleteSelf", "both.list none", "child.parent deleteSelf", "guarded.keeps validate", "relationship.CD_parent none",
       ])
     #expect(try await shard.read { try $0.record(named: "child", in: place.zone)?.record } == child.record)
-    #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
+    #expect(try await shard.verify().problems == [])
     // What the upgrade wrote is what saves go by.
     let current = both.record
     try await shard.write { transaction in
@@ -87,14 +77,14 @@ struct ReferenceUpgradeTests {
       try transaction.save(current, in: place, references: [OutgoingReference(field: "list", target: parent, action: .deleteSelf)])
     }
     #expect(try await shard.read { try $0.sources(boundTo: parent, by: .deleteSelf, in: place.zone, limit: 9) } == ["both"])
-    #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
+    #expect(try await shard.verify().problems == [])
     await shard.close()
   }
 
   @Test func `a file whose references bind nothing stays as it was, and a damaged record holds the upgrade up no more than others`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    let old = try await store.open(Self.shard(in: folder))
+    let old = try await store.open(shard: 0)
     let place = try await Place(in: old)
     let plain = Self.source("plain", [("x", Self.pointer("y", .none))])
     try await old.write { transaction in
@@ -105,14 +95,41 @@ struct ReferenceUpgradeTests {
       }
     }
     await old.close()
-    try Self.age(folder)
     try StoredFormatTests.execute("UPDATE record SET sum = sum + 1 WHERE id = 700", in: folder)
-    let shard = try await store.open(shard: 0)
+    let shard = try await store.open(Self.again(in: folder))
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) ?? 0 == 0)
     #expect(try await shard.read { try $0.references(to: "y", in: place.zone).count } == 1200)
     // The record itself, and that its reference is in the index.
-    let problems = try await #require(shard as? SQLiteShardStore).verify().problems
+    let problems = try await shard.verify().problems
     #expect(problems.count == 2 && problems[0].contains("is not what was written"), "\(problems)")
+    await shard.close()
+  }
+
+  @Test func `a file of the format before is brought up to date when it is opened`() async throws {
+    let folder = try TemporaryFolder()
+    var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    file.changes = file.changes.filter { $0.format < FormatChange.referenceActions.rawValue }
+    let connection = try file.takeOver().connection
+    let child = Self.source("child", [("parent", Self.pointer("p", .deleteSelf))]).record
+    let data = child.encoded()
+    let references = try StoredReferences.encode([StoredReferences.Entry(field: 2, target: "p")])
+    let header = RecordRowHeader(zone: 2, sequence: 1, type: 1, isDeleted: false, origin: 0, sequenceOfOthers: 0)
+    try connection.execute(
+      """
+      INSERT INTO symbol(id, text) VALUES (1, 'CD_Note'), (2, 'parent');
+      INSERT INTO database(id, container, environment, owner, incarnation, seq, bytes) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 1, \(data.count));
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, bytes) VALUES (2, 1, 'notes', 6, 1, 0, 1, \(data.count));
+      INSERT INTO reference(zone, target, field, source) VALUES (2, 'p', 2, 3);
+      INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2);
+      """)
+    try connection.statement(
+      SQL("old", "INSERT INTO record(id, zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (3, 2, 'child', 1, 1, 0, 0, 0, ?1, ?2, ?3)")
+    ).binding(data.withUnsafeBytes { header.checksum(name: "child", references: references, data: $0) }, references, data).run()
+    connection.close()
+    let shard = try await StoredFormatTests.store(folder).open(shard: 0)
+    #expect(try await shard.read { try $0.record(named: "child", in: 2)?.record } == child)
+    #expect(try await shard.write { try $0.sources(boundTo: "p", by: .deleteSelf, in: 2, limit: 9) } == ["child"])
+    #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
     await shard.close()
   }
 }

@@ -2,6 +2,7 @@ import Foundation
 import JSON
 import ObjectModel
 import Records
+import SQLite
 import ServiceBus
 import Testing
 
@@ -42,7 +43,19 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(reply.models.count == 2 && reply.latestModelHash == larger["modelHash"]?.string)
   }
 
-  @Test func `an environment keeps its latest models`() async throws {
+  @Test func `production forgets no model that devices may use, and says when it can take no more`() async throws {
+    let world = try await World.withContainer()
+    for number in 0...Directory.modelLimit { try await world.ok("PUT", "\(mirror)/production/model", modelXML("E\(number)", attributes: ["a": "Date"])) }
+    #expect(try await world.schema(.production).models.count == Directory.modelLimit + 1)
+    try await world.service.directory.fillModels(of: .production)
+    let error = try await world.refused("PUT", "\(mirror)/production/model", modelXML("Further", attributes: ["a": "Date"]), status: 400)
+    #expect(error["reason"]?.string?.contains("500 models") == true)
+    #expect(try await world.schema(.production).schema.recordType(named: "CD_Further") == nil)
+    // One that it has is no further one.
+    try await world.ok("PUT", "\(mirror)/production/model", modelXML("E0", attributes: ["a": "Date"]))
+  }
+
+  @Test func `development keeps its latest models`() async throws {
     let world = try await World.withContainer()
     var hashes: [String] = []
     for number in 0...Directory.modelLimit {
@@ -144,11 +157,40 @@ private let mirror = "/mirror/1/\(World.photos)"
   @Test func `a schema text replaces development, but never the system types`() async throws {
     let world = try await World.withContainer()
     try await world.ok("PUT", "\(mirror)/development/model", modelXML())
-    let answer = try await world.ok("PUT", "\(mirror)/development/schema", "DEFINE SCHEMA RECORD TYPE Note (title STRING);")
-    #expect(names(answer) == ["Note.title"])
+    let text = "DEFINE SCHEMA RECORD TYPE Note (title STRING);"
+    let trial = try await world.ok("PUT", "\(mirror)/development/schema", text, query: ["dryRun": "true", "printSchema": "true"])
+    #expect(trial["schema"]?.string?.contains("RECORD TYPE Note") == true)
+    #expect(try await world.schema().schema.recordType(named: "Note") == nil)
+    let answer = try await world.ok("PUT", "\(mirror)/development/schema", text)
+    #expect(names(answer) == ["Note.title"] && names(trial) == ["Note.title"])
+    // The same keys as a model's answer has: of the latest model, which is still there.
+    #expect(answer["modelHash"]?.string == (try await world.schema().latestModelHash))
+    #expect(answer["entities"]?.elements.map { $0["name"]?.string } == ["Post"] && answer["schema"] == nil)
+    let other = try await world.ok("PUT", "\(mirror)/production/schema", text)
+    #expect(other["modelHash"]?.isNull == true && other["entities"]?.count == 0)
     let schema = try await world.schema().schema
-    #expect(schema.recordTypes.map(\.name) == ["Note", "Users", "cloudkit.share"])
-    #expect(world.published.take().count == 2)
+    #expect(schema.recordTypes.map(\.name) == ["CDMR", "Note", "Users", "cloudkit.share"])
+    #expect(world.published.take().count == 3)
+  }
+
+  @Test func `every environment takes link records, and types of objects have what mirroring writes, whoever declared them`() async throws {
+    let world = try await World.withContainer()
+    for environment in Records.Environment.allCases { #expect(try await world.schema(environment).schema.recordType(named: "CDMR")?.fields.count == 3) }
+    let own = ["CD_entityName", "CD_moveReceipt", "CD_moveReceipt_ckAsset"]
+    #expect(try await extend(world, "CD_Song", "CD_title", .string))
+    #expect(try await world.schema().schema.recordType(named: "CD_Song")?.fields.map(\.name) == own + ["CD_title"])
+    let answer = try await world.ok("PUT", "\(mirror)/development/schema", "DEFINE SCHEMA RECORD TYPE CD_Song (CD_title STRING); RECORD TYPE CD_M2M_a (x STRING);")
+    #expect(names(answer) == ["CD_M2M_a.x"])
+    #expect(try await world.schema().schema.recordType(named: "CD_Song")?.fields.map(\.name) == own + ["CD_title"])
+    #expect(try await world.schema().schema.recordType(named: "CD_M2M_a")?.fields.map(\.name) == ["x"])
+    // A text that an earlier release stored has none of it.
+    try await world.service.directory.storeSchema("DEFINE SCHEMA RECORD TYPE CD_Old (CD_title STRING);", of: .production)
+    let old = try await world.schema(.production).schema
+    #expect(old.recordTypes.map(\.name) == ["CDMR", "CD_Old", "Users", "cloudkit.share"] && old.recordType(named: "CD_Old")?.fields.count == 4)
+    // Where they have no room, nothing is added.
+    let fields = (0..<255).map { "f\($0) INT64" }.joined(separator: ", ")
+    try await world.ok("PUT", "\(mirror)/development/schema", "DEFINE SCHEMA RECORD TYPE CD_Full (\(fields));")
+    #expect(try await world.schema().schema.recordType(named: "CD_Full")?.fields.count == 255)
   }
 
   @Test func `a bad schema text is refused with line and column`() async throws {
@@ -164,6 +206,10 @@ private let mirror = "/mirror/1/\(World.photos)"
     let hash = try await world.ok("PUT", "\(mirror)/development/model", modelXML())["modelHash"]?.string
     #expect(await world.text("/admin/1/schema/\(World.photos)/development/diff").contains("+ CD_Post.CD_title\n"))
     _ = world.published.take()
+    let trial = try await world.ok("POST", "\(mirror)/development/schema/promote", query: ["dryRun": "true", "printSchema": "true"])
+    #expect(names(trial).contains("CD_Post.CD_title") && trial["schema"]?.string?.contains("CD_title") == true)
+    #expect(try await world.schema(.production).models.isEmpty)
+    #expect(world.published.take().isEmpty)
     let answer = try await world.ok("POST", "\(mirror)/development/schema/promote")
     #expect(names(answer).contains("CD_Post.CD_title"))
     #expect(world.published.take().map(\.schemas) == [["\(World.photos)/production"]])
@@ -192,8 +238,16 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(try await world.ok("POST", "\(mirror)/development/schema/reset").count == 0)
     let after = try await world.schema()
     #expect(after.schema == Schema.initial && after.models.isEmpty && after.latestModelHash == nil && after.version > before)
+    // Workers let go of what was saved before.
+    #expect(after.generation == 1)
+    #expect(try await world.schema(.production).generation == nil)
+    try await world.ok("PUT", "\(mirror)/development/model", modelXML())
+    #expect(try await world.schema().generation == 1)
+    try await world.ok("POST", "\(mirror)/development/schema/reset")
     try await world.refused("POST", "\(mirror)/production/schema/reset", status: 400)
     #expect(try await world.schema(.production).models.count == 1)
+    let again = try await world.restarted()
+    #expect(try await again.schema().generation == 2)
   }
 
   private func extend(_ world: World, _ type: String, _ field: String, _ fieldType: FieldType, encrypted: Bool = false) async throws -> Bool {
@@ -240,5 +294,30 @@ private let mirror = "/mirror/1/\(World.photos)"
     let reply = try await world.schema(.production)
     #expect(reply.models[newer.modelHash] == nil)
     #expect(SchemaGate.schemaGap(newer, reply.schema) == [SchemaFieldName(recordType: "CD_Post", field: "CD_likes")])
+  }
+}
+
+extension Directory {
+  fileprivate func storeSchema(_ text: String, of environment: Records.Environment) throws {
+    try change {
+      try connection.statement(
+        SQL("test.schema", "INSERT OR REPLACE INTO environment (container, name, version, schema) SELECT id, ?1, 1, ?2 FROM container")
+      ).binding(environment.rawValue, text).run()
+    }
+    environments.removeAll()
+  }
+
+  /// As after many years of releases.
+  fileprivate func fillModels(of environment: Records.Environment) throws {
+    try change {
+      try connection.execute(
+        """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(Self.productionModelLimit))
+        INSERT OR IGNORE INTO model SELECT container, environment, 'copy' || n.i, contents, pushed FROM n,
+          (SELECT * FROM model WHERE environment = '\(environment.rawValue)' LIMIT 1)
+          LIMIT \(Self.productionModelLimit) - (SELECT count(*) FROM model WHERE environment = '\(environment.rawValue)')
+        """)
+    }
+    environments.removeAll()
   }
 }

@@ -21,12 +21,14 @@ private final class WorkerNeighbourhood: Sendable {
   let service: any Service
   let cluster: Cluster
   let pings: AsyncStream<ZoneChange>
+  let schemas: SchemaBox
   let metrics: Metrics
 
   init(planes: (@Sendable (PlaneContext) -> Worker.Planes)? = nil) async throws {
     let store = InMemoryRecordStore(shardCount: 4)
     self.store = store
     let schemas = SchemaBox()
+    self.schemas = schemas
     share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: Self.shareHandlers(schemas), isReady: true)
     gateway = InMemoryBus(name: "gateway-1", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
     let (pings, ping) = AsyncStream.makeStream(of: ZoneChange.self)
@@ -95,11 +97,13 @@ private final class WorkerNeighbourhood: Sendable {
     #expect(await service.checks[0].problem() == nil)
   }
 
-  func ask(_ path: String, _ body: String, owner: String = "_alice", plane: DatabaseRequest.Plane = .record) async throws -> (DatabaseRequest.Reply, JSONValue) {
+  func ask(
+    _ path: String, _ body: String, owner: String = "_alice", plane: DatabaseRequest.Plane = .record, environment: Environment = .development, id: String = ""
+  ) async throws -> (DatabaseRequest.Reply, JSONValue) {
     let request = DatabaseRequest(
       plane: plane, method: "POST", path: path.split(separator: "/").map(String.init), query: [:],
-      database: DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: owner), scope: .private,
-      caller: Caller(userRecordName: "_alice"), requestID: "gateway:\(path)", baseURL: "https://host")
+      database: DatabaseID(container: RecordPlaneWorld.container, environment: environment, owner: owner), scope: .private,
+      caller: Caller(userRecordName: owner), requestID: "gateway:\(path)\(id)", baseURL: "https://host")
     let answer = try await gateway.call(request, body: Array(body.utf8), to: .peer("worker-1"), within: .seconds(5))
     return (answer.reply, try JSONValue(parsing: answer.body))
   }
@@ -159,6 +163,88 @@ private final class WorkerNeighbourhood: Sendable {
     let (reply, _) = try await world.ask("records/modify", Self.save)
     #expect(reply.status == 200)
     await world.close()
+  }
+
+  @Test func `a reset of development lets its databases begin anew before anybody is served, and production go on`() async throws {
+    let world = try await WorkerNeighbourhood()
+    try await world.assign(to: "worker-1", version: 2)
+    let zone = #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#
+    let save = Self.save.dropLast() + #","zoneID":{"zoneName":"Trips"}}"#
+    for environment in Environment.allCases {
+      _ = try await world.ask("zones/modify", zone, environment: environment, id: "\(environment)")
+      world.schemas.reply.withLock { $0 = FetchSchema.Reply(version: $0.version + 1, models: [:], latestModelHash: nil, schema: Self.notes) }
+      #expect(try await world.ask("records/modify", String(save), environment: environment, id: "\(environment)").1["records"]?.names == ["a"])
+    }
+    _ = try await world.ask("subscriptions/modify", #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"database"}}]}"#)
+    let token = try #require(try await world.ask("changes/database", "{}").1["syncToken"]?.string)
+    func reset(_ generation: Int64) async throws {
+      world.schemas.reply.withLock { reply in
+        reply = FetchSchema.Reply(version: reply.version + 1, models: [:], latestModelHash: nil, schema: Self.notes)
+        reply.generation = generation
+      }
+      _ = try await world.share.call(
+        DirectoryChanged(credentials: false, schemas: ["\(RecordPlaneWorld.container.rawValue)/development"]), to: .peer("worker-1"), within: .seconds(5))
+    }
+    try await reset(1)
+    let lookUp = #"{"records":[{"recordName":"a"}],"zoneID":{"zoneName":"Trips"}}"#
+    #expect(try await world.ask("records/lookup", lookUp).1["serverErrorCode"]?.string == "ZONE_NOT_FOUND")
+    #expect(try await world.ask("changes/database", #"{"syncToken":"\#(token)"}"#).0.status == 400, "no token of the past is good")
+    #expect(try await world.ask("subscriptions/lookup", #"{"subscriptions":[{"subscriptionID":"s"}]}"#).1.text.contains("NOT_FOUND"))
+    // Another user's database is made now, of this generation, and stays.
+    for owner in ["_alice", "_bob"] {
+      _ = try await world.ask("zones/modify", zone, owner: owner, id: "\(owner)2")
+      _ = try await world.ask("records/modify", String(save), owner: owner, id: "\(owner)2")
+    }
+    try await reset(1)
+    for owner in ["_alice", "_bob"] { #expect(try await world.ask("records/lookup", lookUp, owner: owner).1["records"]?.names == ["a"], "\(owner)") }
+    #expect(try await world.ask("records/lookup", lookUp, environment: .production).1["records"]?.names == ["a"])
+    var pings = world.pings.makeAsyncIterator()
+    while let ping = await pings.next(), !(ping.zoneName == "Trips" && ping.sequence > 2 && ping.database.environment == .development) {}
+    await world.close()
+  }
+
+  private static let notes = Schema(recordTypes: [Schema.RecordType(name: "Note", fields: [Schema.Field(name: "n", type: .int64)], grants: [])])
+
+  @Test func `a database that nobody asks for begins anew all the same, also with a worker that did not hear of the reset`() async throws {
+    let database = DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice")
+    let store = try await InMemoryRecordStore(shardCount: 1).open(shard: 0)
+    try await store.enqueue { transaction in _ = try transaction.makeZone(named: "Trips", in: try transaction.makeDatabase(database).key) }.value
+    let (clock, changes) = (FixedClock(), PublishedChanges())
+    let schemas = FixedGeneration()
+    // One round, and it ends.
+    let generations = EnvironmentGenerations(schemas: schemas, changes: changes, clock: clock, log: .silent, pause: { _ in Self.endTask() })
+    func zones() async throws -> [Bool] {
+      try await store.read { snapshot in try snapshot.zones(in: try #require(try snapshot.database(database)).key, after: 0, limit: 9).map(\.isDeleted) }
+    }
+    await Task { await generations.run(on: store) }.value
+    #expect(try await zones() == [false])
+    schemas.generation.withLock { $0 = 3 }
+    await Task { await generations.run(on: store) }.value
+    #expect(try await zones() == [false], "what is known is fresh")
+    clock.advance(by: 31_000)
+    #expect(!generations.isSettled(database))
+    await Task { await generations.run(on: store) }.value
+    #expect(try await zones() == [true])
+    #expect(changes.take().map(\.zoneName) == ["Trips"])
+    #expect(generations.isSettled(database))
+    #expect(try await store.read { try $0.database(database)?.generation } == 3)
+    // A worker that knows less lets it be.
+    schemas.generation.withLock { $0 = 2 }
+    _ = try await store.enqueue { transaction in try transaction.makeZone(named: "Later", in: try transaction.makeDatabase(database).key) }.value
+    try await EnvironmentGenerations(schemas: schemas, changes: changes, clock: clock, log: .silent, pause: { _ in }).settle(database, in: store)
+    #expect(try await zones() == [true, false])
+    await store.close()
+  }
+
+  private static func endTask() { withUnsafeCurrentTask { $0?.cancel() } }
+
+  /// A directory of which only the generation matters.
+  private final class FixedGeneration: SchemaSource {
+    let generation = Mutex<Int64>(0)
+    func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema {
+      EnvironmentSchema(version: 1, schema: Schema(), generation: generation.withLock { $0 })
+    }
+    func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {}
   }
 
   @Test func `an operator's report sums up the shards, and an unknown one is refused`() async throws {

@@ -89,6 +89,7 @@ extension Directory {
   func fetchSchema(_ message: FetchSchema) throws -> FetchSchema.Reply {
     let state = try environment(EnvironmentKey(container: message.container, environment: message.environment))
     var reply = FetchSchema.Reply(version: state.version, models: state.models, latestModelHash: state.latestModelHash, schema: state.schema)
+    if state.generation > 0 { reply.generation = state.generation }
     reply.userRoles = try userRoles(in: EnvironmentKey(container: message.container, environment: message.environment))
     return reply
   }

@@ -22,6 +22,8 @@ struct EnvironmentState: Sendable, Hashable {
   /// By hash.
   var models: [String: ManagedObjectModel]
   var latestModelHash: String?
+  /// Rises with every reset: records of earlier generations are gone.
+  var generation: Int64 = 0
 
   static let initial = EnvironmentState(version: 0, schema: .initial, models: [:], latestModelHash: nil)
 }
@@ -47,9 +49,11 @@ extension Directory {
     if let state = environments[key] { return state }
     let container = try self.key(of: key.container)
     var state =
-      try connection.statement(SQL("environment.get", "SELECT version, schema, latestModel FROM environment WHERE container = ?1 AND name = ?2"))
+      try connection.statement(SQL("environment.get", "SELECT version, schema, latestModel, generation FROM environment WHERE container = ?1 AND name = ?2"))
       .binding(container, key.environment.rawValue).first { row in
-        EnvironmentState(version: row.int64(0), schema: try SchemaParser.parse(row.text(1)), models: [:], latestModelHash: row.optionalText(2))
+        EnvironmentState(
+          version: row.int64(0), schema: try SchemaParser.parse(row.text(1)).inEnvironment, models: [:], latestModelHash: row.optionalText(2),
+          generation: row.int64(3))
       } ?? .initial
     try connection.statement(SQL("model.list", "SELECT hash, contents FROM model WHERE container = ?1 AND environment = ?2"))
       .binding(container, key.environment.rawValue).forEach { row in state.models[row.text(0)] = try ModelReader.read(row.blob(1)) }
@@ -77,25 +81,28 @@ extension Directory {
   }
 
   /// Replaces the schema of development; production takes a text that only adds.
+  /// - Parameter isDryRun: answers the same and changes nothing.
   /// - Throws: `notFound` for the container.
-  func replaceSchema(of key: EnvironmentKey, with schema: Schema) throws -> SchemaOutcome {
+  func replaceSchema(of key: EnvironmentKey, with schema: Schema, isDryRun: Bool) throws -> SchemaOutcome {
     let state = try environment(key)
-    let wanted = schema.withSystemTypes
+    let wanted = schema.inEnvironment
     let diff = SchemaDiff(from: state.schema, to: wanted)
     guard key.environment == .development || diff.isAdditive else { return .refused(diff.refusals) }
-    try update(key) { (wanted, state.latestModelHash) }
+    if !isDryRun { try update(key) { (wanted, state.latestModelHash) } }
     return .changed(added: diff.added, schema: wanted)
   }
 
   /// Adds what development has more to production, with the models that it covers.
-  /// - Throws: `notFound` for the container.
-  func promote(_ container: ContainerID) throws -> SchemaOutcome {
+  /// - Parameter isDryRun: answers the same and changes nothing.
+  /// - Throws: `notFound` for the container; `badRequest` when production has no room for another model.
+  func promote(_ container: ContainerID, isDryRun: Bool = false) throws -> SchemaOutcome {
     let source = EnvironmentKey(container: container, environment: .development)
     let target = EnvironmentKey(container: container, environment: .production)
     let (development, production) = (try environment(source), try environment(target))
     let diff = SchemaDiff(from: production.schema, to: development.schema)
     guard diff.isAdditive else { return .refused(diff.refusals) }
     let merged = production.schema.merging(development.schema, replacesConflicts: false)
+    if isDryRun { return .changed(added: diff.added, schema: merged) }
     try update(target) {
       for (hash, model) in development.models.sorted(by: { $0.key < $1.key }) where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty {
         try copyModel(hash, from: source, to: target)
@@ -113,11 +120,11 @@ extension Directory {
       to: try environment(EnvironmentKey(container: container, environment: .development)).schema)
   }
 
-  /// Forgets development's schema and models.
+  /// Forgets development's schema and models, and begins another generation, with which workers let go of its records, stores and subscriptions.
   /// - Throws: `notFound` for the container.
   func resetDevelopment(_ container: ContainerID) throws {
     let key = EnvironmentKey(container: container, environment: .development)
-    try update(key) {
+    try update(key, beginsGeneration: true) {
       try connection.statement(SQL("model.deleteAll", "DELETE FROM model WHERE container = ?1 AND environment = ?2"))
         .binding(try self.key(of: container), key.environment.rawValue).run()
       return (.initial, nil)
@@ -137,7 +144,7 @@ extension Directory {
       types[field.recordType, default: []].append(Schema.Field(standard: field.field, field.type, isEncrypted: field.isEncrypted))
     }
     let added = Schema(recordTypes: types.map { Schema.RecordType(name: $0, fields: $1, grants: Schema.Grant.forMirroredTypes) })
-    let merged = state.schema.merging(added, replacesConflicts: true)
+    let merged = state.schema.merging(added, replacesConflicts: true).inEnvironment
     let diff = SchemaDiff(from: state.schema, to: merged)
     if let refusal = diff.refusals.first { throw RecordError(.badRequest, refusal.reason) }
     if diff.added.isEmpty { return false }
@@ -149,7 +156,7 @@ extension Directory {
   // MARK: pieces
 
   /// One durable change of an environment.
-  private func update(_ key: EnvironmentKey, _ body: () throws -> (schema: Schema, latestModel: String?)) throws {
+  private func update(_ key: EnvironmentKey, beginsGeneration: Bool = false, _ body: () throws -> (schema: Schema, latestModel: String?)) throws {
     try change {
       let container = try self.key(of: key.container)
       let (schema, latestModel) = try body()
@@ -157,22 +164,33 @@ extension Directory {
         SQL(
           "environment.set",
           """
-          INSERT INTO environment VALUES (?1, ?2, ?3, ?4, ?5)
-          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, latestModel = excluded.latestModel
+          INSERT INTO environment (container, name, version, schema, latestModel, generation) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, latestModel = excluded.latestModel,
+            generation = generation + excluded.generation
           """)
-      ).binding(container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection), SchemaPrinter.text(of: schema), latestModel).run()
+      ).binding(
+        container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection), SchemaPrinter.text(of: schema), latestModel,
+        beginsGeneration ? 1 : 0
+      ).run()
     }
     environments[key] = nil
   }
 
-  /// Models of one environment: all of them travel in one message, so the oldest go when there are more.
+  /// Models of development: all of them travel in one message, so the oldest go when there are more.
   static let modelLimit = 100
+  /// Of production, where devices go on using a model for as long as they please: none goes.
+  static let productionModelLimit = 500
 
   private func insert(_ contents: [UInt8], _ hash: String, into key: EnvironmentKey) throws {
     let container = try self.key(of: key.container)
+    if key.environment == .production, try !isStored(hash, in: key), try modelCount(in: key) >= Self.productionModelLimit {
+      throw RecordError(
+        .badRequest, "Production has \(Self.productionModelLimit) models, each of which devices may still use; no further one can be pushed to it")
+    }
     try connection.statement(
       SQL("model.set", "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed")
     ).binding(container, key.environment.rawValue, hash, contents, clock.now).run()
+    guard key.environment == .development else { return }
     try connection.statement(
       SQL(
         "model.prune",
@@ -188,6 +206,11 @@ extension Directory {
       SQL("model.get", "SELECT contents FROM model WHERE container = ?1 AND environment = ?2 AND hash = ?3")
     ).binding(try self.key(of: source.container), source.environment.rawValue, hash).first { $0.blob(0) }
     if let contents { try insert(contents, hash, into: target) }
+  }
+
+  private func modelCount(in key: EnvironmentKey) throws -> Int {
+    try connection.statement(SQL("model.count", "SELECT count(*) FROM model WHERE container = ?1 AND environment = ?2"))
+      .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.int(0) } ?? 0
   }
 
   private func isStored(_ hash: String, in key: EnvironmentKey) throws -> Bool {

@@ -19,6 +19,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case rolesAndQuotas = 3
   /// By which API token a session came. Cost: none, the new column is NULL: earlier sessions end by their time.
   case sessionOrigins = 4
+  /// How often an environment was reset. Cost: none, the new column is 0.
+  case generations = 5
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -67,6 +69,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .accounts: Self.accountTables
     case .rolesAndQuotas: Self.roles
     case .sessionOrigins: "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
+    case .generations: "ALTER TABLE environment ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
     }
   }
 

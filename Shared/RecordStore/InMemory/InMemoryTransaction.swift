@@ -13,6 +13,14 @@ extension InMemoryTransaction: ShardTransaction {
     }
   }
 
+  func renew(_ database: Int64, generation: Int64) throws {
+    try write {
+      guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
+      rows.databases[database]?.incarnation = makeIncarnation()
+      rows.databases[database]?.generation = generation
+    }
+  }
+
   func nextSequence(in database: Int64) throws -> Int64 {
     try write {
       guard let row = rows.databases[database] else { throw ContradictingWrite("no database \(database)") }

@@ -4,7 +4,7 @@
 enum Query: Int, CaseIterable {
   case meta, setMeta
   case symbolText, symbolID, makeSymbol
-  case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase
+  case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase, renewDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
   case asset, insertAsset, useAsset, releaseAsset, orphanedAssets, deleteAsset, insertHistoryAsset, historyAssets, deleteHistoryAssets
   case references, sources, sourceCount, insertReference, deleteReference
@@ -38,6 +38,7 @@ enum Query: Int, CaseIterable {
     case .databaseByKey: Self.databaseColumns + " WHERE id = ?1"
     case .databasesAfter: Self.databaseColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
     case .makeDatabase: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    case .renewDatabase: "UPDATE database SET incarnation = ?2, generation = ?3 WHERE id = ?1"
     case .updateDatabase: "UPDATE database SET seq = ?2, bytes = ?3 WHERE id = ?1"
 
     case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
@@ -182,7 +183,7 @@ enum Query: Int, CaseIterable {
     }
   }
 
-  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes FROM database"
+  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation FROM database"
   private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"

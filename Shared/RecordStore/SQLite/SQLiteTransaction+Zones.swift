@@ -22,6 +22,20 @@ extension SQLiteTransaction {
     }
   }
 
+  func renew(_ database: Int64, generation: Int64) throws {
+    try write {
+      guard var row = try self.database(key: database), let cached = cache.databases[database] else { throw ContradictingWrite("no database \(database)") }
+      row.incarnation = nextIncarnation()
+      row.generation = generation
+      let update = try writing(.renewDatabase)
+      try update.bind(1, database)
+      try update.bind(2, Int64(bitPattern: row.incarnation))
+      try update.bind(3, generation)
+      try update.run()
+      cache.databases.set(CachedRow(row: row, isDirty: cached.isDirty), for: database)
+    }
+  }
+
   func nextSequence(in database: Int64) throws -> Int64 {
     try write {
       guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }

@@ -22,6 +22,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case referenceActions = 8
   /// What records were before. Cost: an empty table, and a number in every zone's row.
   case pastStates = 9
+  /// Databases know how often their environment was reset. Cost: none, a default that is not written into rows.
+  case generations = 10
 
   var statements: [String] {
     switch self {
@@ -45,6 +47,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
       ]
     case .quarantine: Self.quarantineTables
     case .referenceActions: []
+    case .generations: ["ALTER TABLE database ADD COLUMN generation INTEGER NOT NULL DEFAULT 0"]
     }
   }
 

@@ -117,6 +117,8 @@ public struct FetchSchema: Message {
     /// The hash of the latest.
     public let latestModelHash: String?
     public let schema: Schema
+    /// How often the environment was reset; nil: never. Databases of earlier generations begin anew.
+    public var generation: Int64?
     /// The custom roles of users, by record name, for what is done for them while they are not there to be asked. nil: nobody has any.
     public var userRoles: [String: [String]]?
 
