@@ -15,6 +15,7 @@ struct AdminCall: Hashable, Sendable {
     case status, workers, shards, stores, zones, subscriptions
     case listQuarantine, retryQuarantine
     case backup, restore
+    case audit
   }
 
   let method: String
@@ -78,6 +79,10 @@ struct AdminCall: Hashable, Sendable {
     case .retryQuarantine: self.init("POST", admin + ["quarantine", "retry"])
     case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", argument) })
     case .restore: self.init("POST", admin + ["restore"], body: Self.object { $0.member("directory", argument) })
+    case .audit:
+      let query = [("record", "recordName"), ("field", "field"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
+      self.init(
+        "GET", admin + ["zone", container, environment, invocation.value("owner") ?? "", invocation.value("zone") ?? "", "audit"], query: query)
     }
   }
 

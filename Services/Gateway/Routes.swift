@@ -151,7 +151,7 @@ extension RouteTable {
 
   /// A zone as a whole: its owner's calls, and the operator's for anybody's. Before the other calls of operators, which take any path.
   private static func zoneRoutes(_ zone: String, _ target: Route.Target) -> [Route] {
-    [Route([.get], "\(zone)/export", target)] + ["import", "restore", "assets"].map { Route([.post], "\(zone)/\($0)", target) }
+    ["export", "audit"].map { Route([.get], "\(zone)/\($0)", target) } + ["import", "restore", "assets"].map { Route([.post], "\(zone)/\($0)", target) }
   }
 
   /// mirror-api.md, "Stores".
@@ -159,6 +159,7 @@ extension RouteTable {
     Route([.put, .delete], "\(object)/{id}", .objectPlane),
     Route([.post], "\(object)/{id}/transactions", .objectPlane),
     Route([.get, .delete], "\(object)/{id}/history", .objectPlane),
+    Route([.get], "\(object)/{id}/audit", .objectPlane),
     Route([.get], "\(object)/{id}/consumers", .objectPlane),
     Route([.put, .delete], "\(object)/{id}/consumers/{name}", .objectPlane),
     Route([.get], "\(object)/{id}/changes", .objectPlane),

@@ -42,6 +42,7 @@ struct AdminCallTests {
     ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
     ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
     ("subscriptions", "GET /admin/1/subscriptions", ""),
+    ("audit --container C --owner _o --zone Z --record a/b --field CD_x", "GET /admin/1/zone/C/development/_o/Z/audit?recordName=a%2Fb&field=CD_x", ""),
   ])
   func `a command is one request`(line: String, request: String, body: String) throws {
     let call = try call(line)

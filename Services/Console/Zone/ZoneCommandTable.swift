@@ -32,6 +32,18 @@ extension Command {
         """,
       examples: ["aquifer zone restore --container iCloud.org.example.photos --owner public --zone _defaultZone --date 2026-11-20T07:00:00Z"],
       action: .restoreZone),
+    Command(
+      "audit", [],
+      place + [
+        .required("record", "NAME", "the record's name: an object's ID"), .optional("field", "F", "only this one, such as CD_title"),
+        .optional("after", "SEQUENCE", "only later changes: the answer's last"),
+      ], summary: "Tell who set what of a record, and when",
+      discussion: """
+        In order, with author, device, and the values before and after; as far back as the workers keep what records were (--record-retention).
+        `earliest` is what a record had when that begins: who set it is not known.
+        """,
+      examples: ["aquifer audit --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --record A1E0… --field CD_title"],
+      action: .call(.audit)),
   ]
 
   private static let place: [Option] = [

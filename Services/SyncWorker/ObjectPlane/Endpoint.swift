@@ -33,6 +33,7 @@ struct Endpoint: Sendable {
     Endpoint("DELETE", "consumers/{name}") { (call, startNext) async throws(RecordError) in
       try await call.removeConsumer(call.request.path[3], startNext: startNext)
     },
+    Endpoint("GET", "audit") { (call, _) async throws(RecordError) in try await call.audit() },
     Endpoint("GET", "changes") { (call, _) async throws(RecordError) in try await call.fetchChanges() },
     Endpoint("GET", "events") { (call, _) async throws(RecordError) in try await call.fetchEvents() },
     Endpoint("GET", "status") { (call, _) async throws(RecordError) in try await call.status() },

@@ -63,6 +63,8 @@ struct ExportRun: Sendable {
   var contents: [[UInt8]: [UInt8]] = [:]
   /// The run this batch continues.
   var running: RunningExport?
+  /// Changes of objects that the zone lacks, of transactions that were exported before (`HistoryRescan`).
+  var resent: [HistoryTransaction] = []
 
   /// While what makes the batch fail is looked for.
   var isolation: ExportIsolation?
@@ -80,12 +82,12 @@ struct ExportRun: Sendable {
     problems += batch.filter { $0.transaction == nil }.map { Self.unreadableProblem(mirror, $0.number) }
     let transactions = batch.compactMap(\.transaction)
     let (retried, moreDue) = try retried(with: transactions, of: mirror, in: transaction)
-    guard !batch.isEmpty || !retried.isEmpty, let zoneName = mirror.defaultZoneName else {
+    guard !batch.isEmpty || !retried.isEmpty || !resent.isEmpty, let zoneName = mirror.defaultZoneName else {
       return try finish(mirror, nil, problems, [], nil, moreDue: false, in: transaction)
     }
     let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
     let source = ZoneSource(zone, in: transaction)
-    let sent = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) } + transactions
+    let sent = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) } + (try unrecorded(in: source)) + transactions
     var exporter = exporter(of: mirror, from: source, isolatesErrors: isolation != nil)
     for transaction in sent { try exporter.apply(transaction) }
     let plan = exporter.plan()
@@ -94,6 +96,15 @@ struct ExportRun: Sendable {
     problems += try settle(plan.leftOut, refused, retried: retried, sent: sent, of: mirror, in: transaction)
     if let last = batch.last?.number { mirror.exportedTransactionNumber = last }
     return try finish(mirror, try transaction.zone(key: zone.key), problems, written, try firing?.finish(), moreDue: moreDue, in: transaction)
+  }
+
+  /// What is resent, of objects that nobody made since they were missed.
+  private func unrecorded(in source: ZoneSource) throws -> [HistoryTransaction] {
+    try resent.map { transaction in
+      var transaction = transaction
+      transaction.changes = try transaction.changes.filter { try source.row(named: $0.objectID) == nil }
+      return transaction
+    }
   }
 
   private static func unreadableProblem(_ mirror: StoredMirror, _ number: Int64) -> MirroringProblem {

@@ -23,10 +23,9 @@ extension StoreCall {
     var last = first
     var looked = 0
     var moreComing = true
-    reading: while true {
-      let rows = try await rows(of: mirror, after: last, limit: min(HistoryRequest.pageLimit, asked.limit - looked) + 1)
-      // One more than wanted tells whether there are more.
-      for row in rows.prefix(min(HistoryRequest.pageLimit, asked.limit - looked)) {
+    reading: while looked < asked.limit {
+      let (rows, end) = try await rows(of: mirror, after: last, limit: min(HistoryRequest.pageLimit, asked.limit - looked))
+      for row in rows {
         if var found = asked.filter.apply(to: try decoded(row, of: mirror)) {
           if let inliner { found.transaction = inliner.inlined(found.transaction) }
           let encoded = page.encoded(found, number: row.number, token: mirror.historyToken(row.number))
@@ -35,26 +34,27 @@ extension StoreCall {
         }
         last = row.number
       }
-      looked += min(rows.count, HistoryRequest.pageLimit, asked.limit - looked)
-      if rows.last.map({ $0.number == last }) ?? true {
+      looked += rows.count
+      if rows.isEmpty || last >= end {
         moreComing = false
         break
       }
-      if looked == asked.limit { break }
     }
     return PlaneAnswer(body: page.finish(historyToken: mirror.historyToken(last), moreComing: moreComing))
   }
 
-  /// The next transactions. Where they were purged since the call began, whoever goes on is told so by a refusal of the token.
-  private func rows(of mirror: StoredMirror, after number: Int64, limit: Int) async throws(RecordError) -> [StoredTransaction] {
+  /// The next transactions, as many as an answer can take, and the last there is. Where they were purged since the call began, whoever goes on
+  /// is told so by a refusal of the token.
+  private func rows(of mirror: StoredMirror, after number: Int64, limit: Int) async throws(RecordError) -> ([StoredTransaction], last: Int64) {
     try await read { snapshot in
       let current = try self.mirror(in: snapshot)
       guard current.incarnation == mirror.incarnation, current.purgedTransactionNumber <= number else { throw Self.expired }
-      return try snapshot.transactions(of: mirror.key, after: number, limit: limit)
+      let rows = try snapshot.transactions(of: mirror.key, after: number, limit: limit, byteLimit: Limit.requestByteCount / 2)
+      return (rows, current.lastTransactionNumber)
     }
   }
 
-  private func decoded(_ row: StoredTransaction, of mirror: StoredMirror) throws(RecordError) -> HistoryTransaction {
+  func decoded(_ row: StoredTransaction, of mirror: StoredMirror) throws(RecordError) -> HistoryTransaction {
     do {
       return try HistoryTransaction(decoding: row.payload)
     } catch {

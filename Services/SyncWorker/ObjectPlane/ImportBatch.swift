@@ -39,7 +39,7 @@ extension StoreCall {
 
   /// Until a store's own saves are in the zone, a batch would show it records without them, and the client, told that they are saved, would
   /// take its own edits back. So they are exported first.
-  private func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
+  func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
     var run = try await exportRun(for: mirror)
     while true {
       let outcome = try await export(run)

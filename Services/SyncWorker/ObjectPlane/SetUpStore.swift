@@ -96,7 +96,7 @@ extension StoreCall {
   /// Forgets what the store exported and imported: it is a new one under its old name, and is sent everything, its own records included.
   /// Transactions that were saved are exported first: an acknowledged save is not lost by a reset.
   func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    _ = try ResetStoreRequest(try JSONValue.request(body))
+    if try ResetStoreRequest(try JSONValue.request(body)).rescansHistory { try await rescanHistory() }
     let at = now
     let identifier = context.random.uuid()
     try await replace(startNext: startNext) { transaction, mirror in

@@ -13,7 +13,7 @@ extension ZoneCall {
   func export() async throws(RecordError) -> PlaneAnswer {
     let (after, wanted) = (request.query["after"], try number("sequence"))
     if after != nil, wanted == nil { throw RecordError(.badRequest, "after goes with the sequence of the page before") }
-    let limit = try number("limit").map { Int(clamping: min(max($0, 1), Int64(Self.exportLimit))) } ?? Self.exportLimit
+    let limit = try limit(maximum: Self.exportLimit)
     let (database, zoneID) = (request.database, zoneID)
     let links = RecordDictionaryWriter.AssetLinks(
       baseURL: request.baseURL, signingKey: context.signingKey, expiry: now / 1000 + AssetLifetime.urlSeconds, shard: store.shard)
@@ -31,12 +31,6 @@ extension ZoneCall {
 
   /// Records, tombstones among them, that a page looks at.
   private static let exportLimit = 2000
-
-  private func number(_ name: String) throws(RecordError) -> Int64? {
-    guard let text = request.query[name] else { return nil }
-    guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "\(name) must be an integer of at least 0") }
-    return number
-  }
 }
 
 private struct ExportPage {

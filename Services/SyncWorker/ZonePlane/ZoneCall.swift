@@ -1,4 +1,4 @@
-// Calls on one zone as a whole: export, import, restore. Its owner makes them, or an operator for anybody.
+// Calls on one zone as a whole: export, import, restore, audit. Its owner makes them, or an operator for anybody.
 
 import JSON
 import Mirroring
@@ -37,7 +37,8 @@ struct ZoneCall: Sendable {
     case ("import", "POST"): return try await importLines(startNext: startNext)
     case ("restore", "POST"): return try await restore(startNext: startNext)
     case ("assets", "POST"): return try await findAssets(startNext: startNext)
-    case ("export", _), ("import", _), ("restore", _), ("assets", _):
+    case ("audit", "GET"): return try await audit()
+    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _):
       throw RecordError(.badRequest, "\(request.path[2]) does not take \(request.method)", httpStatus: 405)
     default: throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
     }
@@ -65,6 +66,18 @@ struct ZoneCall: Sendable {
     guard (horizon...max(horizon, last)).contains(sequence) else {
       throw RecordError(.badRequest, "The zone's state at sequence \(sequence) is not known: it is from \(horizon) to \(last)")
     }
+  }
+
+  /// A number of the query.
+  func number(_ name: String) throws(RecordError) -> Int64? {
+    guard let text = request.query[name] else { return nil }
+    guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "\(name) must be an integer of at least 0") }
+    return number
+  }
+
+  /// `limit` of the query; larger ones than `maximum` mean that.
+  func limit(maximum: Int) throws(RecordError) -> Int {
+    try number("limit").map { Int(clamping: min(max($0, 1), Int64(maximum))) } ?? maximum
   }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {

@@ -40,5 +40,11 @@ public struct ResetStoreRequest: Hashable, Sendable {
   /// For the log.
   public let reason: String?
 
-  public init(_ body: JSONValue) throws(RecordError) { reason = try body.optionalString("reason") }
+  /// Whether objects of the history that the zone lacks are exported again before (H10).
+  public let rescansHistory: Bool
+
+  public init(_ body: JSONValue) throws(RecordError) {
+    reason = try body.optionalString("reason")
+    rescansHistory = try body.optionalBool("rescan") ?? false
+  }
 }

@@ -48,12 +48,7 @@ public struct ZoneLineWriter {
       writer.beginObject()
       for element in record.fields {
         writer.key(element.name)
-        writer.beginObject()
-        writer.member("type", element.field.value.type.wireName)
-        if element.field.isEncrypted { writer.member("isEncrypted", true) }
-        writer.key("value")
-        Self.write(element.field.value, to: &writer)
-        writer.endObject()
+        Self.write(element.field, to: &writer)
       }
       writer.endObject()
       Self.write(record.created, "created", to: &writer)
@@ -86,6 +81,15 @@ public struct ZoneLineWriter {
     writer.member("timestamp", stamp.timestamp)
     writer.member("userRecordName", stamp.userRecordName)
     writer.member("deviceID", stamp.deviceID)
+    writer.endObject()
+  }
+
+  static func write(_ field: Field, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("type", field.value.type.wireName)
+    if field.isEncrypted { writer.member("isEncrypted", true) }
+    writer.key("value")
+    write(field.value, to: &writer)
     writer.endObject()
   }
 

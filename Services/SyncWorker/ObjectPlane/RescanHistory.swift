@@ -1,0 +1,50 @@
+// A store whose zone lost what it had exported (H10): its history is looked through for objects without a record.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoreCall {
+  /// Exports every object of the kept history that the zone has neither a record nor a tombstone of. Said again it finds nothing left to do.
+  func rescanHistory() async throws(RecordError) {
+    let mirror = try await locate()
+    try await exportEverything(of: mirror)
+    let run = try await exportRun(for: mirror)
+    var rescan = HistoryRescan()
+    var last = mirror.purgedTransactionNumber
+    while last < mirror.lastTransactionNumber {
+      let (earlier, after) = (rescan, last)
+      let (scanned, end) = try await read { snapshot -> (HistoryRescan, Int64?) in
+        let current = try self.mirror(in: snapshot)
+        guard current.incarnation == mirror.incarnation else { throw missing }
+        let zone = try current.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: current.databaseKey) }
+        let source = ZoneSource(zone, in: snapshot)
+        var rescan = earlier
+        let rows = try snapshot.transactions(of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
+        for row in rows { try rescan.add(try decoded(row, of: current)) { try source.row(named: $0) != nil } }
+        return (rescan, rows.last?.number)
+      }
+      rescan = scanned
+      guard let end else { break }
+      last = end
+    }
+    context.log.info("a store's history was scanned for what its zone lacks", ["store": .text(storeIdentifier), "objects": .integer(Int64(rescan.missingCount))])
+    for batch in rescan.batches(objectLimit: Limit.exportItemCount) {
+      var part = run
+      part.resent = batch
+      var outcome = try await export(part)
+      outcome.publish(by: context)
+      // What was saved meanwhile is a run's to end.
+      part.resent = []
+      while outcome.running != nil {
+        part.running = outcome.running
+        outcome = try await export(part)
+        outcome.publish(by: context)
+      }
+    }
+  }
+}

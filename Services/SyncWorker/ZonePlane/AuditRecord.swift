@@ -1,0 +1,81 @@
+// Who set what of a record, when and from where, read off the states that are kept of it (T-X02).
+
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// One record's states, as changes.
+struct RecordAudit: Sendable {
+  let recordName: String
+  /// nil: all.
+  let field: String?
+  let withoutPrefix: String
+  /// Changes up to this sequence are left out.
+  let after: Int64
+  let limit: Int
+
+  /// States that one answer looks at, at most.
+  static let limit = 1000
+
+  /// - Throws: `NOT_FOUND` for a record that the zone never had.
+  func answer(in zone: StoredZone, _ permissions: RecordPermissions?, from snapshot: any ShardSnapshot) throws -> [UInt8] {
+    let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
+    let past = try snapshot.pastStates(of: recordName, in: zone.key, after: after, limit: limit)
+    var states = past.map(\.stored)
+    let present = try snapshot.record(named: recordName, in: zone.key)
+    guard let present, permissions?.mayRead(present.record) ?? true else {
+      throw RecordError(.notFound, "There is no record '\(recordName.prefix(Limit.nameByteCount))' in zone '\(zone.zoneName)'")
+    }
+    let isWhole = past.count < limit
+    if isWhole { states.append(present) }
+    var writer = AuditWriter(field: field, withoutPrefix: withoutPrefix)
+    var last = after
+    for (index, state) in states.enumerated() {
+      let fields = state.isDeleted ? nil : state.record.fields
+      if index == 0, state.sequence <= after {
+        writer.begin(with: fields)
+        continue
+      }
+      guard writer.byteCount < StoreCall.pageByteCount else { return writer.finish(knownFrom: horizon, last: last, moreComing: true) }
+      // The state before the horizon may have had one before it.
+      let isEarliest = index == 0 && state.sequence <= horizon && !state.isDeleted
+      writer.add(AuditWriter.State(sequence: state.sequence, fields: fields, modified: state.record.modified), isEarliest: isEarliest)
+      last = state.sequence
+    }
+    return writer.finish(knownFrom: horizon, last: last, moreComing: !isWhole)
+  }
+}
+
+extension ZoneCall {
+  /// `GET audit?recordName=…&field=…`: of records, in their fields' names.
+  func audit() async throws(RecordError) -> PlaneAnswer {
+    guard let name = request.query["recordName"], !name.isEmpty else { throw RecordError(.badRequest, "recordName is missing") }
+    let audit = RecordAudit(
+      recordName: name, field: request.query["field"], withoutPrefix: "", after: try number("after") ?? 0,
+      limit: try limit(maximum: RecordAudit.limit))
+    return PlaneAnswer(body: try await read { snapshot in try audit.answer(in: try zone(in: snapshot), nil, from: snapshot) })
+  }
+}
+
+extension StoreCall {
+  /// `GET audit?objectID=…&property=…`: of objects, in their properties' names. Many-to-many links are records of their own.
+  func audit() async throws(RecordError) -> PlaneAnswer {
+    guard let objectID = request.query["objectID"], !objectID.isEmpty else { throw RecordError(.badRequest, "objectID is missing") }
+    let after = try integer("after", default: 0, minimum: 0, maximum: .max)
+    let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
+      .permissions(of: request.caller, in: request.database)
+    let audit = RecordAudit(
+      recordName: objectID, field: request.query["property"].map { ReservedName.fieldPrefix + $0 }, withoutPrefix: ReservedName.fieldPrefix, after: Int64(after),
+      limit: try integer("limit", default: RecordAudit.limit, maximum: RecordAudit.limit))
+    return PlaneAnswer(
+      body: try await read { snapshot in
+        let mirror = try mirror(in: snapshot)
+        guard let zoneName = mirror.defaultZoneName, let zone = try snapshot.zone(named: zoneName, in: mirror.databaseKey), !zone.isDeleted else {
+          throw RecordError(.notFound, "The store has no zone")
+        }
+        return try audit.answer(in: zone, permissions, from: snapshot)
+      })
+  }
+}

@@ -1,0 +1,44 @@
+// A lost export position (H10): what a store's history tells of objects that the zone knows nothing of, to be exported again.
+
+public import History
+
+/// Collects changes of objects without a record or tombstone. What has one is left alone, however old the history is that tells of it: others may
+/// have changed it since.
+public struct HistoryRescan: Sendable {
+  /// Whether an object is missing in the zone, for those that were looked at.
+  private var isMissing: [String: Bool] = [:]
+  /// Missing objects in the order they first come.
+  private var missing: [String] = []
+  private var transactions: [HistoryTransaction] = []
+
+  public init() {}
+
+  /// - Parameter hasRecord: whether the zone has a record or tombstone of that name.
+  public mutating func add(_ transaction: HistoryTransaction, hasRecord: (String) throws -> Bool) rethrows {
+    if case .skip = Exporter.Treatment(author: transaction.author) { return }
+    var kept = transaction
+    kept.changes = try transaction.changes.filter { change in
+      if let known = isMissing[change.objectID] { return known }
+      let isNew = try !hasRecord(change.objectID)
+      isMissing[change.objectID] = isNew
+      if isNew { missing.append(change.objectID) }
+      return isNew
+    }
+    if !kept.changes.isEmpty { transactions.append(kept) }
+  }
+
+  public var missingCount: Int { missing.count }
+
+  /// The changes, so many objects at a time: all that is told of an object comes in one batch, in order, so that each can be exported for
+  /// itself, and a rescan that was interrupted begins again with the objects that are left.
+  public func batches(objectLimit: Int) -> [[HistoryTransaction]] {
+    stride(from: 0, to: missing.count, by: objectLimit).map { start in
+      let objects = Set(missing[start..<min(start + objectLimit, missing.count)])
+      return transactions.compactMap { transaction in
+        var part = transaction
+        part.changes.removeAll { !objects.contains($0.objectID) }
+        return part.changes.isEmpty ? nil : part
+      }
+    }
+  }
+}

@@ -1,0 +1,87 @@
+// Who set what of a record, and when: its states, one after the other, as changes (T-X02).
+
+import JSON
+public import Records
+
+/// Collects what changed from state to state of one record.
+public struct AuditWriter {
+  /// One state of the record; nil fields for a deletion.
+  public struct State: Hashable, Sendable {
+    public let sequence: Int64
+    public let fields: Fields?
+    public let modified: Stamp
+
+    public init(sequence: Int64, fields: Fields?, modified: Stamp) {
+      self.sequence = sequence
+      self.fields = fields
+      self.modified = modified
+    }
+  }
+
+  /// The field that is asked for; nil: all.
+  private let field: String?
+  /// What comes off names of fields: the object plane's properties are their fields without it.
+  private let prefix: String
+  private var writer = JSONWriter()
+  /// The state before the next; nil fields where there was none.
+  private var earlier: Fields?
+
+  public init(field: String?, withoutPrefix prefix: String = "") {
+    self.field = field
+    self.prefix = prefix
+    writer.beginObject()
+    writer.key("changes")
+    writer.beginArray()
+  }
+
+  public var byteCount: Int { writer.bytes.count }
+
+  /// What was before the first state that is shown.
+  public mutating func begin(with fields: Fields?) { earlier = fields }
+
+  /// Adds a state, if it changed what is asked for.
+  /// - Parameter isEarliest: what was before is forgotten: it can't be told who set what this state has.
+  public mutating func add(_ state: State, isEarliest: Bool) {
+    defer { earlier = state.fields }
+    let names = Set((earlier ?? Fields()).map(\.name)).union((state.fields ?? Fields()).map(\.name)).sorted()
+      .filter { field == nil || field == $0 }
+      .filter { earlier?[$0] != state.fields?[$0] }
+    // Being made and going are changes of the whole record.
+    guard !names.isEmpty || field == nil && (earlier == nil) != (state.fields == nil) else { return }
+    writer.beginObject()
+    writer.member("sequence", state.sequence)
+    writer.member("recordChangeTag", RecordChangeTag(sequence: state.sequence).text)
+    writer.member("changeType", isEarliest ? "earliest" : state.fields == nil ? "delete" : earlier == nil ? "insert" : "update")
+    writer.member("timestamp", MirrorDate.text(state.modified.timestamp))
+    writer.member("author", state.modified.userRecordName)
+    writer.member("device", state.modified.deviceID)
+    writer.key("properties")
+    writer.beginArray()
+    for name in names {
+      writer.beginObject()
+      writer.member("property", name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : name)
+      write("old", isEarliest ? nil : earlier?[name])
+      write("new", state.fields?[name])
+      writer.endObject()
+    }
+    writer.endArray()
+    writer.endObject()
+  }
+
+  private mutating func write(_ key: String, _ field: Field?) {
+    writer.key(key)
+    if let field { ZoneLineWriter.write(field, to: &writer) } else { writer.null() }
+  }
+
+  /// - Parameters:
+  ///   - knownFrom: every state from this sequence on is known.
+  ///   - last: the sequence to go on after.
+  public consuming func finish(knownFrom: Int64, last: Int64, moreComing: Bool) -> [UInt8] {
+    writer.endArray()
+    writer.member("knownFrom", knownFrom)
+    writer.member("last", last)
+    writer.member("moreComing", moreComing)
+    writer.endObject()
+    return writer.bytes
+  }
+}
