@@ -215,3 +215,21 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
     #expect(try await numbers([:]) == [4, 5, 6])
   }
 }
+
+@Test(arguments: StoreKind.allCases) func `positions at the ends of what numbers can say are refused or empty, and harm nothing`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    try await world.save("A", insertTag("T"), id: "1")
+    for number in [Int64.min, -1] {
+      #expect(try await world.send(world.request("DELETE", "stores/A/history", query: ["beforeTransaction": "\(number)"])).status == 400)
+      #expect(try await world.get("A/history", ["afterTransaction": "\(number)"]).status == 400)
+    }
+    #expect(try await world.get("A/history", ["afterTransaction": "\(Int64.max)"]).status == 400)
+    #expect(try await world.send(world.request("DELETE", "stores/A/history", query: ["beforeTransaction": "0"])).status == 410)
+    // The last millisecond there is.
+    let last = "+292278994-08-17T07:12:55.807Z"
+    #expect(MirrorDate.milliseconds(last) == .max)
+    #expect(try await world.get("A/history", ["afterDate": last]).json["transactions"]?.count == 0)
+    #expect(try await world.get("A/history").json["transactions"]?.count == 1)
+  }
+}

@@ -24,7 +24,14 @@ extension StoreCall {
     var looked = 0
     var moreComing = true
     reading: while looked < asked.limit {
-      let (rows, end) = try await rows(of: mirror, after: last, limit: min(HistoryRequest.pageLimit, asked.limit - looked))
+      let (rows, end): ([StoredTransaction], Int64)
+      do throws(RecordError) {
+        (rows, end) = try await self.rows(of: mirror, after: last, limit: min(HistoryRequest.pageLimit, asked.limit - looked))
+      } catch {
+        // What was found so far is answered first; whoever goes on from there meets the error again.
+        if looked > 0 { break }
+        throw error
+      }
       for row in rows {
         if var found = asked.filter.apply(to: try decoded(row, of: mirror)) {
           if let inliner { found.transaction = inliner.inlined(found.transaction) }
@@ -78,7 +85,7 @@ extension HistoryPosition {
       return try Self.kept(position.sequence, of: mirror)
     case .date(let date):
       // Never past one that is younger, though clocks go back: nothing is skipped, and nothing goes too early.
-      let time = side == .after ? date + 1 : date
+      let time = side == .after && date < .max ? date + 1 : date
       let next = try snapshot.firstTransaction(of: mirror.key, appendedAtOrAfter: time) ?? mirror.lastTransactionNumber + 1
       return max(next - 1, mirror.purgedTransactionNumber)
     case .transactionNumber(let number): return try Self.kept(side == .after ? number : number - 1, of: mirror)

@@ -19,7 +19,8 @@ public final class SQLiteRecordStore: RecordStore {
     /// Pages of the write-ahead log after which it is copied into the file (storage.md A4: more is faster, and stalls longer). A save of one
     /// record writes seven: at 1000, every fortieth of 16 clients' saves met a checkpoint of some 5 ms; now every 150th does, of some 8 ms.
     public var checkpointPages = 4000
-    /// How long saves wait for reads to end when those keep the log from beginning anew; fifty times as long once it is sixteen times larger.
+    /// How long saves wait for reads to end when those keep the log from beginning anew, at four times `checkpointPages`; 50 times as long at
+    /// 64 times, 250 times as long at 256 times.
     public var readerPatience = Duration.milliseconds(20)
     /// Records of a deleted zone that one commit removes.
     public var sweepLimit = 500

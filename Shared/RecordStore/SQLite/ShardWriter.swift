@@ -211,8 +211,7 @@ final class ShardWriter {
     case ..<4: return false
     case ..<64: patience = core.options.readerPatience
     case ..<256: patience = core.options.readerPatience * 50
-    // Before the disk is full.
-    default: patience = .seconds(3600)
+    default: patience = core.options.readerPatience * 250
     }
     guard core.readers.pause(within: patience) else { return false }
     checkpoint(.truncate)

@@ -28,7 +28,13 @@ public enum HistoryPosition: Hashable, Sendable {
     case names[1]:
       guard let milliseconds = MirrorDate.milliseconds(text) else { throw RecordError(.badRequest, "\(name) must be a date like 2026-11-20T07:33:24.123Z") }
       self = .date(milliseconds)
-    default: self = Int64(text).map { .transactionNumber($0) } ?? .transactionID(text)
+    default:
+      guard let number = Int64(text) else {
+        self = .transactionID(text)
+        return
+      }
+      guard number >= 0 else { throw RecordError(.badRequest, "\(name) must be a transaction's number, from 1 on, or its identifier") }
+      self = .transactionNumber(number)
     }
   }
 
