@@ -48,7 +48,7 @@ public final class Authenticator: Sendable {
   private struct State {
     var entries: [Question: Entry] = [:]
     /// Grants that held, and until when that is remembered.
-    var grants: [VerifyGrant: ContinuousClock.Instant] = [:]
+    var grants: [VerifyGrant: (holds: Bool, expiry: ContinuousClock.Instant)] = [:]
     var nextNumber = 0
     /// Rises when the directory changes: what was asked before is not kept.
     var generation = 0
@@ -134,10 +134,11 @@ public final class Authenticator: Sendable {
   /// Whether credentials that somebody came by earlier still hold; while the directory is away, they are believed to.
   public func holds(_ grant: VerifyGrant, from share: ShareCalls) async -> Bool {
     let now = timing.now()
-    let (expiry, asked) = state.withLock { ($0.grants[grant], $0.generation) }
-    if let expiry, now < expiry { return true }
+    let (known, asked) = state.withLock { ($0.grants[grant], $0.generation) }
+    if let known, now < known.expiry { return known.holds }
+    let holds: Bool
     do throws(RecordError) {
-      guard try await share.callOnce(grant).holds else { return false }
+      holds = try await share.callOnce(grant).holds
     } catch {
       // Dropped because nothing is told such a user but that something changed.
       return true
@@ -145,9 +146,9 @@ public final class Authenticator: Sendable {
     state.withLock { state in
       guard asked == state.generation else { return }
       if state.grants.count >= Self.entryLimit { state.grants.removeAll() }
-      state.grants[grant] = now + Self.grantLifetime
+      state.grants[grant] = (holds, now + Self.grantLifetime)
     }
-    return true
+    return holds
   }
 
   // MARK: Changes

@@ -21,6 +21,7 @@ private final class Desk: Sendable {
     var successor: String? = "next"
     var questions = 0
     var rotations = 0
+    var grants = 0
     var isRevoked = false
   }
 
@@ -50,7 +51,13 @@ private final class Desk: Sendable {
             $0.rotations += 1; return $0.successor
           }))
     }
-    handlers.on(VerifyGrant.self) { message, _, _ in Answer(VerifyGrant.Reply(holds: message.grant == "a" && !box.desk.state.withLock(\.isRevoked))) }
+    handlers.on(VerifyGrant.self) { message, _, _ in
+      Answer(
+        VerifyGrant.Reply(
+          holds: box.desk.state.withLock {
+            $0.grants += 1; return message.grant == "a" && !$0.isRevoked
+          }))
+    }
     let shareBus = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
     let bus = InMemoryBus(name: "gateway", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
     bus.connect(to: shareBus.endpoint)
@@ -73,6 +80,7 @@ private final class Desk: Sendable {
   func ask() async throws(RecordError) -> Authenticate.Reply { try await authenticator.answer(to: Self.question, from: share) }
   func successor() async throws -> String? { await authenticator.successor(of: Self.question, try await ask(), from: share) }
   var questions: Int { state.withLock(\.questions) }
+  var grantCount: Int { state.withLock(\.grants) }
   var rotations: Int { state.withLock(\.rotations) }
 
   /// Unit: seconds.
@@ -156,6 +164,8 @@ private final class Desk: Sendable {
     }
     #expect(await holds("a"))
     #expect(await !holds("b"))
+    let count = desk.grantCount
+    #expect(await !holds("b") && desk.grantCount == count, "who has none is not asked about each time, either")
     desk.state.withLock { $0.isRevoked = true }
     #expect(await holds("a"), "known for a minute")
     desk.authenticator.note(DirectoryChanged(credentials: true, schemas: []))

@@ -58,7 +58,12 @@ import Testing
     world.clock.advance(by: 1_799_000)
     #expect(try await holds(grant, of: name, in: world))
     world.clock.advance(by: 2_000)
-    #expect(try await !holds(grant, of: name, in: world), "the session is over")
+    #expect(try await world.authenticate(user: successor).refusal != nil, "nobody has used it for too long")
+    #expect(try await holds(grant, of: name, in: world), "who only waits goes on waiting")
+    _ = try await world.token()
+    #expect(try await holds(grant, of: name, in: world), "nor has a sweep forgotten it")
+    world.clock.advance(by: SessionPolicy.grantMemory)
+    #expect(try await !holds(grant, of: name, in: world))
 
     let second = try await world.token()
     let next = try #require(try await world.authenticate(user: second).grant)

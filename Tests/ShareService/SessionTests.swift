@@ -137,8 +137,11 @@ private let minute: Int64 = 60_000
     #expect(try await world.service.directory.count("session") == SessionPolicy.sessionsPerUser)
     world.clock.advance(by: 60 * minute)
     _ = try await world.token()
-    #expect(try await world.service.directory.count("session") == 1)
     #expect(try await world.service.directory.count("sessionToken") == 1)
+    #expect(try await world.service.directory.count("session") == SessionPolicy.sessionsPerUser, "couriers of those that ended by themselves live on")
+    world.clock.advance(by: SessionPolicy.grantMemory + 60 * minute)
+    _ = try await world.token()
+    #expect(try await world.service.directory.count("session") == 1)
   }
 
   @Test func `a container that is deleted takes its sessions along`() async throws {

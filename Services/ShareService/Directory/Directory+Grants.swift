@@ -56,7 +56,8 @@ struct Grant: Hashable, Sendable {
 }
 
 extension Directory {
-  /// Whether the credentials that a grant names hold now.
+  /// Whether the credentials that a grant names hold now. A session that nobody has used for too long asks for a new sign-in, but it was not
+  /// taken from anybody: a page that only waits to be told something goes on waiting.
   func holds(_ message: VerifyGrant) throws -> Bool {
     guard let grant = Grant(text: message.grant), try keyIfPresent(of: message.container) != nil else { return false }
     if let hash = grant.apiToken, try !isKnown(apiToken: hash, message.container, message.environment) { return false }
@@ -67,9 +68,10 @@ extension Directory {
           "grant.session",
           """
           SELECT 1 FROM session JOIN user ON user.id = session.user JOIN container ON container.id = session.container
-          WHERE session.name = ?1 AND expires > ?2 AND user.recordName = ?3 AND container.name = ?4 AND environment = ?5 AND NOT user.isDisabled
+          WHERE session.name = ?1 AND expires >= ?2 AND user.recordName = ?3 AND container.name = ?4 AND environment = ?5 AND NOT user.isDisabled
           """)
-      ).binding(name, clock.now, message.userRecordName, message.container.rawValue, message.environment.rawValue).first { _ in true } ?? false
+      ).binding(name, clock.now - SessionPolicy.grantMemory, message.userRecordName, message.container.rawValue, message.environment.rawValue).first { _ in true }
+        ?? false
     case .webAuthToken(let hash):
       return try connection.statement(
         SQL(

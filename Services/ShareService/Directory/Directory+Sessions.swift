@@ -46,8 +46,11 @@ extension Directory {
       try connection.statement(
         SQL(
           "session.limit",
-          "DELETE FROM session WHERE user = ?1 AND id <= (SELECT id FROM session WHERE user = ?1 ORDER BY id DESC LIMIT 1 OFFSET \(SessionPolicy.sessionsPerUser))")
-      ).binding(userKey).run()
+          """
+          DELETE FROM session WHERE user = ?1 AND id NOT IN
+            (SELECT id FROM session WHERE user = ?1 ORDER BY id = ?2 DESC, expires DESC, id DESC LIMIT \(SessionPolicy.sessionsPerUser))
+          """)
+      ).binding(userKey, session).run()
       return token
     }
   }
@@ -148,7 +151,7 @@ extension Directory {
 
   /// Within a change.
   private func sweepSessions(_ now: Int64) throws {
-    try connection.statement(SQL("session.sweep", "DELETE FROM session WHERE expires < ?1")).binding(now - SessionPolicy.memory).run()
+    try connection.statement(SQL("session.sweep", "DELETE FROM session WHERE expires < ?1")).binding(now - SessionPolicy.grantMemory).run()
     try connection.statement(SQL("sessionToken.sweep", "DELETE FROM sessionToken WHERE expires < ?1")).binding(now - SessionPolicy.memory).run()
   }
 

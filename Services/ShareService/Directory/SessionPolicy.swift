@@ -12,10 +12,13 @@ struct SessionPolicy: Hashable, Sendable {
   var lifetime: Int64 = 1_800_000
   var keptLifetime: Int64 = 14 * 86_400_000
 
-  /// More sessions of one user end the oldest.
+  /// More sessions of one user end those that would end first, those that have ended for lack of use before all.
   static let sessionsPerUser = 200
   /// Dead tokens are remembered that long: an answer that was under way when its token died still hands out the successor.
   static let memory: Int64 = 600_000
+  /// Sessions that ended for lack of use are remembered that long, as long as couriers live: an address that was given out in one works on,
+  /// one of a session that was ended doesn't.
+  static let grantMemory: Int64 = 42 * 86_400_000
 
   /// `ses_` and 128 hex digits: clients take a token for a full one from 100 characters on, and none of these needs percent-encoding.
   static let prefix = "ses_"
