@@ -178,7 +178,13 @@ extension Command {
       "events", [], [.flag("follow", "go on printing new ones")], summary: "List setups, imports and exports",
       examples: ["aquifer events", "aquifer events --follow"], action: .followEvents),
     Command("quarantine list", summary: "List records whose export is held back", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
-    Command("quarantine retry", summary: "Try held-back exports again", examples: ["aquifer quarantine retry"], action: .call(.retryQuarantine)),
+    Command(
+      "quarantine retry", [],
+      [
+        .optional("container", "ID", "only of this container"), .optional("environment", "E", "only of this environment"),
+        .optional("user", "RECORDNAME", "only of this user's stores"),
+      ], summary: "Try held-back exports again", examples: ["aquifer quarantine retry", "aquifer quarantine retry --container iCloud.org.example.photos"],
+      action: .call(.retryQuarantine)),
     Command(
       "backup", [Argument(name: "DIR", explanation: "an empty folder on the server")], summary: "Back the installation up while it runs",
       examples: ["aquifer backup /var/backups/aquifer"], action: .call(.backup)),

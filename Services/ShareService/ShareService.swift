@@ -84,7 +84,8 @@ public final class ShareService: Sendable {
     }
     let operators = OperatorAPI(
       directory: directory, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
-      report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) })
+      report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) },
+      command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
       return Answer(OperatorRequest.Reply(status: answer.status, contentType: answer.contentType), body: answer.body)

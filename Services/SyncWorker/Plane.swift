@@ -36,6 +36,8 @@ struct PlaneContext: Sendable {
   var queryWorkLimit = QuerySearch.workLimit
   /// What is known of databases' subscriptions: one for all planes of a worker.
   var subscriptions = SubscriptionIndexes()
+  /// Returns after that time, or early when its task is cancelled.
+  var pause: @Sendable (Duration) async -> Void = { _ in await Task.yield() }
 }
 
 /// An HTTP answer a plane made.
@@ -63,9 +65,12 @@ protocol Plane: ShardWork {
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer
+  /// Told that environments may have other schemas than before.
+  func schemasChanged() async
 }
 
 extension Plane {
+  func schemasChanged() async {}
   func run(on store: any ShardStore) async {}
 }
 

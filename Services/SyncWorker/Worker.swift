@@ -87,9 +87,20 @@ public final class Worker: Sendable {
         stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +))
       return Answer(Acknowledgement(), body: try await reports.answer(message))
     }
+    handlers.on(WorkerCommand.self) { [self] message, _, _ in
+      let parts = try openParts()
+      let exports = (parts.planes[.object] as? ObjectPlane)?.exports
+      let commands = await WorkerCommands(stores: parts.host.openStores, clock: context.clock) { key, shard in
+        await exports?.signal(.backlog(mirrorKey: key), on: shard)
+      }
+      return Answer(Acknowledgement(), body: try await commands.answer(message))
+    }
     handlers.on(DirectoryChanged.self) { [self] message, _, _ in
-      await parts.withLock { $0?.schemas }?.invalidate(message)
-      parts.withLock { $0?.generations }?.note(message)
+      if let parts = parts.withLock({ $0 }) {
+        await parts.schemas.invalidate(message)
+        parts.generations.note(message)
+        if !message.schemas.isEmpty { for plane in parts.planes.values { await plane.schemasChanged() } }
+      }
       return Answer(Acknowledgement())
     }
   }
@@ -123,16 +134,16 @@ public final class Worker: Sendable {
   private func makeParts(_ bus: any Bus, _ signingKey: [UInt8], _ store: any RecordStore) -> Parts {
     let schemas = DirectorySchemaSource(bus: bus, clock: context.clock, log: context.log)
     let changes = ConflatedChangePublisher(bus: bus)
-    let planes = makePlanes(
-      PlaneContext(
-        clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
-        assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey,
-        userQuota: Int64(context.options.integer("user-quota") ?? 0)))
     let sleep = context.timing.sleep
     let pause: @Sendable (Duration) async -> Void = { duration in
       // Dropped because whoever pauses looks at its task's cancellation itself.
       try? await sleep(duration)
     }
+    let planes = makePlanes(
+      PlaneContext(
+        clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
+        assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey,
+        userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause))
     let keeper = AssetKeeper(
       assets: AssetStore(directory: dataPath + "/assets"), grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
       log: context.log, pause: pause)

@@ -1,6 +1,7 @@
 // What /metrics says of a worker beside its requests: shards, and what their stores count.
 
 import RecordStore
+import ServiceBus
 import ServiceKit
 
 enum WorkerMetrics {
@@ -37,6 +38,20 @@ enum WorkerMetrics {
     }
     metrics.collect("notifications_dropped_total", "Notifications forgotten because a notifier did not take them in time.", kind: .counter) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
+    }
+    metrics.collect("exports_throttled", "Stores whose exports wait after a failure.") {
+      [Metrics.Sample(Double((parts.planes[.object] as? ObjectPlane)?.exports.throttledCount ?? 0))]
+    }
+    metrics.collect("quarantined_objects", "Objects whose changes no export could write yet.") {
+      var count = 0
+      for store in await parts.host.openStores {
+        // Dropped because a shard that can't be read is told of elsewhere; its objects are missing in the sum.
+        let found = try? await store.read { snapshot in
+          try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max).reduce(0) { $0 + (try snapshot.mirror(key: $1)?.quarantinedCount ?? 0) }
+        }
+        count += found ?? 0
+      }
+      return [Metrics.Sample(Double(count))]
     }
     metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
       await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }

@@ -134,11 +134,13 @@ public struct StoredMirror: Hashable, Sendable {
   public var purgedTransactionNumber: Int64
   /// Objects whose changes are held back (`StoredQuarantine`).
   public internal(set) var quarantinedCount: Int
+  /// Steps of the transaction after `exportedTransactionNumber` that are exported, too (`ExportSteps` of Mirroring).
+  public var exportedStepCount: Int
 
   public init(
     key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String, scope: DatabaseScope, modelHash: String,
     configuration: String?, deviceName: String?, createdAt: Int64, lastTransactionNumber: Int64, exportedTransactionNumber: Int64,
-    purgedTransactionNumber: Int64, quarantinedCount: Int = 0
+    purgedTransactionNumber: Int64, quarantinedCount: Int = 0, exportedStepCount: Int = 0
   ) {
     self.key = key
     self.identifier = identifier
@@ -154,6 +156,7 @@ public struct StoredMirror: Hashable, Sendable {
     self.exportedTransactionNumber = exportedTransactionNumber
     self.purgedTransactionNumber = purgedTransactionNumber
     self.quarantinedCount = quarantinedCount
+    self.exportedStepCount = exportedStepCount
   }
 }
 

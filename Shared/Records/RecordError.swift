@@ -58,6 +58,8 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
 public enum CocoaErrorCode: Int, Sendable, Codable {
   /// A model or object graph that can't be mirrored.
   case mirroring = 134060
+  /// A record larger than a record can be.
+  case recordTooLarge = 134411
   /// A history token older than the history that is kept.
   case historyTokenExpired = 134301
   /// An object of a shared store with no zone to go to.

@@ -18,6 +18,8 @@ struct AdminCallTests {
     ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user enable alice", "POST /admin/1/users/alice/enable", ""),
     ("user create a --discoverable", "POST /admin/1/users", #"{"name":"a","discoverable":true}"#),
     ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),
+    ("quarantine list", "GET /admin/1/quarantine", ""), ("quarantine retry", "POST /admin/1/quarantine/retry", ""),
+    ("quarantine retry --container C --user _a", "POST /admin/1/quarantine/retry?container=C&user=_a", ""),
     ("session list", "GET /admin/1/sessions", ""), ("session list --user a", "GET /admin/1/sessions?user=a", ""),
     ("session revoke s", "DELETE /admin/1/sessions/s", ""),
     (

@@ -59,7 +59,18 @@ package final class TestZone: RecordSource {
   package func export(_ transactions: [HistoryTransaction], from store: String = "A", serializer: Serializer? = nil) throws -> ExportPlan {
     var exporter = exporter(of: store, serializer: serializer)
     for transaction in transactions { try exporter.apply(transaction) }
-    let plan = exporter.plan()
+    return write(exporter.plan(), from: store)
+  }
+
+  /// Exports a slice of a transaction and writes the plan.
+  @discardableResult
+  package func export(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction, from store: String = "A") throws -> ExportPlan {
+    var exporter = exporter(of: store)
+    try exporter.apply(slice, of: transaction)
+    return write(exporter.plan(), from: store)
+  }
+
+  private func write(_ plan: ExportPlan, from store: String) -> ExportPlan {
     for write in plan.writes {
       let origin = write.isServersOwn ? "" : store
       switch write.item {

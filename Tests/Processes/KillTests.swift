@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(3)), arguments: ["worker", "gateway", "share", "notifier"])
-  func `every save that was acknowledged survives SIGKILL of a process, once`(role: String) async throws {
+  func `T-E08 every save that was acknowledged survives SIGKILL of a process, once`(role: String) async throws {
     let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
     try await Installation.run { installation in
       let user = try await App(installation, model: model).user("alice")

@@ -175,6 +175,7 @@ struct StoredFormatTests {
     connection.close()
     let shard = try await store.open(shard: 0)
     #expect(try await shard.read { try $0.mirror(key: 2)?.quarantinedCount } == 0)
+    #expect(try await shard.read { try $0.mirror(key: 2)?.exportedStepCount } == 0)
     try await shard.write { try $0.putQuarantined(QuarantineConformanceTests.object(2, "b"), changes: Array("held back".utf8), assets: []) }
     await shard.close()
     let path = folder.path + "/shard-0.sqlite"

@@ -41,6 +41,9 @@ import Testing
         handlers.on(WorkerReport.self) { message, _, _ in
           Answer(Acknowledgement(), body: Array((message.subject == "summary" ? #"{"shards":2,"name":"liar"}"# : report).utf8))
         }
+        handlers.on(WorkerCommand.self) { message, _, _ in
+          Answer(Acknowledgement(), body: Array((report.hasPrefix("{") ? #"{"retried":\#(message.query.count + 2)}"# : report).utf8))
+        }
       }
       bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, isReady: true)
       cluster.start(on: bus, shareEndpoint: "memory://share")
@@ -61,8 +64,8 @@ import Testing
       try await bus.call(message, body: body, to: .role(.share), within: .seconds(20))
     }
 
-    func operate(_ method: String, _ path: String, _ body: String = "") async throws -> (status: Int, body: JSONValue) {
-      let message = OperatorRequest(method: method, path: path.split(separator: "/").map(String.init), query: [:])
+    func operate(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async throws -> (status: Int, body: JSONValue) {
+      let message = OperatorRequest(method: method, path: path.split(separator: "/").map(String.init), query: query)
       let answer = try await ask(message, body: Array(body.utf8))
       return (answer.reply.status, try JSONValue(parsing: answer.body))
     }
@@ -242,6 +245,12 @@ import Testing
       let shards = try await gateway.operate("GET", "/admin/1/shards").body["shards"]?.elements ?? []
       #expect(shards.map { $0["shard"]?.int64 } == [0, 1, 2, 3])
       #expect(shards.allSatisfy { $0["worker"]?.string?.hasPrefix("worker-") == true })
+
+      let retried = try await gateway.operate("POST", "/admin/1/quarantine/retry").body
+      #expect(retried["retried"]?.int64 == 4 && retried["silent"]?.elements.map(\.string) == ["worker-3"])
+      #expect(try await gateway.operate("POST", "/admin/1/quarantine/retry", query: ["container": "c"]).body["retried"]?.int64 == 6)
+      #expect(try await gateway.operate("POST", "/admin/1/quarantine/retry", query: ["contianer": "c"]).status == 400)
+      #expect(try await gateway.operate("GET", "/admin/1/quarantine/retry").status == 405)
 
       network.pause("worker-2")
       let silent = try await gateway.operate("GET", "/admin/1/zones").body

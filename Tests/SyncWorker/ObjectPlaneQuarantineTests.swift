@@ -10,6 +10,7 @@ import RecordStore
 import Records
 import SQLite
 import ServiceBus
+import Synchronization
 import Testing
 import WebServices
 
@@ -192,6 +193,54 @@ extension ObjectPlaneWorld {
       let reply = try await world.save("A", tag("x"), query: ["wait": "export"])
       #expect(reply.json["event"]?["error"]?["partialErrors"]?.elements.map { $0["reason"]?.string } == ["transaction 2 can't be read"])
       #expect(try await world.liveRecords().map(\.recordName) == ["f", "t", "x"])
+    }
+  }
+
+  @Test func `an operator has what is held back tried again, of all stores or of those he names`() async throws {
+    try await ObjectPlaneWorld.with(.sqlite) { world in
+      try await world.setUp("A")
+      let content: [UInt8] = Array(repeating: 7, count: 800_000)
+      try await world.saveWithoutContent("D", of: content, to: "A")
+      try await world.save("A", tag("x"), query: ["wait": "export"])
+      let woken = Mutex<[Int64]>([])
+      func retry(_ query: [String: String]) async throws -> String {
+        let commands = WorkerCommands(stores: [world.store], clock: world.clock) { key, _ in woken.withLock { $0.append(key) } }
+        return String(decoding: try await commands.answer(WorkerCommand(subject: "quarantine/retry", query: query)), as: UTF8.self)
+      }
+      #expect(try await retry(["user": "_bob"]) == #"{"retried":0}"#)
+      #expect(try await retry(["environment": "production"]) == #"{"retried":0}"#)
+      #expect(woken.withLock { $0.isEmpty })
+      #expect(try await retry(["user": "_alice", "container": ObjectPlaneWorld.container.rawValue]) == #"{"retried":1}"#)
+      #expect(woken.withLock { $0.count } == 1)
+      let report = try await WorkerReports(stores: [world.store], openingCount: 0, pendingPingCount: 0).answer(WorkerReport(subject: "quarantine"))
+      let row = try #require(try JSONValue(parsing: report)["quarantine"]?.elements.first)
+      #expect(row["store"]?.string == "A" && row["objectID"]?.string == "D" && row["cause"]?.string == "damaged" && row["attempts"]?.int64 == 1)
+      _ = try world.assets.put(content, until: world.clock.now / 1000 + 9999)
+      try await world.withExports {
+        #expect(try await retry([:]) == #"{"retried":1}"#)
+        for key in woken.withLock({ $0 }) { await world.plane.exports.signal(.backlog(mirrorKey: key), on: 0) }
+        while try await !quarantine(world).isEmpty { try await Task.sleep(for: .milliseconds(1)) }
+      }
+      #expect(try await world.liveRecords().map(\.recordName) == ["D", "x"])
+    }
+  }
+
+  @Test func `what is held back is tried again by itself when it is due`() async throws {
+    try await ObjectPlaneWorld.with(.sqlite) { world in
+      try await world.setUp("A")
+      let content: [UInt8] = Array(repeating: 7, count: 800_000)
+      try await world.saveWithoutContent("D", of: content, to: "A")
+      try await world.save("A", tag("x"), query: ["wait": "export"])
+      _ = try world.assets.put(content, until: world.clock.now / 1000 + 9999)
+      try await world.withExports {
+        for _ in 0..<20 { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(try await quarantine(world) == ["D damaged"])
+        while try await !quarantine(world).isEmpty {
+          world.clock.advance(by: 10_000)
+          try await Task.sleep(for: .milliseconds(2))
+        }
+      }
+      #expect(try await world.liveRecords().map(\.recordName) == ["D", "x"])
     }
   }
 }

@@ -130,7 +130,7 @@ private let graph = #"""
       #expect(event["endDate"]?.isNull == outcome.moreComing)
       #expect(event["counts"]?["saved"]?.int64 == outcome.exportedNumber * 100)
       if !outcome.moreComing { break }
-      run.running = outcome.running
+      run.advance(after: outcome)
     }
     #expect(positions == [4, 8, 10])
     #expect(identifiers.count == 1)

@@ -9,37 +9,94 @@ import Testing
 
 private typealias Drain = ExportSchedule.Drain
 
+extension ExportSchedule {
+  fileprivate mutating func drains(after signal: ExportSignal) -> [Drain] { drains(after: signal, at: 0, jitter: 0) }
+}
+
 @Test func `a store is drained once at a time, and again when more came meanwhile`() {
   var schedule = ExportSchedule()
   #expect(schedule.drains(after: .backlog(mirrorKey: 1)) == [Drain(mirrorKey: 1)])
   #expect(schedule.drains(after: .backlog(mirrorKey: 1)) == [])
   #expect(schedule.drains(after: .backlog(mirrorKey: 2)) == [Drain(mirrorKey: 2)])
-  #expect(schedule.drains(after: .finished(mirrorKey: 1, moreComing: true, running: nil)) == [])
-  #expect(schedule.drains(after: .drained(mirrorKey: 1)) == [Drain(mirrorKey: 1)])
-  #expect(schedule.drains(after: .drained(mirrorKey: 1)) == [])
-  #expect(schedule.drains(after: .finished(mirrorKey: 1, moreComing: false, running: nil)) == [])
+  #expect(schedule.drains(after: .finished(mirrorKey: 1, moreComing: true, running: nil, retryAt: nil)) == [])
+  #expect(schedule.drains(after: .drained(mirrorKey: 1, retryAt: nil)) == [Drain(mirrorKey: 1)])
+  #expect(schedule.drains(after: .drained(mirrorKey: 1, retryAt: nil)) == [])
+  #expect(schedule.drains(after: .finished(mirrorKey: 1, moreComing: false, running: nil, retryAt: nil)) == [])
 }
 
 @Test func `a batch that left more is continued with its event`() {
   var schedule = ExportSchedule()
   let running = RunningExport(event: StoredEvent(number: 5, identifier: "e", kind: .export, startedAt: 1))
-  #expect(schedule.drains(after: .finished(mirrorKey: 1, moreComing: true, running: running)) == [Drain(mirrorKey: 1, running: running)])
+  let drains = schedule.drains(after: .finished(mirrorKey: 1, moreComing: true, running: running, retryAt: nil))
+  #expect(drains == [Drain(mirrorKey: 1, running: running)])
 }
 
-@Test func `a failed export is tried again after the shard's next commits, ever more rarely, and afresh once it worked`() {
+@Test func `T-E11 a store that failed is left alone until its time, is tried once then, and goes on with its event`() {
   var schedule = ExportSchedule()
-  var attempts: [Int] = []
-  _ = schedule.drains(after: .backlog(mirrorKey: 1))
-  _ = schedule.drains(after: .failed(mirrorKey: 1))
-  for commit in 1...40 where !schedule.drains(after: .finished(mirrorKey: 9, moreComing: false, running: nil)).isEmpty {
-    attempts.append(commit)
-    _ = schedule.drains(after: .failed(mirrorKey: 1))
+  let running = RunningExport(event: StoredEvent(number: 5, identifier: "e", kind: .export, startedAt: 1))
+  _ = schedule.drains(after: .backlog(mirrorKey: 1), at: 1000, jitter: 0)
+  let failure = ExportSignal.failed(mirrorKey: 1, .transient(retryAfter: 30), running: running, isDrain: true)
+  #expect(schedule.drains(after: failure, at: 1000, jitter: 0) == [])
+  #expect(schedule.wakeAt == 31_000 && schedule.throttled == [1: 31_000])
+  let changes = [schedule.takeThrottlesChange(), schedule.takeThrottlesChange()]
+  #expect(changes == [true, false])
+  for signal in [ExportSignal.backlog(mirrorKey: 1), .finished(mirrorKey: 1, moreComing: true, running: nil, retryAt: nil), .tick] {
+    #expect(schedule.drains(after: signal, at: 30_999, jitter: 0) == [], "nobody tries before")
   }
-  #expect(attempts == [1, 3, 7, 15, 31])
-  _ = schedule.drains(after: .backlog(mirrorKey: 1))
-  #expect(schedule.drains(after: .drained(mirrorKey: 1)) == [])
-  _ = schedule.drains(after: .failed(mirrorKey: 1))
-  #expect(schedule.drains(after: .finished(mirrorKey: 9, moreComing: false, running: nil)) == [Drain(mirrorKey: 1)])
+  #expect(schedule.drains(after: .backlog(mirrorKey: 2), at: 5000, jitter: 0) == [Drain(mirrorKey: 2)], "others go on")
+  #expect(schedule.drains(after: .tick, at: 31_000, jitter: 0) == [Drain(mirrorKey: 1, running: running)])
+  #expect(schedule.drains(after: .tick, at: 31_001, jitter: 0) == [])
+  let changed = schedule.takeThrottlesChange()
+  #expect(schedule.throttled.isEmpty && changed)
+  #expect(schedule.drains(after: .drained(mirrorKey: 1, retryAt: nil), at: 31_002, jitter: 0) == [])
+  #expect(schedule.wakeAt == nil)
+}
+
+@Test func `somebody else's failure throttles a store, too, and a drain under way ends before the next begins`() {
+  var schedule = ExportSchedule()
+  #expect(schedule.drains(after: .failed(mirrorKey: 1, .transient(retryAfter: nil), running: nil, isDrain: false), at: 0, jitter: 50) == [])
+  #expect(schedule.throttled == [1: 1050])
+  #expect(schedule.drains(after: .tick, at: 1050, jitter: 0) == [Drain(mirrorKey: 1)])
+  #expect(schedule.drains(after: .failed(mirrorKey: 1, .poisoned, running: nil, isDrain: false), at: 1060, jitter: 0) == [])
+  #expect(schedule.drains(after: .failed(mirrorKey: 1, .gone, running: nil, isDrain: true), at: 1070, jitter: 0) == [Drain(mirrorKey: 1)])
+  // What even a drain can't take apart is tried later, ever more rarely.
+  var delays: [Int64] = []
+  var now: Int64 = 2000
+  for _ in 0..<12 {
+    _ = schedule.drains(after: .failed(mirrorKey: 1, .poisoned, running: nil, isDrain: true), at: now, jitter: 0)
+    delays.append((schedule.wakeAt ?? 0) - now)
+    now = schedule.wakeAt ?? 0
+    #expect(schedule.drains(after: .tick, at: now, jitter: 0) == [Drain(mirrorKey: 1)])
+  }
+  #expect(delays == [2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 256_000, 300_000, 300_000, 300_000, 300_000])
+}
+
+@Test func `a shard runs a few drains at once, and the others in their order`() {
+  var schedule = ExportSchedule()
+  let begun = (1...40).flatMap { schedule.drains(after: .backlog(mirrorKey: $0)) }
+  #expect(begun.map(\.mirrorKey) == Array(1...16))
+  #expect(schedule.drains(after: .backlog(mirrorKey: 40)) == [], "is waiting already")
+  #expect(schedule.drains(after: .drained(mirrorKey: 3, retryAt: nil)) == [Drain(mirrorKey: 17)])
+  var ended: [Int64] = []
+  var running = begun.map(\.mirrorKey).filter { $0 != 3 } + [17]
+  while !running.isEmpty {
+    let key = running.removeFirst()
+    ended.append(key)
+    running += schedule.drains(after: .drained(mirrorKey: key, retryAt: nil)).map(\.mirrorKey)
+    #expect(running.count <= ExportSchedule.drainLimit)
+  }
+  #expect(ended.sorted() == (1...40).filter { $0 != 3 })
+}
+
+@Test func `what is held back wakes its shard when it is due`() {
+  var schedule = ExportSchedule()
+  _ = schedule.drains(after: .finished(mirrorKey: 1, moreComing: false, running: nil, retryAt: 500))
+  _ = schedule.drains(after: .retryDue(at: 900))
+  _ = schedule.drains(after: .drained(mirrorKey: 2, retryAt: StoredQuarantine.never))
+  #expect(schedule.wakeAt == 500)
+  let isDue = [499, 500, 501].map { schedule.takeRetryIsDue(at: $0) }
+  #expect(isDue == [false, true, false])
+  #expect(schedule.wakeAt == nil)
 }
 
 @Test func `an import position survives its token, and refuses another database's`() throws {

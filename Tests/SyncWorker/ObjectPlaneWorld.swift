@@ -53,7 +53,10 @@ final class ModelSchemas: SchemaSource {
   func forgetModels(in environment: Environment) { models.withLock { $0[environment] = [] } }
 
   /// The schema as if an operator had replaced it.
-  func replaceSchema(_ schema: Schema, in environment: Environment) { schemas.withLock { $0[environment] = schema } }
+  func replaceSchema(_ schema: Schema, in environment: Environment) {
+    schemas.withLock { $0[environment] = schema }
+    version.withLock { $0 += 1 }
+  }
 }
 
 /// Databases in one shard, seen through the object plane.
@@ -77,7 +80,11 @@ final class ObjectPlaneWorld: Sendable {
     self.schemas = schemas
     let context = PlaneContext(
       clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"),
-      signingKey: Array("signing key".utf8))
+      signingKey: Array("signing key".utf8),
+      pause: { [clock] duration in
+        let end = clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+        while clock.now < end, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
+      })
     plane = ObjectPlane(context: context)
     records = RecordPlane(context: context)
   }

@@ -270,6 +270,8 @@ private final class WorkerNeighbourhood: Sendable {
       let list = try await world.share.call(WorkerReport(subject: subject), body: [], to: .peer("worker-1"), within: .seconds(5))
       #expect(String(decoding: list.body, as: UTF8.self) == #"{"\#(subject)":[]}"#)
     }
+    let retried = try await world.share.call(WorkerCommand(subject: "quarantine/retry"), body: [], to: .peer("worker-1"), within: .seconds(5))
+    #expect(String(decoding: retried.body, as: UTF8.self) == #"{"retried":0}"#)
     await #expect { try await world.share.call(WorkerReport(subject: "weather"), body: [], to: .peer("worker-1"), within: .seconds(5)) } throws: {
       ($0 as? BusError)?.code == .notFound
     }

@@ -67,9 +67,21 @@ struct ClusterReports: Sendable {
     }
   }
 
+  /// Has every worker do something, and adds up what they counted. A worker that did not answer may have done it.
+  func carryOut(_ subject: String, _ query: [String: String]) async -> OperatorAnswer {
+    let reports = await gather(WorkerCommand(subject: subject, query: query))
+    return OperatorAnswer { writer in
+      writer.member("retried", reports.reduce(0) { $0 + Int($1.content?["retried"]?.int64 ?? 0) })
+      Self.writeSilent(reports, to: &writer)
+    }
+  }
+
   /// Asks all workers at once. Ascending by worker.
   private func gather(_ subject: String, _ query: [String: String]) async -> [Report] {
-    let message = WorkerReport(subject: subject, query: query)
+    await gather(WorkerReport(subject: subject, query: query))
+  }
+
+  private func gather<Question: Message>(_ message: Question) async -> [Report] where Question.Reply == Acknowledgement {
     return await withTaskGroup(of: Report.self) { [bus] group in
       for worker in bus.peers where worker.role == .worker {
         group.addTask {
@@ -120,10 +132,14 @@ struct ClusterReports: Sendable {
       writer.beginArray()
       for report in reports { report.content?[subject]?.forEachElement { writer.value($0) } }
       writer.endArray()
-      writer.key("silent")
-      writer.beginArray()
-      for report in reports where report.content == nil { writer.string(report.worker.name) }
-      writer.endArray()
+      writeSilent(reports, to: &writer)
     }
+  }
+
+  private static func writeSilent(_ reports: [Report], to writer: inout JSONWriter) {
+    writer.key("silent")
+    writer.beginArray()
+    for report in reports where report.content == nil { writer.string(report.worker.name) }
+    writer.endArray()
   }
 }

@@ -55,6 +55,8 @@ struct OperatorAPI: Sendable {
   let publish: @Sendable (DirectoryChanged) async -> Void
   /// The status calls: subject and query.
   let report: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
+  /// What the workers are to do: subject and query.
+  let command: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
 
   /// One request, as the gateway forwarded it.
   struct Request: Sendable {
@@ -108,10 +110,22 @@ struct OperatorAPI: Sendable {
     case "schema":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await schema(request(after: 5), Self.environment(path[3], path[4]))
+    case "quarantine" where path.count == 4 && path[3] == "retry":
+      guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
+      guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else { throw Self.noSuchCall(path) }
+      return answer
     default:
       guard path.count == 3, message.method == "GET", let answer = await report(path[2], message.query) else { throw Self.noSuchCall(path) }
       return answer
     }
+  }
+
+  /// A misspelt restriction must not become none.
+  private func retryQuery(_ query: [String: String]) throws(RecordError) -> [String: String] {
+    if let unknown = query.keys.sorted().first(where: { !["container", "environment", "user"].contains($0) }) {
+      throw RecordError(.badRequest, "\(unknown): retry takes container, environment and user")
+    }
+    return query
   }
 
   // MARK: pieces

@@ -6,24 +6,66 @@ import RecordStore
 import Records
 import ServiceKit
 
-extension ExportRun {
-  /// A transaction of the batch; nil content: its row can't be read.
-  struct Item {
-    let number: Int64
-    let transaction: HistoryTransaction?
-  }
+/// What a batch exports.
+struct ExportBatch {
+  /// Whole transactions, or the parts of one that its slice concerns.
+  var transactions: [HistoryTransaction] = []
+  /// The steps of one transaction that is too large for a batch.
+  var slice: (steps: ArraySlice<ExportStep>, transaction: HistoryTransaction)?
+  /// Numbers of transactions that can't be read.
+  var unreadable: [Int64] = []
+  /// The store's position afterwards; nil: there is nothing to export.
+  var position: (number: Int64, stepCount: Int)?
+  /// What the next batch begins with.
+  var next: RecentTransaction?
 
-  func nextBatch(of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> [Item] {
-    guard mirror.lastTransactionNumber > mirror.exportedTransactionNumber else { return [] }
-    var batch: [Item] = []
+  func apply(to exporter: inout Exporter) throws {
+    if let slice { return try exporter.apply(slice.steps, of: slice.transaction) }
+    for transaction in transactions { try exporter.apply(transaction) }
+  }
+}
+
+extension ExportRun {
+  /// Whole transactions for as long as they fit, or a slice of one that is too large by itself.
+  func nextBatch(of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> ExportBatch {
+    var batch = ExportBatch()
+    guard mirror.lastTransactionNumber > mirror.exportedTransactionNumber else { return batch }
     var itemCount = 0
     var byteCount = 0
     for row in try rows(of: mirror, in: transaction) {
-      let decoded = row.content.flatMap(decoded)
-      itemCount += decoded?.exportItemCount ?? 1
-      byteCount += row.content?.payload.count ?? 0
-      if !batch.isEmpty, itemCount > Limit.exportItemCount || byteCount > Limit.exportByteCount { break }
-      batch.append(Item(number: row.number, transaction: decoded))
+      guard let content = row.content, let decoded = decoded(content) else {
+        batch.unreadable.append(row.number)
+        batch.position = (row.number, 0)
+        continue
+      }
+      // One that was begun goes on as it was begun, whatever fits by now.
+      if batch.position == nil, mirror.exportedStepCount > 0 { return slice(of: decoded, content, from: mirror) }
+      itemCount += decoded.exportItemCount
+      byteCount += content.payload.count
+      if itemCount > limits.itemCount || byteCount > limits.byteCount {
+        if batch.position == nil { return slice(of: decoded, content, from: mirror) }
+        break
+      }
+      batch.transactions.append(decoded)
+      batch.position = (row.number, 0)
+    }
+    return batch
+  }
+
+  private func slice(of transaction: HistoryTransaction, _ row: StoredTransaction, from mirror: StoredMirror) -> ExportBatch {
+    let steps = ExportSteps(transaction)
+    let range = steps.slice(from: mirror.exportedStepCount, limits: limits)
+    let slice = steps.steps[range]
+    var batch = ExportBatch()
+    batch.slice = (slice, transaction)
+    var part = transaction
+    part.changes = slice.map { $0.part(of: transaction.changes[$0.change]) }
+    batch.transactions = [part]
+    if range.upperBound < steps.steps.count {
+      batch.position = (row.number - 1, range.upperBound)
+      batch.next = RecentTransaction(transaction: transaction, payload: row.payload)
+    } else {
+      batch.position = (row.number, 0)
     }
     return batch
   }
@@ -51,10 +93,43 @@ extension ExportRun {
     }
   }
 
-  /// What is saved and not exported, as far as it can be read.
-  func pending(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [HistoryTransaction] {
-    guard mirror.lastTransactionNumber > mirror.exportedTransactionNumber else { return [] }
-    return try snapshot.transactions(of: mirror.key, after: mirror.exportedTransactionNumber, limit: Limit.exportItemCount).compactMap(decoded)
+  /// What is saved and not exported and concerns some objects, as far as it can be read: their changes, and those that name them. It is read
+  /// a part at a time, so that a long backlog costs time and no memory.
+  /// - Parameter isWide: also whatever is deleted, which may clear their pointers.
+  func pending(about names: Set<String>, isWide: Bool, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [HistoryTransaction] {
+    var found: [HistoryTransaction] = []
+    var last = mirror.exportedTransactionNumber
+    while last < mirror.lastTransactionNumber {
+      let rows: [StoredTransaction]
+      do {
+        rows = try snapshot.transactions(of: mirror.key, after: last, limit: Limit.exportItemCount, byteLimit: Limit.exportByteCount)
+      } catch StoreError.corrupt {
+        // Dropped because the export tells of it.
+        last += 1
+        continue
+      }
+      guard let end = rows.last?.number else { break }
+      last = end
+      for row in rows {
+        guard var transaction = decoded(row) else { continue }
+        transaction.changes.removeAll { !$0.concerns(names) && !(isWide && $0.changeType == .delete) }
+        if !transaction.changes.isEmpty { found.append(transaction) }
+      }
+    }
+    return found
+  }
+}
+
+extension HistoryChange {
+  fileprivate func concerns(_ names: Set<String>) -> Bool {
+    names.contains(objectID)
+      || relationships.contains { relationship in
+        switch relationship.value {
+        case .toOne(let target): target.map(names.contains) ?? false
+        case .toMany(let targets): targets.contains(where: names.contains)
+        case .toManyDelta(let added, let removed): added.contains(where: names.contains) || removed.contains(where: names.contains)
+        }
+      }
   }
 }
 

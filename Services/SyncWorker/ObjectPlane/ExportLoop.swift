@@ -4,6 +4,7 @@ import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+import Synchronization
 
 /// An export batch that a save has queued.
 struct ExportStart: Sendable {
@@ -13,7 +14,14 @@ struct ExportStart: Sendable {
 
 /// How calls reach the loops of the shards that are open here.
 actor ShardExports {
+  private struct StoreKey: Hashable {
+    let shard: Int
+    let mirror: Int64
+  }
+
   private var loops: [Int: AsyncStream<ExportSignal>.Continuation] = [:]
+  /// Stores whose exports have to wait, and until when. Read by every save: not behind the actor.
+  private nonisolated let throttled = Mutex<[StoreKey: Int64]>([:])
 
   /// The signals for a shard's loop; they end when its task is cancelled.
   func open(_ shard: Int) -> AsyncStream<ExportSignal> {
@@ -22,85 +30,35 @@ actor ShardExports {
     return signals
   }
 
-  func close(_ shard: Int) { loops[shard] = nil }
+  func close(_ shard: Int) {
+    loops[shard] = nil
+    throttled.withLock { throttled in throttled = throttled.filter { $0.key.shard != shard } }
+  }
 
   /// Without a loop nobody is pinged; the export itself is in the writer's queue already.
   func started(_ export: ExportStart, on shard: Int) { loops[shard]?.yield(.started(export)) }
 
   func signal(_ signal: ExportSignal, on shard: Int) { loops[shard]?.yield(signal) }
-}
 
-enum ExportSignal: Sendable {
-  case started(ExportStart)
-  /// A save's batch is committed.
-  case finished(mirrorKey: Int64, moreComing: Bool, running: RunningExport?)
-  case failed(mirrorKey: Int64)
-  /// A save's batch failed for something in it: a drain looks what that is.
-  case poisoned(mirrorKey: Int64)
-  /// Transactions wait since before this worker held the shard.
-  case backlog(mirrorKey: Int64)
-  case drained(mirrorKey: Int64)
-}
+  func signalAll(_ signal: ExportSignal) { for shard in loops.keys.sorted() { loops[shard]?.yield(signal) } }
 
-/// Which stores are to be drained, decided without doing anything: one drain a store at a time, and a failed one again when the shard
-/// shows signs of life, ever more rarely.
-struct ExportSchedule {
-  struct Drain: Hashable, Sendable {
-    let mirrorKey: Int64
-    var running: RunningExport?
-  }
-
-  private struct Failure {
-    var attempts = 0
-    /// Commits to let pass before the next attempt.
-    var patience = 0
-  }
-
-  private var draining: Set<Int64> = []
-  private var again: Set<Int64> = []
-  private var failures: [Int64: Failure] = [:]
-
-  private static let longestPatience = 1024
-
-  /// The drains to begin, ascending by store.
-  mutating func drains(after signal: ExportSignal) -> [Drain] {
-    switch signal {
-    case .started: return []
-    case .finished(let key, let moreComing, let running):
-      var drains = retries()
-      if moreComing { drains += begin(Drain(mirrorKey: key, running: running)) }
-      return drains
-    case .backlog(let key), .poisoned(let key): return begin(Drain(mirrorKey: key))
-    case .drained(let key):
-      draining.remove(key)
-      failures[key] = nil
-      return again.remove(key) == nil ? [] : begin(Drain(mirrorKey: key))
-    case .failed(let key):
-      draining.remove(key)
-      again.remove(key)
-      var failure = failures[key] ?? Failure()
-      failure.patience = min(1 << min(failure.attempts, 16), Self.longestPatience)
-      failure.attempts += 1
-      failures[key] = failure
-      return []
+  /// Until when nobody may export a store; nil: whoever wants to may.
+  nonisolated func throttledUntil(_ mirrorKey: Int64, on shard: Int, at now: Int64) -> Int64? {
+    throttled.withLock { throttled in
+      if throttled.isEmpty { return nil }
+      return throttled[StoreKey(shard: shard, mirror: mirrorKey)].flatMap { $0 > now ? $0 : nil }
     }
   }
 
-  /// A commit went through: what failed before may go through, too.
-  private mutating func retries() -> [Drain] {
-    var drains: [Drain] = []
-    for key in failures.keys.sorted() where !draining.contains(key) {
-      failures[key]?.patience -= 1
-      if failures[key]?.patience == 0 { drains += begin(Drain(mirrorKey: key)) }
+  /// - Parameter waits: of all the shard's stores that have to wait.
+  nonisolated func throttle(_ waits: [Int64: Int64], on shard: Int) {
+    throttled.withLock { throttled in
+      throttled = throttled.filter { $0.key.shard != shard }
+      for (mirror, until) in waits { throttled[StoreKey(shard: shard, mirror: mirror)] = until }
     }
-    return drains
   }
 
-  private mutating func begin(_ drain: Drain) -> [Drain] {
-    if draining.insert(drain.mirrorKey).inserted { return [drain] }
-    again.insert(drain.mirrorKey)
-    return []
-  }
+  nonisolated var throttledCount: Int { throttled.withLock { $0.count } }
 }
 
 /// The background work of the object plane on one shard.
@@ -113,15 +71,72 @@ struct ExportLoop: Sendable {
   func run() async {
     let signals = await exports.open(store.shard)
     await withDiscardingTaskGroup { group in
-      group.addTask { await findBacklog() }
+      group.addTask { await begin() }
       var schedule = ExportSchedule()
+      var armedFor: Int64?
       for await signal in signals {
+        if case .tick = signal { armedFor = nil }
         if case .started(let export) = signal { group.addTask { await follow(export) } }
-        for drain in schedule.drains(after: signal) { group.addTask { await self.drain(drain) } }
+        if case .schemaChanged = signal { group.addTask { await begin() } }
+        let now = context.clock.now
+        for drain in schedule.drains(after: signal, at: now, jitter: jitter()) { group.addTask { await self.drain(drain) } }
+        if schedule.takeThrottlesChange() { exports.throttle(schedule.throttled, on: store.shard) }
+        if schedule.takeRetryIsDue(at: now) { group.addTask { await findDueRetries() } }
+        if let wakeAt = schedule.wakeAt, wakeAt < armedFor ?? .max {
+          armedFor = wakeAt
+          group.addTask {
+            await context.pause(.milliseconds(max(wakeAt - now, 0)))
+            await exports.signal(.tick, on: store.shard)
+          }
+        }
       }
     }
     await exports.close(store.shard)
   }
+
+  private func jitter() -> UInt64 { context.random.bytes(4).reduce(0) { $0 << 8 | UInt64($1) } }
+
+  /// What is to be done since this worker held the shard, or since the schema is another.
+  private func begin() async {
+    await retryForSchema()
+    await findBacklog()
+  }
+
+  /// Tries again what was held back while the environment had another schema (T-S09).
+  private func retryForSchema() async {
+    do {
+      for key in try await store.read({ snapshot in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max) }) {
+        guard let run = try await exportRun(key) else { continue }
+        let (version, now) = (run.schema.version, context.clock.now)
+        let count = try await store.enqueue { transaction in
+          try transaction.mirror(key: key) == nil ? 0 : transaction.retryQuarantined(.otherSchema(than: version), of: key, at: now)
+        }.value
+        if count > 0 { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+      }
+      await findDueRetries()
+    } catch {
+      log("what is held back can't be looked over", error)
+    }
+  }
+
+  /// Wakes the stores for which something held back is due.
+  private func findDueRetries() async {
+    let now = context.clock.now
+    do {
+      let (due, next) = try await store.read { snapshot -> ([Int64], Int64?) in
+        let keys = try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max)
+        return (try keys.filter { try !snapshot.quarantined(of: $0, dueBy: now, limit: 1).isEmpty }, try snapshot.nextQuarantineDue())
+      }
+      for key in due { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+      // Those that are due now say themselves when they are due again.
+      if let next, next != StoredQuarantine.never { await exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard) }
+    } catch {
+      log("what is held back can't be looked over", error)
+    }
+  }
+
+  /// Milliseconds between two looks for what is due.
+  private static let retryPause: Int64 = 60_000
 
   /// Stores that a predecessor left with transactions to export.
   private func findBacklog() async {
@@ -134,8 +149,7 @@ struct ExportLoop: Sendable {
         guard keys.count == Self.backlogPage, let next = keys.last else { return }
         last = next
       } catch {
-        context.log.error("stores awaiting export can't be listed", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
-        return
+        return log("stores awaiting export can't be listed", error)
       }
     }
   }
@@ -147,29 +161,34 @@ struct ExportLoop: Sendable {
     do {
       let outcome = try await export.commit.value
       outcome.publish(by: context)
-      await exports.signal(.finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running), on: store.shard)
-    } catch  where ExportFailure(error) == .poisoned {
-      await exports.signal(.poisoned(mirrorKey: export.mirrorKey), on: store.shard)
+      await exports.signal(
+        .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
     } catch {
-      await fail(export.mirrorKey, error)
+      await fail(export.mirrorKey, ExportFailure(error), error, running: nil, isDrain: false)
     }
   }
 
   /// Exports batch after batch until nothing is left.
   private func drain(_ drain: ExportSchedule.Drain) async {
     let mirrorKey = drain.mirrorKey
+    var running = drain.running
     do {
-      guard var run = try await exportRun(mirrorKey) else { return await exports.signal(.drained(mirrorKey: mirrorKey), on: store.shard) }
-      run.running = drain.running
-      while !Task.isCancelled {
-        let outcome = try await run.commit(to: store)
-        outcome.publish(by: context)
-        guard outcome.moreComing else { break }
-        run.running = outcome.running
+      var retryAt: Int64?
+      if var run = try await exportRun(mirrorKey) {
+        run.running = drain.running
+        run.limits = drain.limits
+        while !Task.isCancelled {
+          let outcome = try await run.commit(to: store)
+          outcome.publish(by: context)
+          retryAt = [retryAt, outcome.retryAt].compactMap(\.self).min()
+          running = outcome.running
+          guard outcome.moreComing else { break }
+          run.advance(after: outcome)
+        }
       }
-      await exports.signal(.drained(mirrorKey: mirrorKey), on: store.shard)
+      await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
     } catch {
-      await fail(mirrorKey, error)
+      await fail(mirrorKey, ExportFailure(error), error, running: running, isDrain: true)
     }
   }
 
@@ -188,13 +207,15 @@ struct ExportLoop: Sendable {
     return ExportRun(mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context)
   }
 
-  /// A shard that was fenced or closed is somebody else's to export; anything else is tried again after the shard's next commit.
-  private func fail(_ mirrorKey: Int64, _ error: any Error) async {
-    switch error {
-    case is CancellationError, StoreError.fenced, StoreError.closed: break
-    default:
-      context.log.error("an export failed", ["mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
-    }
-    await exports.signal(.failed(mirrorKey: mirrorKey), on: store.shard)
+  /// A shard that was fenced or closed is somebody else's to export.
+  private func fail(_ mirrorKey: Int64, _ failure: ExportFailure, _ error: any Error, running: RunningExport?, isDrain: Bool) async {
+    // What poisons a save's batch is told of by the drain that looks for it.
+    if failure != .poisoned || isDrain { log("an export failed", error, mirror: mirrorKey) }
+    await exports.signal(.failed(mirrorKey: mirrorKey, failure, running: running, isDrain: isDrain), on: store.shard)
+  }
+
+  private func log(_ message: StaticString, _ error: any Error, mirror: Int64 = 0) {
+    if ExportFailure(error) == .gone { return }
+    context.log.error(message, ["mirror": .integer(mirror), "shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
   }
 }

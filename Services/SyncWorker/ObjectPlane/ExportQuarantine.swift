@@ -57,27 +57,29 @@ extension ExportRun {
 
   /// Holds back what was left out, and forgets what went through.
   /// - Parameter sent: what was exported, with what was retried before it.
-  /// - Returns: what the event is to tell: not what is known from an earlier try.
+  /// - Returns: what the event is to tell: not what is known from an earlier try; and when the first is due.
   func settle(
     _ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], retried: [RetriedObject], sent: [HistoryTransaction], of mirror: StoredMirror,
     in transaction: any ShardTransaction
-  ) throws -> [MirroringProblem] {
-    if leftOut.isEmpty, refused.isEmpty, retried.isEmpty { return [] }
+  ) throws -> (problems: [MirroringProblem], retryAt: Int64?) {
+    if leftOut.isEmpty, refused.isEmpty, retried.isEmpty { return ([], nil) }
     let held = held(leftOut, refused, sent: sent)
     let names = Set(held.map(\.name))
     for object in retried where !names.contains(object.row.name) { try transaction.removeQuarantined(object.row.name, of: mirror.key) }
     let rows = Dictionary(retried.map { ($0.row.name, $0) }, uniquingKeysWith: { first, _ in first })
     var problems: [MirroringProblem] = []
+    var retryAt: Int64?
     for object in held {
       let row = rows[object.name]?.row
-      try hold(object, in: row, of: mirror, in: transaction)
+      let dueAt = try hold(object, in: row, of: mirror, in: transaction)
+      retryAt = min(dueAt, retryAt ?? dueAt)
       if row.map({ !object.problem.isKnown(from: $0) }) ?? true || object.changes.count > rows[object.name]?.changes.count ?? 0 {
         problems.append(object.problem)
       }
     }
     // Refused, and nobody's change to hold back: what the server itself would have done, and what the client has no permission for.
     problems += refused.map(\.problem).filter { !names.contains($0.recordName) }
-    return problems
+    return (problems, retryAt)
   }
 
   private struct HeldObject {
@@ -145,7 +147,7 @@ extension ExportRun {
     return [HistoryChange(changeType: .update, entity: entity.name, objectID: record.recordName, relationships: pointers.sorted { $0.name < $1.name })]
   }
 
-  private func hold(_ object: HeldObject, in row: StoredQuarantine?, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+  private func hold(_ object: HeldObject, in row: StoredQuarantine?, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64 {
     let now = context.clock.now
     let attempts = (row?.attempts ?? 0) + 1
     let problem = object.problem
@@ -158,6 +160,7 @@ extension ExportRun {
     // What nobody has any more can't be counted; that is told when it is tried again.
     let assets = try payload.assets.filter { try transaction.hasContent(of: $0) }
     try transaction.putQuarantined(stored, changes: payload.encoded(), assets: assets)
+    return stored.dueAt
   }
 }
 

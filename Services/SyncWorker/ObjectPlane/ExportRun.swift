@@ -16,17 +16,31 @@ struct ExportOutcome: Sendable {
   var exportedNumber: Int64
   /// Saved transactions are left for another batch.
   var moreComing = false
+  /// Whether the store's position moved, if only within a transaction.
+  var hasAdvanced = false
   /// To be published once the commit is durable.
   var zoneChanges: [ZoneChange] = []
   /// As `zoneChanges`.
   var fired: [FiredSubscription] = []
   /// What the next batch continues, if more is coming.
   var running: RunningExport?
+  /// The transaction whose next slice it begins with.
+  var next: RecentTransaction?
+  /// When something is due that the batch held back.
+  var retryAt: Int64?
 
   /// Tells of it; to be called when the commit is durable.
   func publish(by context: PlaneContext) {
     for change in zoneChanges { context.changes.publish(change) }
     context.publish(fired)
+  }
+}
+
+extension ExportRun {
+  /// Makes this the batch after one that is committed.
+  mutating func advance(after outcome: ExportOutcome) {
+    running = outcome.running
+    recent = outcome.next.map { [$0.transaction.transactionID: $0] } ?? [:]
   }
 }
 
@@ -47,9 +61,9 @@ struct RunningExport: Hashable, Sendable {
 
 /// The body of one export batch, for the shard's writer queue.
 ///
-/// A batch takes whole transactions, as many as make about 400 items and 1 572 864 bytes (T-E01), and at least one. A transaction that is
-/// larger is exported in one commit all the same: cut in pieces, readers would see half a save, and what others wrote between two pieces
-/// would be overwritten when the rest is worked out again. The request's size bounds it.
+/// A batch takes whole transactions, as many as make about 400 items and 1 572 864 bytes (T-E01). One that is larger is exported a slice at
+/// a time: readers see it grow, as they do with Apple's, and what others write between two slices stays what they wrote. An object's links
+/// go with it when it is deleted, however many there are.
 struct ExportRun: Sendable {
   let mirrorKey: Int64
   let shard: Int
@@ -68,6 +82,7 @@ struct ExportRun: Sendable {
 
   /// While what makes the batch fail is looked for.
   var isolation: ExportIsolation?
+  var limits = ExportLimits.standard
 
   /// - Throws: what the store throws. Objects that can't be exported are held back, listed in the event, and never block the others.
   func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
@@ -77,25 +92,33 @@ struct ExportRun: Sendable {
     if mirror.exportedTransactionNumber < mirror.purgedTransactionNumber {
       problems.append(Self.purgedProblem(mirror))
       mirror.exportedTransactionNumber = mirror.purgedTransactionNumber
+      mirror.exportedStepCount = 0
     }
     let batch = try nextBatch(of: mirror, in: transaction)
-    problems += batch.filter { $0.transaction == nil }.map { Self.unreadableProblem(mirror, $0.number) }
-    let transactions = batch.compactMap(\.transaction)
-    let (retried, moreDue) = try retried(with: transactions, of: mirror, in: transaction)
-    guard !batch.isEmpty || !retried.isEmpty || !resent.isEmpty, let zoneName = mirror.defaultZoneName else {
+    problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
+    let (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
+    guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, let zoneName = mirror.defaultZoneName else {
       return try finish(mirror, nil, problems, [], nil, moreDue: false, in: transaction)
     }
     let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
     let source = ZoneSource(zone, in: transaction)
-    let sent = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) } + (try unrecorded(in: source)) + transactions
+    let again = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
+    let missed = try unrecorded(in: source)
+    let sent = again + missed + batch.transactions
     var exporter = exporter(of: mirror, from: source, isolatesErrors: isolation != nil)
-    for transaction in sent { try exporter.apply(transaction) }
+    for transaction in again + missed { try exporter.apply(transaction) }
+    try batch.apply(to: &exporter)
     let plan = exporter.plan()
     let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: zone.databaseKey, transaction)
     let (written, refused) = try write(plan, of: mirror, to: zone, from: source, firing, in: transaction)
-    problems += try settle(plan.leftOut, refused, retried: retried, sent: sent, of: mirror, in: transaction)
-    if let last = batch.last?.number { mirror.exportedTransactionNumber = last }
-    return try finish(mirror, try transaction.zone(key: zone.key), problems, written, try firing?.finish(), moreDue: moreDue, in: transaction)
+    let (known, retryAt) = try settle(plan.leftOut, refused, retried: retried, sent: sent, of: mirror, in: transaction)
+    problems += known
+    if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
+    var outcome = try finish(mirror, try transaction.zone(key: zone.key), problems, written, try firing?.finish(), moreDue: moreDue, in: transaction)
+    outcome.next = batch.next
+    outcome.retryAt = retryAt
+    outcome.hasAdvanced = batch.position != nil
+    return outcome
   }
 
   /// What is resent, of objects that nobody made since they were missed.
@@ -145,7 +168,9 @@ struct ExportRun: Sendable {
         firing: firing)
     }
     let permissions = database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil
-    let verdict = try ExportWrites(zone: zone, source: source, transaction: transaction, permissions: permissions, isolation: isolation).verdict(on: plan.writes)
+    let writes = ExportWrites(
+      zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, isolation: isolation)
+    let verdict = try writes.verdict(on: plan.writes)
     let going = Set(verdict.cascade)
     var written: [PlannedWrite] = []
     written.reserveCapacity(verdict.writes.count + verdict.cascade.count)

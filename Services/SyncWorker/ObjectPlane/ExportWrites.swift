@@ -1,6 +1,7 @@
 // What an export may write of its plan: the rules that hold for every record, whoever writes it, with the objects they concern.
 
 import Mirroring
+import ObjectModel
 import RecordStore
 import Records
 import WebServices
@@ -12,6 +13,8 @@ struct ExportWrites {
   let transaction: any ShardTransaction
   /// nil in a private database.
   let permissions: RecordPermissions?
+  let schema: EnvironmentSchema
+  let environment: Environment
   /// While what makes a batch fail is looked for: every write is judged by itself first.
   var isolation: ExportIsolation?
 
@@ -38,6 +41,10 @@ struct ExportWrites {
         try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map { item.problem($0.code, $0.reason, .other) }
       }
     }
+    try refuse(&verdict) { item in
+      guard case .save(let record, let changedKeys) = item else { return nil }
+      return sizeProblem(item, record) ?? schemaProblem(item, record, changedKeys)
+    }
     var rules = ReferenceRules(transaction: transaction, zone: zone.key)
     if let permissions { rules.isVisible = permissions.mayRead }
     if let isolation { try refuseDamaged(&verdict, rules, isolation) }
@@ -48,6 +55,31 @@ struct ExportWrites {
       // Without those that are refused, others may be, or may go no more.
       try refuse(&verdict) { item in judged.problems[item.recordName].map { item.problem($0.code, $0.reason, .reference) } }
     }
+  }
+
+  private func sizeProblem(_ item: ExportItem, _ record: Record) -> MirroringProblem? {
+    let byteCount = record.fields.byteCount
+    guard byteCount > Limit.recordByteCount else { return nil }
+    return MirroringProblem(
+      recordName: item.recordName, entity: item.entityName, code: .quotaExceeded, cocoaErrorCode: .recordTooLarge,
+      reason: "the record would have \(byteCount) bytes, the limit is \(Limit.recordByteCount)", cause: .size)
+  }
+
+  /// Production takes what its schema has (T-S05, T-S06). Development makes what a model needs when a store is set up.
+  private func schemaProblem(_ item: ExportItem, _ record: Record, _ changedKeys: [String]) -> MirroringProblem? {
+    guard environment == .production else { return nil }
+    guard schema.schemaIndex.contains(recordType: record.recordType) else {
+      let refusal = SchemaGate.unknownType(record.recordType)
+      return item.problem(refusal.code, refusal.reason, .schema)
+    }
+    let declared = schema.schemaIndex.fields(of: record.recordType)
+    for name in changedKeys {
+      guard let field = record.fields[name] else { continue }
+      if let declaration = declared[name], declaration.type == field.value.type, declaration.isEncrypted == field.isEncrypted { continue }
+      let refusal = SchemaGate.unknownField(name, of: record.recordType)
+      return item.problem(refusal.code, refusal.reason, .schema)
+    }
+    return nil
   }
 
   private func judge(_ writes: [PlannedWrite], by rules: ReferenceRules) throws -> ReferenceRules.Verdict {

@@ -40,11 +40,12 @@ extension StoreCall {
   /// Until a store's own saves are in the zone, a batch would show it records without them, and the client, told that they are saved, would
   /// take its own edits back. So they are exported first.
   func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
+    try checkThrottle(of: mirror)
     var run = try await exportRun(for: mirror)
     while true {
       let outcome = try await export(run)
       outcome.publish(by: context)
-      run.running = outcome.running
+      run.advance(after: outcome)
       // Not before the event that was begun has its end.
       if outcome.exportedNumber >= mirror.lastTransactionNumber, outcome.running == nil { return }
     }

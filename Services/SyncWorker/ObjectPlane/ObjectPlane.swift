@@ -25,6 +25,8 @@ struct ObjectPlane: Plane {
     return try await endpoint.answer(call, startNext)
   }
 
+  func schemasChanged() async { await exports.signalAll(.schemaChanged) }
+
   func run(on store: any ShardStore) async {
     await ExportLoop(store: store, context: context, exports: exports).run()
   }

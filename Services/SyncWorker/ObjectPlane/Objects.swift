@@ -33,7 +33,7 @@ extension StoreCall {
   private static func object(_ objectID: String, of mirror: StoredMirror, _ run: ExportRun, in snapshot: any ShardSnapshot) throws -> ObjectAnswer? {
     guard let zoneName = mirror.defaultZoneName, let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
     let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
-    let pending = try run.pending(of: mirror, in: snapshot)
+    let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
     var exporter = run.exporter(of: mirror, from: source, isolatesErrors: true)
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)

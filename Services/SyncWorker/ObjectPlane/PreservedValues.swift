@@ -18,7 +18,8 @@ enum PreservedValues {
     guard let zoneName = mirror.defaultZoneName else { return transactions }
     let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
     var exporter = run.exporter(of: mirror, from: source, isolatesErrors: true)
-    for pending in try run.pending(of: mirror, in: snapshot) { try exporter.apply(pending) }
+    let deleted = Set(transactions.flatMap(\.changes).filter { !names(of: $0, run.model).isEmpty }.map(\.objectID))
+    for pending in try run.pending(about: deleted, isWide: false, of: mirror, in: snapshot) { try exporter.apply(pending) }
     let deserializer = Deserializer(run.model.index)
     var result = transactions
     for index in transactions.indices {

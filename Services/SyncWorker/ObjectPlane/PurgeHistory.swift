@@ -38,7 +38,7 @@ extension StoreCall {
         return PlaneAnswer(body: StoreAnswer.purged(count))
       case .exported(let outcome):
         outcome.publish(by: context)
-        run?.running = outcome.running
+        run?.advance(after: outcome)
       case .needsExport: run = try await exportRun(for: try await locate())
       }
     }
@@ -69,7 +69,7 @@ extension StoreCall {
       let exported = try run.callAsFunction(transaction)
       if exported.moreComing {
         // Where nothing is left to export, what was held back is tried again.
-        guard exported.exportedNumber > mirror.exportedTransactionNumber || exported.exportedNumber == mirror.lastTransactionNumber else {
+        guard exported.hasAdvanced || exported.exportedNumber == mirror.lastTransactionNumber else {
           throw RecordError(.conflict, "The store's transactions can't be exported now: none was purged")
         }
         return .exported(exported)

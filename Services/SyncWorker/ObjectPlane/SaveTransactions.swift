@@ -37,7 +37,9 @@ extension StoreCall {
     let at = now
     let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
+    let saved = SaveCheck.concerns(transactions) ? transactions : []
     let append = store.enqueue { transaction in
+      try Self.check(saved, of: mirror, in: transaction)
       // A save that is sent again was counted when it was new.
       let new = try changes.filter { try transaction.transaction(withID: $0.id, of: mirror.key) == nil }
       try quota?.check(new.flatMap(\.changes), of: mirror, in: transaction)
@@ -49,14 +51,22 @@ extension StoreCall {
       recent: Dictionary(
         zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
       contents: large.contents)
-    let export = store.enqueue { transaction in try run.callAsFunction(transaction) }
+    // A store whose exports have to wait is exported by whoever waits for that.
+    let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
-    await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard)
-    let saved = try await value(of: append)
-    let event = waitsForExport ? try await exportEvent(of: saved.last, mirror, run) : nil
+    if let export { await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard) }
+    let appended = try await value(of: append)
+    let event = waitsForExport ? try await exportEvent(of: appended.last, mirror, run) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(
-        zip(rows, saved.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(saved.last), event: event.map { self.event($0) }))
+        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: event.map { self.event($0) }))
+  }
+
+  /// What only the store knows. A save that is sent again was checked when it was new.
+  private static func check(_ transactions: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    guard !transactions.isEmpty, let current = try transaction.mirror(key: mirror.key) else { return }
+    let new = try transactions.enumerated().filter { try transaction.transaction(withID: $0.element.transactionID, of: mirror.key) == nil }
+    try SaveCheck(mirror: current, transaction: transaction).check(new.map { (place: $0.offset, transaction: $0.element) })
   }
 
   /// A transaction as it is stored.
@@ -94,10 +104,15 @@ extension StoreCall {
     let deadline = now + Self.exportWait
     var run = run
     while now <= deadline {
+      if let until = throttledUntil(mirror) {
+        if until > deadline { return nil }
+        await context.pause(.milliseconds(until - now))
+        continue
+      }
       // Runs behind the one that was queued with the save, and mostly finds that done.
       let outcome = try await export(run)
       outcome.publish(by: context)
-      run.running = outcome.running
+      run.advance(after: outcome)
       if outcome.exportedNumber >= number, outcome.running == nil {
         return try await read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }
       }
@@ -108,13 +123,23 @@ extension StoreCall {
   /// Milliseconds.
   private static let exportWait: Int64 = 30_000
 
-  /// Runs a batch without what it fails for.
+  /// Runs a batch without what it fails for. When it fails all the same, everybody waits for the time that is due.
   func export(_ run: ExportRun) async throws(RecordError) -> ExportOutcome {
     do {
       return try await run.commit(to: store)
     } catch {
+      await exports.signal(.failed(mirrorKey: run.mirrorKey, ExportFailure(error), running: run.running, isDrain: false), on: store.shard)
       throw RecordError(storing: error, log: context.log)
     }
+  }
+
+  /// Until when the store's exports have to wait; nil: they need not.
+  func throttledUntil(_ mirror: StoredMirror) -> Int64? { exports.throttledUntil(mirror.key, on: store.shard, at: now) }
+
+  /// - Throws: `TRY_AGAIN_LATER` while the store's exports have to wait.
+  func checkThrottle(of mirror: StoredMirror) throws(RecordError) {
+    guard let until = throttledUntil(mirror) else { return }
+    throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: Int((until - now + 999) / 1000))
   }
 
   /// What a drain or a reset exports with: nothing is at hand but what is stored.

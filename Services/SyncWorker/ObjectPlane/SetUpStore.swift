@@ -27,6 +27,8 @@ extension StoreCall {
     let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, watch, in: transaction) }
     startNext()
     let (mirror, zone, fired) = try await value(of: commit)
+    // What could not be exported for want of its model can be now.
+    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { await exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     if let zone {
       context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
       context.publish(fired ?? [])
@@ -117,6 +119,7 @@ extension StoreCall {
     startNext: @Sendable () -> Void, with body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Void
   ) async throws(RecordError) {
     let mirror = try await locate()
+    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try checkThrottle(of: mirror) }
     var next = try await exportRun(for: mirror)
     var isFirst = true
     while true {
@@ -138,7 +141,7 @@ extension StoreCall {
         throw RecordError(storing: error, log: context.log)
       }
       outcome.publish(by: context)
-      next.running = outcome.running
+      next.advance(after: outcome)
       if isDone {
         await imports.forget(mirror.key)
         return

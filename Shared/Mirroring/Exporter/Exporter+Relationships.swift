@@ -153,4 +153,18 @@ extension Exporter {
         recordName: child, entity: relationship.destinationName, code: .notFound,
         reason: "there is no such object to put into \(entity.name).\(relationship.name)", cause: .missing))
   }
+
+  /// What a set loses that is to hold just the objects of a value, without what it gains.
+  mutating func removals(of change: HistoryChange, _ set: NamedValue<RelationshipValue>) throws -> RelationshipValue {
+    guard case .toMany(let targets) = set.value, let relationship = model.entity(named: change.entity)?.relationship(named: set.name) else { return set.value }
+    let kept = Set(targets)
+    let present: [String]
+    switch relationship.storage {
+    case .link(let link): present = try linkedObjects(of: change.objectID, link)
+    case .inverseField:
+      present = try relationship.inverse.map { try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: change.objectID) } ?? []
+    case .field, .none: present = []
+    }
+    return .toManyDelta(add: [], remove: present.filter { !kept.contains($0) })
+  }
 }

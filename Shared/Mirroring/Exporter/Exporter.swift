@@ -84,19 +84,10 @@ public struct Exporter {
     for (index, change) in original.enumerated() {
       guard isMirrored(change.entity) else { continue }
       if change.changeType == .insert, !leftOut.isEmpty { changes[index] = absorbing(change) }
-      let change = changes[index]
-      let isDone = try isolating(change) { exporter in
-        switch change.changeType {
-        case .insert: try exporter.insert(change)
-        case .update: try exporter.update(change)
-        case .delete: try exporter.delete(change)
-        }
-      }
-      if !isDone {
+      if try !applyObject(changes[index]) {
         refused.insert(index)
       } else if change.changeType == .delete {
         lastDeletion[change.objectID] = index
-        forgetLeftOut(of: change.objectID)
       }
     }
     for (index, change) in changes.enumerated() where !change.relationships.isEmpty {
@@ -104,6 +95,59 @@ public struct Exporter {
       let relationships = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
       try isolating(relationships) { exporter in try exporter.setRelationships(of: change) }
     }
+  }
+
+  /// Adds a slice of a transaction's steps (`ExportSteps`), the slices before which are exported.
+  ///
+  /// What is left out of an object's own step goes with all of its change: later slices find no object to set relationships of.
+  /// - Throws: as `apply(_:)`.
+  public mutating func apply(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction) throws {
+    switch Treatment(author: transaction.author) {
+    case .skip: return
+    case .deletionsOnly:
+      let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter { $0.changeType == .delete }
+      try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
+    case .export:
+      var lastDeletion: [String: Int] = [:]
+      for (index, change) in transaction.changes.enumerated() where change.changeType == .delete { lastDeletion[change.objectID] = index }
+      for step in slice {
+        let change = transaction.changes[step.change]
+        guard isMirrored(change.entity) else { continue }
+        switch step.work {
+        case .object: try applyObjectStep(change)
+        case .relationship(let place, _):
+          guard change.changeType != .delete, step.change > lastDeletion[change.objectID] ?? -1 else { continue }
+          let relationship = change.relationships[place]
+          let whole = change.only(relationship.name, relationship.value)
+          try isolating(whole) { exporter in
+            let value = try step.value(of: relationship.value) ?? exporter.removals(of: whole, relationship)
+            try exporter.setRelationships(of: change.only(relationship.name, value))
+          }
+        }
+      }
+    }
+  }
+
+  private mutating func applyObjectStep(_ change: HistoryChange) throws {
+    let whole = change.changeType == .insert && !leftOut.isEmpty ? absorbing(change) : change
+    guard try applyObject(whole), whole.relationships.count > change.relationships.count else { return }
+    let named = Set(change.relationships.map(\.name))
+    let absorbed = HistoryChange(
+      changeType: .update, entity: change.entity, objectID: change.objectID, relationships: whole.relationships.filter { !named.contains($0.name) })
+    try isolating(absorbed) { exporter in try exporter.setRelationships(of: absorbed) }
+  }
+
+  /// - Returns: false when the change is left out.
+  private mutating func applyObject(_ change: HistoryChange) throws -> Bool {
+    let isDone = try isolating(change) { exporter in
+      switch change.changeType {
+      case .insert: try exporter.insert(change)
+      case .update: try exporter.update(change)
+      case .delete: try exporter.delete(change)
+      }
+    }
+    if isDone, change.changeType == .delete { forgetLeftOut(of: change.objectID) }
+    return isDone
   }
 
   /// Runs one step of the work; when it can't be done, it is as if it had not been begun, and `change` is left out.

@@ -158,7 +158,7 @@ extension InMemoryTransaction: ShardTransaction {
         key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
         scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName, createdAt: mirror.createdAt,
         lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-        purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount)
+        purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount, exportedStepCount: mirror.exportedStepCount)
     }
   }
 

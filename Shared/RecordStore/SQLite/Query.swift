@@ -136,7 +136,7 @@ enum Query: Int, CaseIterable {
     case .updateMirror:
       """
       UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, exported = ?9, purged = ?10,
-        quarantined = ?11 WHERE id = ?1
+        quarantined = ?11, slice = ?12 WHERE id = ?1
       """
     case .deleteMirror: "DELETE FROM mirror WHERE id = ?1"
 
@@ -188,6 +188,6 @@ enum Query: Int, CaseIterable {
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =
-    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined FROM mirror"
+    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined, slice FROM mirror"
   private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
 }

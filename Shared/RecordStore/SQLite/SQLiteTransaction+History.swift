@@ -43,7 +43,7 @@ extension SQLiteTransaction: ShardTransaction {
           key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
           scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName,
           createdAt: mirror.createdAt, lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-          purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount))
+          purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount, exportedStepCount: mirror.exportedStepCount))
     }
   }
 
@@ -143,6 +143,7 @@ extension SQLiteTransaction: ShardTransaction {
     try update.bind(9, row.exportedTransactionNumber)
     try update.bind(10, row.purgedTransactionNumber)
     try update.bind(11, row.quarantinedCount)
+    try update.bind(12, row.exportedStepCount)
     try update.run()
   }
 

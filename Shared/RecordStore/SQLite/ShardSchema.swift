@@ -24,6 +24,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case pastStates = 9
   /// Databases know how often their environment was reset. Cost: none, a default that is not written into rows.
   case generations = 10
+  /// How far the export of a large transaction has come. Cost: none, a column whose default is not written into rows.
+  case slices = 11
 
   var statements: [String] {
     switch self {
@@ -48,6 +50,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .quarantine: Self.quarantineTables
     case .referenceActions: []
     case .generations: ["ALTER TABLE database ADD COLUMN generation INTEGER NOT NULL DEFAULT 0"]
+    case .slices: ["ALTER TABLE mirror ADD COLUMN slice INTEGER NOT NULL DEFAULT 0"]
     }
   }
 

@@ -120,3 +120,18 @@ public struct WorkerReport: Message {
     self.query = query
   }
 }
+
+/// What an operator has workers do on the shards they hold (`quarantine/retry`); the answer's body is JSON. Done twice is done once.
+public struct WorkerCommand: Message {
+  public static let name = "worker.command/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  public let subject: String
+  public let query: [String: String]
+
+  public init(subject: String, query: [String: String] = [:]) {
+    self.subject = subject
+    self.query = query
+  }
+}

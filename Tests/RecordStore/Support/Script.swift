@@ -196,6 +196,7 @@ struct Script: Sendable {
     case .exported(let owner, let mirror):
       guard var row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       row.exportedTransactionNumber = row.lastTransactionNumber
+      row.exportedStepCount = (row.exportedStepCount + 3) % 7
       row.deviceName = row.deviceName == nil ? "back" : nil
       try transaction.update(row)
       return "\(try transaction.mirrors(afterKey: 0, limit: 99))"

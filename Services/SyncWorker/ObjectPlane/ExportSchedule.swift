@@ -1,0 +1,137 @@
+// Which stores of a shard are drained, and when those that failed are tried again: decided without doing anything.
+
+import Mirroring
+import RecordStore
+
+enum ExportSignal: Sendable {
+  case started(ExportStart)
+  /// A save's batch is committed. `retryAt`: when what it held back is due.
+  case finished(mirrorKey: Int64, moreComing: Bool, running: RunningExport?, retryAt: Int64?)
+  /// A batch failed, a drain's or somebody else's.
+  case failed(mirrorKey: Int64, ExportFailure, running: RunningExport?, isDrain: Bool)
+  /// Transactions wait since before this worker held the shard, or something held back is due.
+  case backlog(mirrorKey: Int64)
+  case drained(mirrorKey: Int64, retryAt: Int64?)
+  /// Something held back on the shard is due then.
+  case retryDue(at: Int64)
+  /// An environment has another schema.
+  case schemaChanged
+  /// The time of `wakeAt` has come.
+  case tick
+}
+
+/// One drain a store at a time and a few a shard, and for each store that failed one that is tried again, when its time has come (E10).
+struct ExportSchedule {
+  struct Drain: Hashable, Sendable {
+    let mirrorKey: Int64
+    var running: RunningExport?
+    var limits = ExportLimits.standard
+  }
+
+  /// Drains at once on a shard: they take turns with saves in its one queue.
+  static let drainLimit = 16
+
+  private var draining: Set<Int64> = []
+  private var again: Set<Int64> = []
+  /// Those that wait for others to end, in their order.
+  private var queue: [Drain] = []
+  /// Of stores that failed.
+  private var pacings: [Int64: ExportPacing] = [:]
+  private var waits: [Int64: (until: Int64, running: RunningExport?)] = [:]
+  private var retryAt: Int64?
+  private var hasNewThrottles = false
+
+  /// When something is to be done that no signal announces; nil: nothing is.
+  var wakeAt: Int64? { [waits.values.map(\.until).min(), retryAt].compactMap(\.self).min() }
+
+  /// The stores that nobody may export, and until when.
+  var throttled: [Int64: Int64] { waits.mapValues(\.until) }
+
+  /// Whether that has changed since it was asked last.
+  mutating func takeThrottlesChange() -> Bool {
+    defer { hasNewThrottles = false }
+    return hasNewThrottles
+  }
+
+  /// Whether something held back is due, which whoever asks looks for.
+  mutating func takeRetryIsDue(at now: Int64) -> Bool {
+    guard let time = retryAt, time <= now else { return false }
+    retryAt = nil
+    return true
+  }
+
+  /// The drains to begin, in their order.
+  mutating func drains(after signal: ExportSignal, at now: Int64, jitter: UInt64) -> [Drain] {
+    switch signal {
+    case .started, .schemaChanged: return []
+    case .finished(let key, let moreComing, let running, let retryAt):
+      note(retryAt)
+      if !draining.contains(key), waits[key] == nil { pacings[key] = nil }
+      return moreComing ? begin(Drain(mirrorKey: key, running: running), at: now) : []
+    case .backlog(let key): return begin(Drain(mirrorKey: key), at: now)
+    case .retryDue(let time):
+      note(time)
+      return []
+    case .drained(let key, let retryAt):
+      note(retryAt)
+      pacings[key] = nil
+      return end(key, at: now)
+    case .failed(let key, let failure, let running, let isDrain): return fail(key, failure, running, isDrain: isDrain, at: now, jitter: jitter)
+    case .tick:
+      let due = waits.filter { $0.value.until <= now }.sorted { $0.key < $1.key }
+      for (key, _) in due { waits[key] = nil }
+      if !due.isEmpty { hasNewThrottles = true }
+      return due.flatMap { begin(Drain(mirrorKey: $0.key, running: $0.value.running), at: now) }
+    }
+  }
+
+  private mutating func note(_ time: Int64?) {
+    if let time, time != StoredQuarantine.never { retryAt = min(time, retryAt ?? .max) }
+  }
+
+  private mutating func fail(
+    _ key: Int64, _ failure: ExportFailure, _ running: RunningExport?, isDrain: Bool, at now: Int64, jitter: UInt64
+  ) -> [Drain] {
+    let outcome: ExportPacing.Outcome
+    switch failure {
+    case .gone: return isDrain ? end(key, at: now) : []
+    // A drain finds what it is; one that did not can only be tried later.
+    case .poisoned:
+      if !isDrain { return begin(Drain(mirrorKey: key), at: now) }
+      outcome = .transient(retryAfter: nil)
+    case .transient(let retryAfter): outcome = .transient(retryAfter: retryAfter)
+    }
+    var pacing = pacings[key] ?? ExportPacing()
+    if case .wait(let until) = pacing.next(after: outcome, at: now, jitter: jitter), until > waits[key]?.until ?? 0 {
+      waits[key] = (until, running ?? waits[key]?.running)
+      hasNewThrottles = true
+    }
+    pacings[key] = pacing
+    if !isDrain { return [] }
+    again.remove(key)
+    return end(key, at: now)
+  }
+
+  private mutating func begin(_ drain: Drain, at now: Int64) -> [Drain] {
+    if let wait = waits[drain.mirrorKey], wait.until > now { return [] }
+    if draining.contains(drain.mirrorKey) {
+      again.insert(drain.mirrorKey)
+      return []
+    }
+    guard draining.count < Self.drainLimit else {
+      if !queue.contains(where: { $0.mirrorKey == drain.mirrorKey }) { queue.append(drain) }
+      return []
+    }
+    draining.insert(drain.mirrorKey)
+    return [drain]
+  }
+
+  /// A drain has ended: another begins.
+  private mutating func end(_ key: Int64, at now: Int64) -> [Drain] {
+    draining.remove(key)
+    if again.remove(key) != nil { queue.append(Drain(mirrorKey: key)) }
+    var begun: [Drain] = []
+    while draining.count < Self.drainLimit, !queue.isEmpty { begun += begin(queue.removeFirst(), at: now) }
+    return begun
+  }
+}

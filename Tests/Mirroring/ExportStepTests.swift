@@ -1,0 +1,106 @@
+import History
+import Mirroring
+import MirroringWorld
+import Records
+import Testing
+
+/// The slices of a transaction, in order.
+private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = .standard) -> [ArraySlice<ExportStep>] {
+  let steps = ExportSteps(transaction)
+  var slices: [ArraySlice<ExportStep>] = []
+  var start = 0
+  while start < steps.steps.count {
+    let range = steps.slice(from: start, limits: limits)
+    slices.append(steps.steps[range])
+    start = range.upperBound
+  }
+  return slices
+}
+
+@Test func `T-H08 ten thousand changes make at least 25 slices, and together what they are in one`() throws {
+  let changes = (0..<10_000).map { insert("Post", "p\($0)", ["title": .string("title \($0)")]) }
+  let all = transaction(changes)
+  let parts = slices(all)
+  #expect(parts.count >= 25 && parts.allSatisfy { $0.reduce(0) { $0 + $1.itemCount } <= Limit.exportItemCount })
+  let zone = TestZone()
+  var exported: [String] = []
+  for part in parts.prefix(3) {
+    var exporter = zone.exporter(of: "A")
+    try exporter.apply(part, of: all)
+    exported += exporter.plan().writes.map(\.item.recordName)
+  }
+  #expect(exported == (0..<1200).map { "p\($0)" })
+}
+
+@Test func `a slice is bounded by bytes, too, and one step above the limit goes alone`() {
+  let changes = (0..<9).map { insert("Post", "p\($0)", ["title": .string(String(repeating: "x", count: 500_000))]) }
+  #expect(slices(transaction(changes)).map(\.count) == [3, 3, 3])
+  #expect(slices(transaction(changes), ExportLimits(itemCount: 400, byteCount: 10)).map(\.count) == Array(repeating: 1, count: 9))
+  #expect(ExportSteps(transaction(changes)).slice(from: 99, limits: .standard).isEmpty)
+}
+
+@Test(arguments: [1, 2, 3, 7, 50]) func `in slices of any length a graph ends as it does in one piece`(_ itemCount: Int) throws {
+  let names = (0..<450).map { "t\($0)" }
+  let first = transaction(
+    [insert("Post", "p", ["title": .string("1")], ["tags": .toMany(names)]), insert("Post", "gone", ["title": .string("x")], ["tags": .toMany(["t1"])])]
+      + names.map { insert("Tag", $0) })
+  let second = transaction(
+    [
+      update("Post", "p", ["title": .string("2")], ["tags": .toMany(Array(names.suffix(300)) + ["new"])]), delete("Post", "gone"), insert("Tag", "new"),
+      update("Tag", "t3", [:], ["posts": .toManyDelta(add: ["p"], remove: [])]), delete("Tag", "t449"), insert("Post", "gone", ["title": .string("again")]),
+    ])
+  func graph(_ zone: TestZone) -> [String] {
+    zone.live.map { record in
+      record.recordType == ReservedName.linkRecordType ? "link \(record.fields.string(ReservedName.linkRecordNames) ?? "")" : "\(record.recordName) \(record.fields)"
+    }.sorted()
+  }
+  let (whole, sliced) = (TestZone(), TestZone())
+  for saved in [first, second] {
+    try whole.export([saved])
+    for part in slices(saved, ExportLimits(itemCount: itemCount, byteCount: .max)) { try sliced.export(part, of: saved) }
+  }
+  #expect(graph(sliced) == graph(whole))
+}
+
+@Test func `T-E09 a batch that is too large is halved twice, then taken apart`() {
+  var pacing = ExportPacing()
+  #expect(pacing.limits == ExportLimits(itemCount: 400, byteCount: 1_572_864))
+  #expect(pacing.next(after: .limitExceeded, at: 0, jitter: 0) == .run(ExportLimits(itemCount: 200, byteCount: 512_000)))
+  #expect(pacing.next(after: .limitExceeded, at: 0, jitter: 0) == .run(ExportLimits(itemCount: 100, byteCount: 256_000)))
+  #expect(pacing.next(after: .limitExceeded, at: 0, jitter: 0) == .isolate)
+  #expect(pacing.next(after: .committed(moreComing: true), at: 0, jitter: 0) == .run(ExportLimits(itemCount: 100, byteCount: 256_000)), "not larger again at once")
+  #expect(pacing.next(after: .committed(moreComing: false), at: 0, jitter: 0) == .idle)
+  #expect(pacing.limits == .standard)
+  #expect(pacing.next(after: .poisoned, at: 0, jitter: 0) == .isolate)
+  #expect(pacing.next(after: .fenced, at: 0, jitter: 0) == .idle)
+}
+
+@Test func `T-E11 what was asked to wait for is waited for exactly, and a little longer, never shorter`() {
+  var pacing = ExportPacing()
+  for jitter: UInt64 in [0, 1, 2999, .max] {
+    guard case .wait(let until) = pacing.next(after: .transient(retryAfter: 30), at: 1000, jitter: jitter) else {
+      Issue.record("it does not wait")
+      continue
+    }
+    #expect((31_000...34_000).contains(until))
+    #expect(pacing.throttledUntil(at: until - 1) == until && pacing.throttledUntil(at: until) == nil)
+  }
+  #expect(pacing.next(after: .committed(moreComing: false), at: 50_000, jitter: 0) == .idle)
+  var delays: [Int64] = []
+  for _ in 0..<11 {
+    if case .wait(let until) = pacing.next(after: .transient(retryAfter: nil), at: 0, jitter: 0) { delays.append(until / 1000) }
+  }
+  #expect(delays == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+}
+
+@Test func `held back changes become fewer, and say the same`() throws {
+  let changes = [
+    insert("Post", "p", ["title": .string("1"), "content": .string("c")], ["tags": .toMany(["a"])]), update("Post", "p", ["title": .string("2")]),
+    update("Post", "p", [:], ["tags": .toManyDelta(add: ["b"], remove: [])]), update("Post", "p", ["title": .string("3")]), delete("Post", "p"),
+    insert("Post", "p", ["title": .string("4")]),
+  ]
+  let compacted = HeldChanges.compacted(changes)
+  #expect(compacted.map(\.changeType) == [.insert, .update, .delete, .insert])
+  #expect(compacted[0] == insert("Post", "p", ["title": .string("2"), "content": .string("c")], ["tags": .toMany(["a"])]))
+  #expect(compacted[1] == update("Post", "p", ["title": .string("3")], ["tags": .toManyDelta(add: ["b"], remove: [])]))
+}
