@@ -76,7 +76,8 @@ struct AdminCall: Hashable, Sendable {
     case .zones: self.init("GET", admin + ["zones"])
     case .subscriptions: self.init("GET", admin + ["subscriptions"])
     case .listQuarantine: self.init("GET", admin + ["quarantine"])
-    case .retryQuarantine: self.init(
+    case .retryQuarantine:
+      self.init(
         "POST", admin + ["quarantine", "retry"],
         query: ["container", "environment", "user"].compactMap { name in invocation.value(name).map { (name, $0) } })
     case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", argument) })

@@ -100,7 +100,28 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
     insert("Post", "p", ["title": .string("4")]),
   ]
   let compacted = HeldChanges.compacted(changes)
-  #expect(compacted.map(\.changeType) == [.insert, .update, .delete, .insert])
-  #expect(compacted[0] == insert("Post", "p", ["title": .string("2"), "content": .string("c")], ["tags": .toMany(["a"])]))
-  #expect(compacted[1] == update("Post", "p", ["title": .string("3")], ["tags": .toManyDelta(add: ["b"], remove: [])]))
+  #expect(compacted == [delete("Post", "p"), insert("Post", "p", ["title": .string("4")])])
+  let merged = insert("Post", "p", ["title": .string("3"), "content": .string("c")], ["tags": .toMany(["a", "b"])])
+  #expect(HeldChanges.compacted(Array(changes.prefix(4))) == [merged])
+  let deltas = (0..<100).map { update("Post", "p", [:], ["tags": .toManyDelta(add: ["t\($0 % 3)"], remove: ["t\(($0 + 1) % 3)"])]) }
+  #expect(HeldChanges.compacted(deltas) == [update("Post", "p", [:], ["tags": .toManyDelta(add: ["t2", "t0"], remove: ["t1"])])])
+}
+
+@Test func `what goes through overtakes what was left out of it before, and nothing older comes after it`() throws {
+  let zone = TestZone()
+  try zone.save(insert("Tag", "t"), insert("Post", "p"), insert("Post", "q"))
+  let wrong = zone.rows.count
+  let plan = try zone.export([
+    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q", "t"], remove: [])])]),
+    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: [], remove: ["q"])])]),
+  ])
+  #expect(plan.leftOut.isEmpty && zone.rows.count == wrong + 1, "the wrong target was taken back")
+  let whole = try zone.export([
+    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])]), transaction([update("Post", "p", [:], ["tags": .toMany(["t"])])]),
+  ])
+  #expect(whole.leftOut.isEmpty)
+  let kept = try zone.export([
+    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])]), transaction([update("Post", "p", ["title": .string("x")])]),
+  ])
+  #expect(kept.leftOut.map(\.change) == [update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])])
 }

@@ -132,6 +132,46 @@ extension ObjectPlaneWorld {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `what other objects say of one that is held back joins what is held back of it, and is taken back with it`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.setUp("A")
+      let update = HistoryChange(changeType: .update, entity: "Rating", objectID: "R", attributes: [NamedValue(name: "value", value: .integer(4))])
+      try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: [update])], to: "A")
+      func parent(_ kind: String, _ id: String, _ set: String) -> String {
+        #"{"changeType":"\#(kind)","entity":"Photo","objectID":"\#(id)","relationships":{"ratings":\#(set)}}"#
+      }
+      try await world.save("A", parent("insert", "P", #"["R","S"]"#), query: ["wait": "export"])
+      #expect(try await quarantine(world) == ["R missing", "S missing"])
+      try await world.save("A", parent("update", "P", #"{"remove":["S"]}"#), query: ["wait": "export"])
+      #expect(try await quarantine(world) == ["R missing"], "S was all that was waited with")
+      let ratings = #"{"changeType":"insert","entity":"Rating","objectID":"R"},{"changeType":"insert","entity":"Rating","objectID":"S"}"#
+      try await world.save("A", ratings, query: ["wait": "export"])
+      #expect(try await quarantine(world) == [])
+      let records = Dictionary(uniqueKeysWithValues: try await world.liveRecords().map { ($0.recordName, $0) })
+      #expect(records["R"]?.fields["CD_value"] == Field(.int64(4)) && records["R"]?.fields.string("CD_photo") == "P")
+      #expect(records["S"]?.fields["CD_photo"] == nil)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `an edit that went through is not undone by an older one that was held back`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.setUp("A")
+      let first = #"{"changeType":"insert","entity":"Photo","objectID":"P"},{"changeType":"insert","entity":"Rating","objectID":"R"},"# + tag("T")
+      try await world.save("A", first, query: ["wait": "export"])
+      func point(_ target: String) -> String { #"{"changeType":"update","entity":"Rating","objectID":"R","relationships":{"photo":"\#(target)"}}"# }
+      try await world.save("A", point("T"), query: ["wait": "export"])
+      #expect(try await quarantine(world) == ["R other"])
+      try await world.save("A", point("P"), query: ["wait": "export"])
+      #expect(try await quarantine(world) == [])
+      try await world.save("A", #"{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
+      world.clock.advance(by: 7_200_000)
+      try await world.save("A", tag("U"), query: ["wait": "export"])
+      #expect(try await world.liveRecords().first { $0.recordName == "R" }?.fields.string("CD_photo") == "P")
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `an edit of what another device deleted is kept, and a later insert of the object takes what it does not say itself`(
     _ kind: StoreKind
   ) async throws {

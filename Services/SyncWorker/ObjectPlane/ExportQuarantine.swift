@@ -30,8 +30,14 @@ extension ExportRun {
       byteCount += changes.byteCount
       objects.append(RetriedObject(row: row, changes: changes.transaction.changes))
     }
-    for change in batch.lazy.flatMap(\.changes) where !seen.contains(change.objectID) {
-      if let row = try transaction.quarantined(change.objectID, of: mirror.key) { try take(row) }
+    for transactionInBatch in batch {
+      let isExported = Exporter.exports(author: transactionInBatch.author)
+      // An import deletes what is held back, and says nothing else of it.
+      for change in transactionInBatch.changes where isExported || change.changeType == .delete {
+        for name in change.names where !seen.contains(name) {
+          if let row = try transaction.quarantined(name, of: mirror.key) { try take(row) }
+        }
+      }
     }
     let due = try transaction.quarantined(of: mirror.key, dueBy: context.clock.now, limit: Self.retryLimit)
     var takenCount = 0
@@ -44,15 +50,20 @@ extension ExportRun {
 
   /// nil for what can't be read: it stays where it is, and is not tried again by itself.
   private func heldChanges(_ row: StoredQuarantine, in transaction: any ShardTransaction) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
+    func unreadable(_ error: any Error) throws {
+      context.log.error(
+        "changes that were held back can't be read", ["mirror": .integer(mirrorKey), "quarantine": .integer(row.key), "error": .text(String(describing: error))])
+      if row.dueAt != StoredQuarantine.never { _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never) }
+    }
     do {
       guard let payload = try transaction.quarantinedChanges(row.key) else { return nil }
       return (try HistoryTransaction(decoding: payload), payload.count)
-    } catch {
-      context.log.error(
-        "changes that were held back can't be read", ["mirror": .integer(mirrorKey), "quarantine": .integer(row.key), "error": .text(String(describing: error))])
-      _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never)
-      return nil
+    } catch StoreError.corrupt(let reason) {
+      try unreadable(StoreError.corrupt(reason))
+    } catch let error as StoredFormatError {
+      try unreadable(error)
     }
+    return nil
   }
 
   /// Holds back what was left out, and forgets what went through.
@@ -67,17 +78,18 @@ extension ExportRun {
     let names = Set(held.map(\.name))
     for object in retried where !names.contains(object.row.name) { try transaction.removeQuarantined(object.row.name, of: mirror.key) }
     let rows = Dictionary(retried.map { ($0.row.name, $0) }, uniquingKeysWith: { first, _ in first })
+    let fresh = Set(sent.dropFirst(retried.count).flatMap(\.changes).map(\.objectID))
     var problems: [MirroringProblem] = []
     var retryAt: Int64?
     for object in held {
       let row = rows[object.name]?.row
-      let dueAt = try hold(object, in: row, of: mirror, in: transaction)
+      let dueAt = try hold(row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), of: mirror, in: transaction)
       retryAt = min(dueAt, retryAt ?? dueAt)
-      if row.map({ !object.problem.isKnown(from: $0) }) ?? true || object.changes.count > rows[object.name]?.changes.count ?? 0 {
+      if row.map({ !object.problem.isKnown(from: $0) }) ?? true || fresh.contains(object.name) {
         problems.append(object.problem)
       }
     }
-    // Refused, and nobody's change to hold back: what the server itself would have done, and what the client has no permission for.
+    // Refused, and nobody's change to hold back: what the server itself would have done.
     problems += refused.map(\.problem).filter { !names.contains($0.recordName) }
     return (problems, retryAt)
   }
@@ -102,9 +114,9 @@ extension ExportRun {
       }
     }
     // A record that is refused takes all that was done to its object with it, what was left out of that before included.
-    let whole = Set(refused.filter { $0.isHeld && !$0.write.isLink }.map(\.write.item.recordName))
+    let whole = Set(refused.filter { !$0.write.isLink }.map(\.write.item.recordName))
     for item in leftOut where !whole.contains(item.change.objectID) { add([item.change], item.problem) }
-    for refusal in refused where refusal.isHeld { add(changes(of: refusal, sent: sent), refusal.problem) }
+    for refusal in refused { add(changes(of: refusal, sent: sent), refusal.problem) }
     return order.compactMap { objects[$0] }
   }
 
@@ -147,7 +159,16 @@ extension ExportRun {
     return [HistoryChange(changeType: .update, entity: entity.name, objectID: record.recordName, relationships: pointers.sorted { $0.name < $1.name })]
   }
 
-  private func hold(_ object: HeldObject, in row: StoredQuarantine?, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64 {
+  /// An object that comes with changes of others: behind what is held back of it already.
+  private func joined(_ object: HeldObject, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (HeldObject, StoredQuarantine?) {
+    guard let row = try transaction.quarantined(object.name, of: mirror.key) else { return (object, nil) }
+    // What can't be read is not overwritten: an operator may restore it.
+    guard let earlier = try heldChanges(row, in: transaction) else { return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil) }
+    return (HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row)
+  }
+
+  private func hold(_ held: (object: HeldObject, row: StoredQuarantine?), of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64 {
+    let (object, row) = held
     let now = context.clock.now
     let attempts = (row?.attempts ?? 0) + 1
     let problem = object.problem
@@ -177,4 +198,17 @@ extension MirroringProblem {
 
 extension PlannedWrite {
   var isLink: Bool { LinkRecord.isLink(recordType: item.record.recordType) }
+}
+
+extension HistoryChange {
+  /// The objects that a change says something of: what is held back of them is to be known before.
+  fileprivate var names: [String] {
+    relationships.reduce(into: [objectID]) { names, relationship in
+      switch relationship.value {
+      case .toOne(let target): if let target { names.append(target) }
+      case .toMany(let targets): names += targets
+      case .toManyDelta(let added, let removed): names += added + removed
+      }
+    }
+  }
 }

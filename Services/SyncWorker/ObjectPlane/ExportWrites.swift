@@ -22,8 +22,6 @@ struct ExportWrites {
   struct Refusal {
     let write: PlannedWrite
     let problem: MirroringProblem
-    /// What it came of is kept for another try. What the user may not do is not: it would wait for ever.
-    var isHeld: Bool { problem.code != .accessDenied }
   }
 
   struct Verdict {
@@ -38,7 +36,7 @@ struct ExportWrites {
     var verdict = Verdict(writes: plan)
     if let permissions {
       try refuse(&verdict) { item in
-        try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map { item.problem($0.code, $0.reason, .other) }
+        try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map { item.problem($0.code, $0.reason, .permission) }
       }
     }
     try refuse(&verdict) { item in

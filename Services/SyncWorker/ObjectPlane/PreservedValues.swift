@@ -15,9 +15,20 @@ enum PreservedValues {
   static func added(
     to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, in snapshot: any ShardSnapshot
   ) throws -> [HistoryTransaction] {
+    do {
+      return try added(to: transactions, of: mirror, run, isolatesErrors: false, in: snapshot)
+    } catch  where ExportFailure(error) == .poisoned {
+      // Dropped because the export tells of it; with every change by itself the others are there.
+      return try added(to: transactions, of: mirror, run, isolatesErrors: true, in: snapshot)
+    }
+  }
+
+  private static func added(
+    to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, isolatesErrors: Bool, in snapshot: any ShardSnapshot
+  ) throws -> [HistoryTransaction] {
     guard let zoneName = mirror.defaultZoneName else { return transactions }
     let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
-    var exporter = run.exporter(of: mirror, from: source, isolatesErrors: true)
+    var exporter = run.exporter(of: mirror, from: source, isolatesErrors: isolatesErrors)
     let deleted = Set(transactions.flatMap(\.changes).filter { !names(of: $0, run.model).isEmpty }.map(\.objectID))
     for pending in try run.pending(about: deleted, isWide: false, of: mirror, in: snapshot) { try exporter.apply(pending) }
     let deserializer = Deserializer(run.model.index)

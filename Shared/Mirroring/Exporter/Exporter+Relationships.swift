@@ -128,6 +128,7 @@ extension Exporter {
     case .toOne:
       return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
     }
+    if let inverse = relationship.inverse { for child in removed { forgetPointer(of: child, inverse.name, to: parent) } }
     for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
       try point(child, field, to: nil)
     }

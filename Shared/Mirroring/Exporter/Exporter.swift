@@ -93,7 +93,34 @@ public struct Exporter {
     for (index, change) in changes.enumerated() where !change.relationships.isEmpty {
       guard change.changeType != .delete, isMirrored(change.entity), !refused.contains(index), index > lastDeletion[change.objectID] ?? -1 else { continue }
       let relationships = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
-      try isolating(relationships) { exporter in try exporter.setRelationships(of: change) }
+      try setRelationships(relationships) { exporter in try exporter.setRelationships(of: change) }
+    }
+  }
+
+  /// - Parameter change: the relationships that are set, which overtake what was left out of them before.
+  private mutating func setRelationships(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws {
+    let count = leftOut.count
+    if try isolating(change, step) { supersede(by: change, before: count) }
+  }
+
+  /// What has gone through is newer than what was left out: that must not come after it.
+  private mutating func supersede(by change: HistoryChange, before count: Int) {
+    if count == 0 { return }
+    let later = leftOut[count...]
+    leftOut =
+      leftOut[..<count].compactMap { item in
+        guard item.change.objectID == change.objectID else { return item }
+        return item.change.superseded(by: change).map { LeftOutChange($0, item.problem) }
+      } + later
+  }
+
+  /// A pointer that waits for its object is taken back.
+  mutating func forgetPointer(of child: String, _ name: String, to parent: String) {
+    if leftOut.isEmpty { return }
+    let pointer = NamedValue(name: name, value: RelationshipValue.toOne(parent))
+    leftOut = leftOut.compactMap { item in
+      guard item.change.objectID == child, item.change.relationships.contains(pointer) else { return item }
+      return item.change.without(pointer).map { LeftOutChange($0, item.problem) }
     }
   }
 
@@ -119,7 +146,8 @@ public struct Exporter {
           guard change.changeType != .delete, step.change > lastDeletion[change.objectID] ?? -1 else { continue }
           let relationship = change.relationships[place]
           let whole = change.only(relationship.name, relationship.value)
-          try isolating(whole) { exporter in
+          let part = change.only(relationship.name, step.value(of: relationship.value) ?? relationship.value)
+          try setRelationships(part) { exporter in
             let value = try step.value(of: relationship.value) ?? exporter.removals(of: whole, relationship)
             try exporter.setRelationships(of: change.only(relationship.name, value))
           }
@@ -134,11 +162,12 @@ public struct Exporter {
     let named = Set(change.relationships.map(\.name))
     let absorbed = HistoryChange(
       changeType: .update, entity: change.entity, objectID: change.objectID, relationships: whole.relationships.filter { !named.contains($0.name) })
-    try isolating(absorbed) { exporter in try exporter.setRelationships(of: absorbed) }
+    try setRelationships(absorbed) { exporter in try exporter.setRelationships(of: absorbed) }
   }
 
   /// - Returns: false when the change is left out.
   private mutating func applyObject(_ change: HistoryChange) throws -> Bool {
+    let count = leftOut.count
     let isDone = try isolating(change) { exporter in
       switch change.changeType {
       case .insert: try exporter.insert(change)
@@ -146,8 +175,14 @@ public struct Exporter {
       case .delete: try exporter.delete(change)
       }
     }
-    if isDone, change.changeType == .delete { forgetLeftOut(of: change.objectID) }
-    return isDone
+    if !isDone { return false }
+    if change.changeType == .delete {
+      forgetLeftOut(of: change.objectID)
+    } else if count > 0 {
+      let attributes = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
+      supersede(by: attributes, before: count)
+    }
+    return true
   }
 
   /// Runs one step of the work; when it can't be done, it is as if it had not been begun, and `change` is left out.

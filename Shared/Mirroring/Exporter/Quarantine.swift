@@ -21,12 +21,14 @@ public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   case damaged = 7
   /// The content of an asset is not there.
   case asset = 8
+  /// The user may not write it: tried again when the schema changes, which has the grants.
+  case permission = 9
 
   public var name: String { "\(self)" }
 
-  /// Milliseconds until the next try after so many; nil: only a client or an operator can solve it.
+  /// Milliseconds until the next try after so many; nil: time alone does not solve it.
   public func delay(afterAttempts count: Int) -> Int64? {
-    if self == .deleted { return nil }
+    if self == .deleted || self == .permission { return nil }
     return min(Self.shortestDelay << Int64(min(max(count - 1, 0), 16)), Self.longestDelay)
   }
 
@@ -68,27 +70,79 @@ extension QuarantineCause {
 
 /// Changes of one object that are held back together.
 public enum HeldChanges {
-  /// The same in fewer changes: what a later one overwrites is dropped, so that their length is bounded by the object's.
+  /// The same in at most two changes: what a later one overwrites is dropped, so that their length is bounded by the object's.
   public static func compacted(_ changes: [HistoryChange]) -> [HistoryChange] {
     var result: [HistoryChange] = []
     for change in changes {
-      if let last = result.last, let both = last.merged(with: change) { result[result.count - 1] = both } else { result.append(change) }
+      if change.changeType == .delete {
+        result = [change]
+      } else if let last = result.last, let both = last.merged(with: change) {
+        result[result.count - 1] = both
+      } else {
+        result.append(change)
+      }
     }
     return result
   }
 }
 
 extension HistoryChange {
-  /// This change and an update after it as one; nil where they have to stay two.
-  fileprivate func merged(with update: HistoryChange) -> HistoryChange? {
-    guard update.changeType == .update, changeType != .delete, objectID == update.objectID, entity == update.entity else { return nil }
-    let related = Set(relationships.map(\.name))
-    for relationship in update.relationships where related.contains(relationship.name) {
-      // It adds to what is there.
-      if case .toManyDelta = relationship.value { return nil }
+  /// This change and one after it, which makes or changes the same object, as one; nil where they have to stay two.
+  fileprivate func merged(with newer: HistoryChange) -> HistoryChange? {
+    guard changeType != .delete, objectID == newer.objectID, entity == newer.entity else { return nil }
+    let earlier = Dictionary(relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
+    let both = HistoryChange(
+      changeType: changeType == .insert ? .insert : newer.changeType, entity: entity, objectID: objectID, attributes: newer.attributes,
+      relationships: newer.relationships.map { NamedValue(name: $0.name, value: $0.value.after(earlier[$0.name])) }, tombstone: tombstone)
+    return both.adding(self)
+  }
+
+  /// What is left of this change when a later one has gone through; nil: nothing.
+  func superseded(by newer: HistoryChange) -> HistoryChange? {
+    let attributeNames = Set(newer.attributes.map(\.name))
+    let values = Dictionary(newer.relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
+    let rest = HistoryChange(
+      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes.filter { !attributeNames.contains($0.name) },
+      relationships: relationships.compactMap { relationship in
+        guard let value = values[relationship.name] else { return relationship }
+        return relationship.value.superseded(by: value).map { NamedValue(name: relationship.name, value: $0) }
+      }, tombstone: tombstone)
+    return rest.changeType == .update && rest.attributes.isEmpty && rest.relationships.isEmpty ? nil : rest
+  }
+
+  /// Without one to-one relationship to one object; nil: nothing is left.
+  func without(_ pointer: NamedValue<RelationshipValue>) -> HistoryChange? {
+    let rest = HistoryChange(
+      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: relationships.filter { $0 != pointer }, tombstone: tombstone)
+    return rest.changeType == .update && rest.attributes.isEmpty && rest.relationships.isEmpty ? nil : rest
+  }
+}
+
+extension RelationshipValue {
+  /// This value, set after another, as one.
+  fileprivate func after(_ earlier: RelationshipValue?) -> RelationshipValue {
+    guard case .toManyDelta(let added, let removed) = self else { return self }
+    let (adds, removes) = (Set(added), Set(removed))
+    switch earlier {
+    case .toMany(let targets)?: return .toMany(targets.filter { !removes.contains($0) && !adds.contains($0) } + added)
+    case .toManyDelta(let earlierAdded, let earlierRemoved)?:
+      return .toManyDelta(
+        add: earlierAdded.filter { !removes.contains($0) && !adds.contains($0) } + added,
+        remove: earlierRemoved.filter { !adds.contains($0) && !removes.contains($0) } + removed)
+    case .toOne?, nil: return self
     }
-    let newer = HistoryChange(
-      changeType: changeType, entity: entity, objectID: objectID, attributes: update.attributes, relationships: update.relationships, tombstone: tombstone)
-    return newer.adding(self)
+  }
+
+  /// What is left of this value when a later one has gone through; nil: nothing.
+  fileprivate func superseded(by newer: RelationshipValue) -> RelationshipValue? {
+    guard case .toManyDelta(let added, let removed) = newer else { return nil }
+    let named = Set(added + removed)
+    switch self {
+    case .toOne: return nil
+    case .toMany: return newer.after(self)
+    case .toManyDelta(let earlierAdded, let earlierRemoved):
+      let (adds, removes) = (earlierAdded.filter { !named.contains($0) }, earlierRemoved.filter { !named.contains($0) })
+      return adds.isEmpty && removes.isEmpty ? nil : .toManyDelta(add: adds, remove: removes)
+    }
   }
 }
