@@ -20,6 +20,8 @@ public struct Exporter {
   /// Link records by the pair's key, once the pair was looked at.
   var pairs: [String: [String]] = [:]
   private(set) var leftOut: [LeftOutChange] = []
+  /// How many were ever put there.
+  private var leftOutTotal = 0
   /// Whether a change that meets what can't be read is left out, instead of all of them with it. Every change costs more then.
   private let isolatesErrors: Bool
 
@@ -99,8 +101,8 @@ public struct Exporter {
 
   /// - Parameter change: the relationships that are set, which overtake what was left out of them before.
   private mutating func setRelationships(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws {
-    let count = leftOut.count
-    if try isolating(change, step) { supersede(by: change, before: count) }
+    let total = leftOutTotal
+    if try isolating(change, step) { supersede(by: change, before: leftOut.count - (leftOutTotal - total)) }
   }
 
   /// What has gone through is newer than what was left out: that must not come after it.
@@ -167,7 +169,7 @@ public struct Exporter {
 
   /// - Returns: false when the change is left out.
   private mutating func applyObject(_ change: HistoryChange) throws -> Bool {
-    let count = leftOut.count
+    let total = leftOutTotal
     let isDone = try isolating(change) { exporter in
       switch change.changeType {
       case .insert: try exporter.insert(change)
@@ -178,9 +180,9 @@ public struct Exporter {
     if !isDone { return false }
     if change.changeType == .delete {
       forgetLeftOut(of: change.objectID)
-    } else if count > 0 {
+    } else if !leftOut.isEmpty {
       let attributes = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
-      supersede(by: attributes, before: count)
+      supersede(by: attributes, before: leftOut.count - (leftOutTotal - total))
     }
     return true
   }
@@ -201,7 +203,10 @@ public struct Exporter {
     return false
   }
 
-  mutating func leaveOut(_ change: HistoryChange, _ problem: MirroringProblem) { leftOut.append(LeftOutChange(change, problem)) }
+  mutating func leaveOut(_ change: HistoryChange, _ problem: MirroringProblem) {
+    leftOut.append(LeftOutChange(change, problem))
+    leftOutTotal += 1
+  }
 
   private mutating func forgetLeftOut(of objectID: String) {
     if !leftOut.isEmpty { leftOut.removeAll { $0.change.objectID == objectID } }
