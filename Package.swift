@@ -25,8 +25,8 @@ func command(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .executableTarget(name: name, dependencies: dependencies, path: "Services/Commands/\(name)", swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-  .testTarget(name: "\(name)Tests", dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+  .testTarget(name: "\(name)Tests", dependencies: dependencies, path: "Tests/\(name)", exclude: exclude, swiftSettings: settings)
 }
 
 /// Shared, from the bottom up.
@@ -82,7 +82,12 @@ let testTargets: [Target] = [
   tests("History", ["History", "Records"]),
   .target(
     name: "MirroringWorld", dependencies: ["Mirroring", "Records", "ObjectModel", "History", "Crypto"], path: "Tests/MirroringWorld", swiftSettings: settings),
-  tests("Mirroring", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
+  .target(
+    name: "Convergence", dependencies: ["MirroringWorld", "Mirroring", "ObjectModel", "History"], path: "Tests/Convergence", exclude: ["seeds.txt"],
+    swiftSettings: settings),
+  .executableTarget(name: "convergence-runs", dependencies: ["Convergence"], path: "Tests/ConvergenceRuns", swiftSettings: settings),
+  tests("Scenarios", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], exclude: ["Texts"]),
+  tests("Mirroring", ["Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "Indexing", "ObjectModel", "History", "Mirroring"]),
   .executableTarget(name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"], path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),

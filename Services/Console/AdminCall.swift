@@ -13,7 +13,7 @@ struct AdminCall: Hashable, Sendable {
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
     case status, workers, shards, stores, zones, subscriptions
-    case listQuarantine, retryQuarantine
+    case explain, listQuarantine, retryQuarantine
     case backup, restore
     case audit
   }
@@ -75,6 +75,10 @@ struct AdminCall: Hashable, Sendable {
     case .stores: self.init("GET", admin + ["stores"])
     case .zones: self.init("GET", admin + ["zones"])
     case .subscriptions: self.init("GET", admin + ["subscriptions"])
+    case .explain:
+      self.init(
+        "GET", admin + ["explain"],
+        query: [("container", container), ("environment", environment), ("user", invocation.value("user") ?? ""), ("object", argument)])
     case .listQuarantine: self.init("GET", admin + ["quarantine"])
     case .retryQuarantine:
       self.init(

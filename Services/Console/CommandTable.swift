@@ -177,6 +177,12 @@ extension Command {
     Command(
       "events", [], [.flag("follow", "go on printing new ones")], summary: "List setups, imports and exports",
       examples: ["aquifer events", "aquifer events --follow"], action: .followEvents),
+    Command(
+      "explain", [Argument(name: "OBJECT", explanation: "the object's ID, which is its record name")],
+      [container, environment, .required("user", "NAME", "whose private database it is in")],
+      summary: "Say where an object stands in each of a user's stores, and why",
+      examples: ["aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"],
+      action: .call(.explain)),
     Command("quarantine list", summary: "List records whose export is held back", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
     Command(
       "quarantine retry", [],

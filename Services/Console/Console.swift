@@ -128,7 +128,7 @@ public struct Console: Sendable {
 
   /// Commands that servers of an earlier release don't know.
   private func isYoung(_ command: Command) -> Bool {
-    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "subscriptions"].contains(command.path[0])
+    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "subscriptions", "explain"].contains(command.path[0])
   }
 
   func server(of invocation: Invocation) -> String {

@@ -1,16 +1,23 @@
-// Long polls that wait for a database to change: woken by the pushes of workers, by their time, or by the client hanging up.
+// Long polls that wait for a database or a store to change: woken by the pushes of workers, by their time, or by the client hanging up.
 
 import Records
 import ServiceBus
 import ServiceKit
 
-/// Who waits for which database.
+/// Who waits for what.
 ///
 /// A hint only: a lost push makes a poll answer late, never wrong. Between `register` and `leave` no change is missed: one that comes
 /// while nobody is parked is remembered.
 actor ChangeWaiters {
+  enum Subject: Hashable, Sendable {
+    /// Records of a database.
+    case database(DatabaseID)
+    /// What a mirrored store does: its events, its imports.
+    case store(DatabaseID, String)
+  }
+
   struct Registration: Hashable, Sendable {
-    fileprivate let database: DatabaseID
+    fileprivate let subject: Subject
     fileprivate let number: Int
   }
 
@@ -27,29 +34,32 @@ actor ChangeWaiters {
   /// More long polls than this are answered at once.
   private let limit: Int
   private let timing: Timing
-  private var waiters: [DatabaseID: [Int: Waiter]] = [:]
+  private var waiters: [Subject: [Int: Waiter]] = [:]
   private var nextNumber = 0
   private(set) var count = 0
-  private var isClosed = false
+  private(set) var isClosed = false
 
   init(limit: Int, timing: Timing) {
     self.limit = limit
     self.timing = timing
   }
 
+  /// Nobody else may wait: as many do as may, or the gateway is stopping.
+  var isFull: Bool { count >= limit || isClosed }
+
   /// - Returns: nil when as many wait as may, or the gateway is stopping.
-  func register(for database: DatabaseID) -> Registration? {
-    guard count < limit, !isClosed else { return nil }
+  func register(for subject: Subject) -> Registration? {
+    if isFull { return nil }
     nextNumber += 1
     count += 1
-    waiters[database, default: [:]][nextNumber] = Waiter()
-    return Registration(database: database, number: nextNumber)
+    waiters[subject, default: [:]][nextNumber] = Waiter()
+    return Registration(subject: subject, number: nextNumber)
   }
 
   func leave(_ registration: Registration) {
-    guard waiters[registration.database]?.removeValue(forKey: registration.number) != nil else { return }
+    guard waiters[registration.subject]?.removeValue(forKey: registration.number) != nil else { return }
     count -= 1
-    if waiters[registration.database]?.isEmpty == true { waiters[registration.database] = nil }
+    if waiters[registration.subject]?.isEmpty == true { waiters[registration.subject] = nil }
   }
 
   /// Waits for a change since the last call; returns also when `limit` is over, the task is cancelled, or the gateway stops.
@@ -72,49 +82,52 @@ actor ChangeWaiters {
 
   /// Wakes whoever waits for a database the change shows up in: its owner's, and the participants' shared databases.
   func notice(_ change: ZoneChange) {
-    wake(change.database)
+    wake(.database(change.database))
     for user in change.audience where user != change.database.owner {
-      wake(DatabaseID(container: change.database.container, environment: change.database.environment, owner: user))
+      wake(.database(DatabaseID(container: change.database.container, environment: change.database.environment, owner: user)))
     }
   }
+
+  /// Wakes whoever waits for a store.
+  func notice(_ change: StoreChange) { wake(.store(change.database, change.storeIdentifier)) }
 
   /// Ends all waits and takes no more.
   func close() {
     isClosed = true
-    for (database, registered) in waiters {
-      for number in registered.keys { finish(database, number) { $0.isOver = true } }
+    for (subject, registered) in waiters {
+      for number in registered.keys { finish(subject, number) { $0.isOver = true } }
     }
   }
 
-  private func wake(_ database: DatabaseID) {
-    guard let registered = waiters[database] else { return }
-    for number in registered.keys { finish(database, number) { $0.wasChanged = true } }
+  private func wake(_ subject: Subject) {
+    guard let registered = waiters[subject] else { return }
+    for number in registered.keys { finish(subject, number) { $0.wasChanged = true } }
   }
 
   private func end(_ registration: Registration) {
-    finish(registration.database, registration.number) { $0.isOver = true }
+    finish(registration.subject, registration.number) { $0.isOver = true }
   }
 
-  private func finish(_ database: DatabaseID, _ number: Int, _ mark: (inout Waiter) -> Void) {
-    guard var waiter = waiters[database]?[number] else { return }
+  private func finish(_ subject: Subject, _ number: Int, _ mark: (inout Waiter) -> Void) {
+    guard var waiter = waiters[subject]?[number] else { return }
     mark(&waiter)
     let parked = waiter.parked
     waiter.parked = nil
-    waiters[database]?[number] = waiter
+    waiters[subject]?[number] = waiter
     parked?.resume()
   }
 
   private func park(_ registration: Registration) async -> Reason {
-    guard let waiter = waiters[registration.database]?[registration.number] else { return .timeUp }
+    guard let waiter = waiters[registration.subject]?[registration.number] else { return .timeUp }
     if !waiter.wasChanged && !waiter.isOver && !isClosed {
-      await withCheckedContinuation { waiters[registration.database]?[registration.number]?.parked = $0 }
+      await withCheckedContinuation { waiters[registration.subject]?[registration.number]?.parked = $0 }
     }
-    guard let woken = waiters[registration.database]?[registration.number], woken.wasChanged else { return .timeUp }
-    waiters[registration.database]?[registration.number]?.wasChanged = false
+    guard let woken = waiters[registration.subject]?[registration.number], woken.wasChanged else { return .timeUp }
+    waiters[registration.subject]?[registration.number]?.wasChanged = false
     return .changed
   }
 
   private func rearm(_ registration: Registration) {
-    waiters[registration.database]?[registration.number]?.isOver = false
+    waiters[registration.subject]?[registration.number]?.isOver = false
   }
 }

@@ -39,11 +39,15 @@ struct Forwarding: Sendable {
   }
 
   /// Forwards, and as long as the worker says that there is nothing yet waits for a change and asks again.
-  /// - Parameter wait: how long the client wants to wait; over, the last answer is good.
-  func forward(_ request: DatabaseRequest, body: [UInt8], waiting wait: Duration) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
+  /// - Parameters:
+  ///   - wait: how long the client wants to wait; over, the last answer is good.
+  ///   - subject: what is waited for.
+  func forward(
+    _ request: DatabaseRequest, body: [UInt8], waiting wait: Duration, for subject: ChangeWaiters.Subject
+  ) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let start = timing.now()
     var answer = try await forward(request, body: body)
-    guard answer.reply.mayWait == true, let registration = await waiters.register(for: request.database) else { return answer }
+    guard answer.reply.mayWait == true, let registration = await waiters.register(for: subject) else { return answer }
     do throws(RecordError) {
       var reason = ChangeWaiters.Reason.changed
       while reason == .changed {

@@ -19,8 +19,17 @@ extension Gateway {
       database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller,
       requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
     let answer: Answer<DatabaseRequest.Reply>
-    if plane == .object, request.method == "GET", match.path.last == "changes", let wait = try Self.wait(request.query["wait"]) {
-      answer = try await forwarding.forward(request, body: exchange.request.body, waiting: wait)
+    let subject = plane == .object && request.method == "GET" ? Self.waitingSubject(of: request) : nil
+    if match.path.count == 3, match.path[2] == "events", subject != nil, Self.wantsStream(exchange.request) {
+      let (target, scope) = (match.route.target, address.scope)
+      return try await eventStream(request, exchange) { [self] () async throws(RecordError) in
+        var exchange = exchange
+        guard let question = exchange.authentication?.question else { return }
+        try await check(question, Credentials(of: exchange.request), target.need(in: scope), &exchange)
+      }
+    }
+    if let subject, let wait = try Self.wait(request.query["wait"]) {
+      answer = try await forwarding.forward(request, body: exchange.request.body, waiting: wait, for: subject)
     } else {
       answer = try await forwarding.forward(request, body: exchange.request.body)
     }
@@ -46,6 +55,16 @@ extension Gateway {
     var headers = [(name: "Content-Type", value: answer.reply.contentType ?? ErrorAnswer.jsonHeader.value)]
     if let seconds = answer.reply.retryAfter { headers.append(("Retry-After", String(seconds))) }
     return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
+  }
+
+  /// What a held request of the object plane waits for; nil for calls that are not held.
+  private static func waitingSubject(of request: DatabaseRequest) -> ChangeWaiters.Subject? {
+    guard request.path.count == 3 else { return nil }
+    switch request.path[2] {
+    case "changes": return .database(request.database)
+    case "events", "status": return .store(request.database, request.path[1])
+    default: return nil
+    }
   }
 
   func operatorCall(_ exchange: Exchange) async throws(RecordError) -> HTTPResponse {

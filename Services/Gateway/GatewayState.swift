@@ -29,6 +29,10 @@ struct GatewayState: Sendable {
       for change in message.changes { await waiters.notice(change) }
       return Answer(Acknowledgement())
     }
+    handlers.on(PushStoreChanges.self) { message, _, _ in
+      for change in message.changes { await waiters.notice(change) }
+      return Answer(Acknowledgement())
+    }
   }
 }
 

@@ -166,6 +166,7 @@ extension RouteTable {
     Route([.get], "\(object)/{id}/events", .objectPlane),
     Route([.get], "\(object)/{id}/status", .objectPlane),
     Route([.get], "\(object)/{id}/objects/{objectID}", .objectPlane),
+    Route([.get], "\(object)/{id}/objects/{objectID}/explain", .objectPlane),
     Route([.post], "\(object)/{id}/records", .objectPlane),
     Route([.get], "\(object)/{id}/quarantine", .objectPlane),
     Route([.post], "\(object)/{id}/quarantine/retry", .objectPlane),

@@ -15,6 +15,7 @@ final class ConflatedChangePublisher: ChangePublisher {
   private let bus: any Bus
   private let pushes: ConflatedPush<ZoneKey, ZoneChange>
   private let notifications: ConflatedPush<SubscriptionNotification.Key, SubscriptionNotification>
+  private let stores: ConflatedPush<StoreChange, StoreChange>
   private let fired = Atomic<Int>(0)
 
   private static let deadline = Duration.seconds(2)
@@ -37,9 +38,16 @@ final class ConflatedChangePublisher: ChangePublisher {
       send: { [weak bus] peer, notifications in
         _ = try await bus?.call(PushNotifications(notifications: notifications), to: .peer(peer.name), within: Self.deadline)
       }, key: { $0.key }, merge: { $0.merged(with: $1) })
+    stores = ConflatedPush(
+      limit: Self.notificationLimit, spacing: Self.spacing,
+      send: { [weak bus] peer, changes in
+        _ = try await bus?.call(PushStoreChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
+      }, key: { $0 }, merge: { _, later in later })
   }
 
   func publish(_ change: ZoneChange) { pushes.push(change) }
+
+  func publish(_ change: StoreChange) { stores.push(change) }
 
   func publish(_ notification: SubscriptionNotification) {
     fired.add(1, ordering: .relaxed)
@@ -51,13 +59,17 @@ final class ConflatedChangePublisher: ChangePublisher {
     for await peers in bus.peerChanges() {
       pushes.subscribers(peers.filter { $0.role == .notifier || $0.role == .gateway })
       notifications.subscribers(peers.filter { $0.role == .notifier })
+      stores.subscribers(peers.filter { $0.role == .gateway })
     }
     pushes.close()
     notifications.close()
+    stores.close()
   }
 
   /// How many changes wait, by the subscriber's name.
-  var pendingCounts: [String: Int] { pushes.pendingCounts.merging(notifications.pendingCounts, uniquingKeysWith: +) }
+  var pendingCounts: [String: Int] {
+    pushes.pendingCounts.merging(notifications.pendingCounts, uniquingKeysWith: +).merging(stores.pendingCounts, uniquingKeysWith: +)
+  }
   /// Notifications since the start, and those that were dropped because a notifier did not take them.
   var notificationCounts: (fired: Int, dropped: Int) { (fired.load(ordering: .relaxed), notifications.droppedCount) }
 }

@@ -18,6 +18,7 @@ protocol SchemaSource: Sendable {
 protocol ChangePublisher: Sendable {
   func publish(_ change: ZoneChange)
   func publish(_ notification: SubscriptionNotification)
+  func publish(_ change: StoreChange)
 }
 
 /// What a plane's handlers are given.
@@ -38,6 +39,8 @@ struct PlaneContext: Sendable {
   var subscriptions = SubscriptionIndexes()
   /// Returns after that time, or early when its task is cancelled.
   var pause: @Sendable (Duration) async -> Void = { _ in await Task.yield() }
+  /// Who waits for which store: one for all planes of a worker.
+  var watches = StoreWatches()
 }
 
 /// An HTTP answer a plane made.

@@ -1,6 +1,7 @@
 // The worker's parts put together: built by the command, and by tests over a bus in memory.
 
 import Assets
+import Mirroring
 import RecordStore
 import Records
 public import ServiceBus
@@ -84,7 +85,8 @@ public final class Worker: Sendable {
     handlers.on(WorkerReport.self) { [self] message, _, _ in
       let parts = try openParts()
       let reports = await WorkerReports(
-        stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +))
+        stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
+        facts: { database, mirror, id in await (parts.planes[.object] as? ObjectPlane)?.facts(of: mirror, in: database.id, id) ?? StoreFacts(pendingCount: 0) })
       return Answer(Acknowledgement(), body: try await reports.answer(message))
     }
     handlers.on(WorkerCommand.self) { [self] message, _, _ in

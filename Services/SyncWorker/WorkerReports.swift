@@ -1,6 +1,7 @@
 // What a worker tells an operator of the shards it holds.
 
 import JSON
+import Mirroring
 import RecordStore
 import Records
 import ServiceBus
@@ -11,6 +12,10 @@ struct WorkerReports: Sendable {
   let stores: [any ShardStore]
   let openingCount: Int
   let pendingPingCount: Int
+  /// What is known of a store's exports besides what is stored.
+  var facts: @Sendable (StoredDatabase, StoredMirror, MirrorID) async -> StoreFacts = { _, mirror, _ in
+    StoreFacts(pendingCount: mirror.lastTransactionNumber - mirror.exportedTransactionNumber)
+  }
 
   /// Rows of one shard in a list.
   private static let rowLimit = 1000
@@ -28,6 +33,7 @@ struct WorkerReports: Sendable {
     case "events":
       let after = report.query["after"].flatMap { Int64($0) } ?? 0
       try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
+    case "explain": try await writeExplanations(report.query, to: &output)
     case "quarantine": try await writeRows("quarantine", to: &output) { try Self.quarantine(in: $0) }
     default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
     }
@@ -64,6 +70,37 @@ struct WorkerReports: Sendable {
       for row in try await store.read(rows) { output.raw(row) }
     }
     output.endArray()
+  }
+
+  /// Where an object of a user's private database stands in each store that has heard of it.
+  private func writeExplanations(_ query: [String: String], to output: inout JSONWriter) async throws {
+    output.key("explain")
+    output.beginArray()
+    if let container = query["container"].flatMap(ContainerID.init(rawValue:)), let environment = query["environment"].flatMap(Environment.init(rawValue:)),
+      let user = query["user"], let objectID = query["object"]
+    {
+      let id = DatabaseID(container: container, environment: environment, owner: user)
+      for store in stores { try await writeExplanations(of: objectID, in: id, store, to: &output) }
+    }
+    output.endArray()
+  }
+
+  private func writeExplanations(of objectID: String, in id: DatabaseID, _ store: any ShardStore, to output: inout JSONWriter) async throws {
+    let found = try await store.read { snapshot -> (StoredDatabase, [StoredMirror])? in
+      guard let database = try snapshot.database(id) else { return nil }
+      return (database, try snapshot.mirrors(afterKey: 0, limit: Self.rowLimit).filter { $0.databaseKey == database.key })
+    }
+    guard let (database, mirrors) = found else { return }
+    for mirror in mirrors {
+      let facts = await facts(database, mirror, MirrorID(shard: store.shard, key: mirror.key))
+      let explanation = try await store.read { snapshot in try Explanation(of: objectID, in: try snapshot.mirror(key: mirror.key) ?? mirror, facts, in: snapshot) }
+      if explanation.facts.isUnknown { continue }
+      output.beginObject()
+      output.member("store", mirror.identifier)
+      if let device = mirror.deviceName { output.member("device", device) }
+      explanation.answer(lastExport: explanation.lastExport.map { MirrorEvent($0, storeIdentifier: mirror.identifier) }).write(to: &output)
+      output.endObject()
+    }
   }
 
   private static func row(_ database: StoredDatabase?, _ write: (inout JSONWriter) -> Void) -> [UInt8] {

@@ -33,6 +33,11 @@ public protocol RecordSource {
   func pointers(to target: String) throws -> [RecordPointer]
 }
 
+extension RecordSource {
+  /// Whether the name's record was deleted; not so for one that was never used, whose record may still arrive.
+  func isTombstone(named recordName: String) throws -> Bool { try record(named: recordName)?.isDeleted ?? false }
+}
+
 /// What is left of a deleted record: enough to tell an importing client what went.
 public enum Tombstone {
   /// The concrete entity of an object, and the two ends of a link.

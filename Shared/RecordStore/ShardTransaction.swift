@@ -77,7 +77,7 @@ public protocol ShardSnapshot: AnyObject {
   /// Ascending by number: as many as have `byteLimit` bytes of payload together, and at least one.
   /// - Throws: `StoreError.corrupt` when the first can't be read; those before a later one are given.
   func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction]
-  /// Ascending by number.
+  /// Ascending by number: an event that was begun before others and ended after them comes after them.
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent]
 
   /// Who reads a store's history at a pace of their own, ascending by name.
@@ -176,9 +176,12 @@ public protocol ShardTransaction: ShardSnapshot {
   /// Forgetting one that is not there changes nothing.
   func deleteConsumer(named name: String, of mirror: Int64) throws
 
-  /// Stores a new event (`number` 0) or the end of an earlier one; returns its number. Old events go: at least the newest
-  /// `StoredEvent.keptCount` of a mirror stay, and the newest of each kind.
+  /// Stores a new event (`number` 0), or an earlier one as it is now under a number of its own, so that whoever has read on to another
+  /// event's number reads this one again; returns its number. Old events go: at least the newest `StoredEvent.keptCount` of a mirror stay,
+  /// and the newest of each kind.
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64
+  /// Events that an earlier owner of the shard began and nobody ended, ascending by number, each with its mirror's key.
+  func abandonedEvents(limit: Int) throws -> [(mirror: Int64, event: StoredEvent)]
 
   /// Holds an object's changes back, in the place of what is held back of it. `key` is given by the store; one that exists keeps its own.
   /// - Parameter assets: those that the changes name, each of which counts as used once for as long as they are held back.

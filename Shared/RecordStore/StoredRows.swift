@@ -191,7 +191,7 @@ public struct StoredEvent: Hashable, Sendable {
   /// Old ones are looked for at events whose number is a multiple of this: looking at each would cost more than storing it.
   static let pruningInterval: Int64 = 64
 
-  /// Ascending within the shard; the token of `events?after=`. 0 before it is stored.
+  /// Ascending within the shard; the token of `events?after=`. 0 before it is stored, another one when it is stored again (its end).
   public var number: Int64
   public var identifier: String
   public var kind: Kind

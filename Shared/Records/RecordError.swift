@@ -62,6 +62,8 @@ public enum CocoaErrorCode: Int, Sendable, Codable {
   case recordTooLarge = 134411
   /// A history token older than the history that is kept.
   case historyTokenExpired = 134301
+  /// A run that was cut short, and goes on by itself.
+  case interrupted = 134409
   /// An object of a shared store with no zone to go to.
   case noZoneAssigned = 2988
 }

@@ -29,6 +29,7 @@ private func outcome(_ method: HTTPMethod, _ path: String) -> RouteTable.Outcome
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O", .objectPlane, ["stores", "S", "objects", "O"]),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/quarantine", .objectPlane, ["stores", "S", "quarantine"]),
   (.post, "/mirror/1/iCloud.a/development/private/stores/S/quarantine/retry", .objectPlane, ["stores", "S", "quarantine", "retry"]),
+  (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O/explain", .objectPlane, ["stores", "S", "objects", "O", "explain"]),
   (.put, "/mirror/1/iCloud.a/development/model", .operatorCall, ["mirror", "1", "iCloud.a", "development", "model"]),
   (.post, "/mirror/1/iCloud.a/development/schema/promote", .operatorCall, ["mirror", "1", "iCloud.a", "development", "schema", "promote"]),
   (.get, "/mirror/1/iCloud.a/development/private/zones/Z/export", .objectPlane, ["zones", "Z", "export"]),

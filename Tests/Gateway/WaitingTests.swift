@@ -113,7 +113,7 @@ struct LongPollTests {
     await waiting(world, count: 1)
     await world.state.waiters.close()
     _ = await held.value
-    #expect(await world.state.waiters.register(for: try database("_alice")) == nil)
+    #expect(await world.state.waiters.register(for: .database(try database("_alice"))) == nil)
   }
 }
 
@@ -121,7 +121,7 @@ struct ChangeWaiterTests {
   private let waiters = ChangeWaiters(limit: 10, timing: .system)
 
   @Test func `a change before the wait is remembered once`() async throws {
-    let registration = try #require(await waiters.register(for: try database("_a")))
+    let registration = try #require(await waiters.register(for: .database(try database("_a"))))
     await waiters.notice(try change("_a"))
     await waiters.notice(try change("_a"))
     #expect(await waiters.wait(registration, within: .seconds(60)) == .changed)
@@ -129,7 +129,7 @@ struct ChangeWaiterTests {
   }
 
   @Test func `a timer of one wait does not end the next`() async throws {
-    let registration = try #require(await waiters.register(for: try database("_a")))
+    let registration = try #require(await waiters.register(for: .database(try database("_a"))))
     for _ in 0..<200 {
       await waiters.notice(try change("_a"))
       #expect(await waiters.wait(registration, within: .seconds(60)) == .changed)
@@ -137,8 +137,8 @@ struct ChangeWaiterTests {
   }
 
   @Test func `a participant's shared database changes with the owner's zone`() async throws {
-    let participant = try #require(await waiters.register(for: try database("_b")))
-    let stranger = try #require(await waiters.register(for: try database("_c")))
+    let participant = try #require(await waiters.register(for: .database(try database("_b"))))
+    let stranger = try #require(await waiters.register(for: .database(try database("_c"))))
     await waiters.notice(try change("_a", audience: ["_a", "_b"]))
     #expect(await waiters.wait(participant, within: .seconds(60)) == .changed)
     #expect(await waiters.wait(stranger, within: .milliseconds(1)) == .timeUp)

@@ -16,6 +16,11 @@ package struct Graph: Equatable {
   package struct Pointer: Hashable {
     package let owner: String
     package let relationship: String
+
+    package init(owner: String, relationship: String) {
+      self.owner = owner
+      self.relationship = relationship
+    }
   }
 
   /// A pair of a many-to-many relationship, in one canonical form.
@@ -169,6 +174,19 @@ package struct Graph: Equatable {
     } else if pointers[Pointer(owner: target, relationship: inverse.name)] == owner {
       pointers[Pointer(owner: target, relationship: inverse.name)] = nil
     }
+  }
+
+  /// What has arrived of pointers and links, and waits for an end of theirs.
+  package var pending: (pointers: [Pointer: String], links: Set<Link>) {
+    (pointers.filter { objects[$0.value] == nil }, links.filter { objects[$0.first] == nil || objects[$0.second] == nil })
+  }
+
+  /// Gives up what waits by a relationship that a model does not have.
+  package mutating func forgetPending(unknownTo model: ManagedObjectModel) {
+    let known = Set(model.entities.flatMap { $0.relationships.map(\.name) })
+    let pending = pending
+    for (pointer, _) in pending.pointers where !known.contains(pointer.relationship) { pointers[pointer] = nil }
+    for link in pending.links where !link.relationship.split(separator: "/").allSatisfy({ known.contains(String($0)) }) { links.remove(link) }
   }
 
   // MARK: Import

@@ -54,6 +54,12 @@ package final class TestZone: RecordSource {
       })
   }
 
+  /// As a client of the record plane deletes a record: pointers to it stay where they are.
+  package func delete(_ recordName: String) {
+    guard let record = self[recordName] else { return }
+    put(record, isDeleted: true)
+  }
+
   /// Exports transactions in one run and writes the plan.
   @discardableResult
   package func export(_ transactions: [HistoryTransaction], from store: String = "A", serializer: Serializer? = nil) throws -> ExportPlan {

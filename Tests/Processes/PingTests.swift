@@ -43,6 +43,33 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(1))) func `T-V01 a store's event stream shows the start and the end of an export, and goes on where a client lost it`() async throws {
+    try await Installation.run { installation in
+      let app = try await App(installation, model: model)
+      let device = try await app.user("alice").device("A")
+      func events(after last: String?) async throws -> EventLines {
+        let headers = [HTTPClient.Header("Authorization", "Bearer \(device.user.token)"), HTTPClient.Header("Accept", "text/event-stream")]
+        let stream = try await installation.client.stream(device.url + "/events", headers: headers + (last.map { [HTTPClient.Header("Last-Event-ID", $0)] } ?? []))
+        guard stream.status == 200 else { throw Unexpected("events: \(stream.status)") }
+        return EventLines(stream)
+      }
+      var lines = try await events(after: nil)
+      for isEnd in [false, true] {
+        let setUp = try #require(try await lines.next())
+        #expect(setUp["type"] == "setup" && setUp["succeeded"] == .bool(isEnd))
+      }
+      try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "one"])])
+      let (start, end) = (try #require(try await lines.next()), try #require(try await lines.next()))
+      #expect(start["type"] == "export" && start["endDate"] == .null)
+      #expect(end["identifier"] == start["identifier"] && end["endDate"] != .null && end["counts"]["saved"] == 1)
+      let last = try #require(try await device.call("GET", "/events")["lastEvent"].string)
+      var again = try await events(after: last)
+      try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "two"])])
+      let next = try #require(try await again.next())
+      #expect(next["type"] == "export" && next["identifier"] != start["identifier"])
+    }
+  }
+
   @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a web courier holds its poll until a save`(tls: Bool) async throws {
     try await Installation.run(tls: tls) { installation in
       let app = try await App(installation, model: model)

@@ -178,7 +178,7 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `events are numbered across the shard, filtered by kind, and ended in place`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `events are numbered across the shard, filtered by kind, and numbered anew when they end`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
@@ -192,27 +192,63 @@ struct HistoryConformanceTests {
         ]
       }
       #expect(numbers == [1, 2, 3, 4])
-      let ended = StoredEvent(
+      var ended = StoredEvent(
         number: 2, identifier: "2", kind: .export, startedAt: 3, endedAt: 9, succeeded: false, errorJSON: Array("{}".utf8), savedCount: 3, deletedCount: 4)
-      #expect(try await shard.write { try $0.put(ended, of: mirror) } == 2)
+      let end = ended
+      #expect(try await shard.write { try $0.put(end, of: mirror) } == 5)
+      ended.number = 5
+      let known = ended
       try await shard.read { (snapshot) throws in
-        #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 9).map(\.identifier) == ["1", "2", "4"])
-        #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 2).map(\.identifier) == ["1", "2"])
-        #expect(try snapshot.events(of: mirror, after: 1, kind: .export, limit: 9) == [ended])
+        #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 9).map(\.identifier) == ["1", "4", "2"])
+        #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 2).map(\.identifier) == ["1", "4"])
+        #expect(try snapshot.events(of: mirror, after: 1, kind: .export, limit: 9) == [known])
         #expect(try snapshot.events(of: other, after: 0, kind: .export, limit: 9).map(\.number) == [3])
-        #expect(try snapshot.events(of: mirror, after: 4, kind: nil, limit: 9) == [])
-        #expect(try snapshot.latestEvent(of: mirror, kind: .export) == ended)
+        #expect(try snapshot.events(of: mirror, after: 4, kind: nil, limit: 9) == [known], "who has read the start reads the end")
+        #expect(try snapshot.events(of: mirror, after: 5, kind: nil, limit: 9) == [])
+        #expect(try snapshot.latestEvent(of: mirror, kind: .export) == known)
         #expect(try snapshot.latestEvent(of: other, kind: .export)?.identifier == "3")
         #expect(try snapshot.latestEvent(of: other, kind: .setup) == nil)
       }
       // Another store's event, one that never was, a store that never was.
-      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(ended, of: other) } }
+      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(known, of: other) } }
+      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(end, of: mirror) } }
       await #expect(throws: ContradictingWrite.self) {
         _ = try await shard.write { try $0.put(StoredEvent(number: 9, identifier: "", kind: .setup, startedAt: 0), of: mirror) }
       }
       await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(StoredEvent(identifier: "", kind: .setup, startedAt: 0), of: 99) } }
-      #expect(try await shard.write { try $0.put(StoredEvent(identifier: "5", kind: .setup, startedAt: 0), of: mirror) } == 5)
+      #expect(try await shard.write { try $0.put(StoredEvent(identifier: "5", kind: .setup, startedAt: 0), of: mirror) } == 6)
     }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `events that an earlier owner left open are found, and the present owner's are not among them`(_ kind: StoreKind) async throws
+  {
+    let world = try World(kind)
+    let first = try await world.store.open(shard: 0)
+    let place = try await Place(in: first)
+    let mirror = try await Self.makeMirror(in: first, database: place.database).key
+    func put(_ identifier: String, endedAt: Int64?, in shard: any ShardStore) async throws -> Int64 {
+      try await shard.write { try $0.put(StoredEvent(identifier: identifier, kind: .export, startedAt: 1, endedAt: endedAt), of: mirror) }
+    }
+    for (identifier, endedAt) in [("ended", 2), ("open", nil), ("also open", nil)] as [(String, Int64?)] {
+      _ = try await put(identifier, endedAt: endedAt, in: first)
+    }
+    #expect(try await first.write { try $0.abandonedEvents(limit: 9).count } == 0)
+    await first.close()
+
+    let second = try await world.store.open(shard: 0)
+    _ = try await put("own", endedAt: nil, in: second)
+    let found = try await second.write { try $0.abandonedEvents(limit: 9).map { [$0.event.identifier, String($0.mirror)] } }
+    #expect(found == [["open", String(mirror)], ["also open", String(mirror)]])
+    #expect(try await second.write { try $0.abandonedEvents(limit: 1).count } == 1)
+    try await second.write { transaction in
+      for (mirror, event) in try transaction.abandonedEvents(limit: 9) {
+        var ended = event
+        ended.endedAt = 9
+        _ = try transaction.put(ended, of: mirror)
+      }
+    }
+    #expect(try await second.write { try $0.abandonedEvents(limit: 9).count } == 0)
+    await second.close()
   }
 
   @Test(arguments: StoreKind.allCases) func `outcomes of one millisecond are all kept, also by successive owners`(_ kind: StoreKind) async throws {

@@ -121,17 +121,25 @@ extension ExportSchedule {
 
 @Test func `the journal makes one event of a run of pages`() async {
   let journal = ImportJournal()
-  func note(_ saved: Int, moreComing: Bool, at now: Int64) async -> StoredEvent? {
-    await journal.note(ImportedPage(savedCount: saved, moreComing: moreComing, sequence: now), of: 1, at: now, identifier: "i\(now)")
+  let store = MirrorID(shard: 0, key: 1)
+  func note(_ saved: Int, after start: Int64, to end: Int64, moreComing: Bool, at now: Int64) async -> StoredEvent? {
+    await journal.note(ImportedPage(savedCount: saved, moreComing: moreComing, sequence: end), after: start, of: store, at: now, identifier: "i\(now)")
   }
-  #expect(await note(0, moreComing: false, at: 1) == nil)
-  let start = await note(5, moreComing: true, at: 2)
+  #expect(await note(0, after: 0, to: 0, moreComing: false, at: 1) == nil)
+  let start = await note(5, after: 0, to: 5, moreComing: true, at: 2)
   #expect(start?.identifier == "i2" && start?.endedAt == nil && start?.number == 0)
-  await journal.stored(9, of: 1)
-  #expect(await note(5, moreComing: true, at: 3) == nil)
-  let end = await note(0, moreComing: false, at: 4)
+  await journal.stored(9, of: store)
+  #expect(await note(5, after: 0, to: 5, moreComing: true, at: 3) == nil, "the page that is asked for twice counts once")
+  #expect(await note(5, after: 5, to: 10, moreComing: true, at: 3) == nil)
+  let end = await note(0, after: 10, to: 12, moreComing: false, at: 4)
   #expect(end == StoredEvent(number: 9, identifier: "i2", kind: .import, startedAt: 2, endedAt: 4, succeeded: true, savedCount: 10))
-  #expect(await journal.position(of: 1) == 4)
-  await journal.forget(1)
-  #expect(await journal.position(of: 1) == nil)
+  #expect(await journal.position(of: store) == 12)
+  #expect(await note(5, after: 5, to: 12, moreComing: false, at: 5) == nil, "T-V03")
+  #expect(await note(5, after: 5, to: 12, moreComing: false, at: 100_000)?.identifier == "i100000", "much later it is another import")
+  #expect(await journal.position(of: MirrorID(shard: 1, key: 1)) == nil, "another shard's store of the same key is another one")
+  #expect(await journal.confirm(12, of: store))
+  #expect(await journal.confirm(12, of: store) == false)
+  #expect(await journal.confirmed(of: store) == 12)
+  await journal.forget(store)
+  #expect(await journal.position(of: store) == nil)
 }

@@ -76,8 +76,17 @@ final class FixedSchemas: SchemaSource {
 final class PublishedChanges: ChangePublisher {
   private let changes = Mutex<[ZoneChange]>([])
   private let notifications = Mutex<[SubscriptionNotification]>([])
+  private let stores = Mutex<[StoreChange]>([])
   func publish(_ change: ZoneChange) { changes.withLock { $0.append(change) } }
   func publish(_ notification: SubscriptionNotification) { notifications.withLock { $0.append(notification) } }
+  func publish(_ change: StoreChange) { stores.withLock { $0.append(change) } }
+  /// What was told of watched stores since the last look.
+  func takeStores() -> [StoreChange] {
+    stores.withLock { stores in
+      defer { stores = [] }
+      return stores
+    }
+  }
   /// What subscriptions said since the last look.
   func takeNotifications() -> [SubscriptionNotification] {
     notifications.withLock { notifications in

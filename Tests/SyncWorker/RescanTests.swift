@@ -61,8 +61,7 @@ private func insertTag(_ id: String, _ name: String) -> String {
     }.value
     #expect(try await world.liveRecords().isEmpty)
     let call = StoreCall(
-      request: world.request("POST", "stores/A/reset"), body: [], storeIdentifier: "A", user: "_alice", store: world.store, context: world.plane.context,
-      exports: world.plane.exports, imports: world.plane.imports)
+      request: world.request("POST", "stores/A/reset"), body: [], storeIdentifier: "A", user: "_alice", store: world.store, plane: world.plane)
     try await call.rescanHistory()
     #expect(try await world.liveRecords().count == 1000)
     let events = try await world.get("A/events", ["type": "export"]).json["events"]?.elements ?? []

@@ -99,6 +99,10 @@ extension Directory {
     try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(emailAddress).first(Self.user)
   }
 
+  /// - Parameter name: the operator's name for the user, or the record name.
+  /// - Throws: `notFound`.
+  func recordName(ofUser name: String) throws -> String { try existingUser(name).recordName }
+
   // MARK: Passwords
 
   /// What a password is verified against; nil for a name that nobody has, or who has no password.

@@ -107,6 +107,7 @@ struct OperatorAPI: Sendable {
     case "keys": return try await keys(request(after: 3))
     case "roles": return try await roles(request(after: 3))
     case "sessions": return try await sessions(request(after: 3))
+    case "explain": return try await explain(request(after: 3))
     case "schema":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await schema(request(after: 5), Self.environment(path[3], path[4]))
@@ -126,6 +127,20 @@ struct OperatorAPI: Sendable {
       throw RecordError(.badRequest, "\(unknown): retry takes container, environment and user")
     }
     return query
+  }
+
+  /// Where an object stands in each of a user's stores, as the worker that has them knows.
+  private func explain(_ request: Request) async throws -> OperatorAnswer {
+    guard request.rest.isEmpty, request.method == "GET" else { throw Self.noSuchCall(request) }
+    var query: [String: String] = [:]
+    for name in ["container", "environment", "user", "object"] {
+      guard let value = request.query[name], !value.isEmpty else { throw RecordError(.badRequest, "\(name) is missing") }
+      query[name] = value
+    }
+    _ = try Self.environment(query["container"] ?? "", query["environment"] ?? "")
+    query["user"] = try await directory.recordName(ofUser: query["user"] ?? "")
+    guard let answer = await report("explain", query) else { throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1) }
+    return answer
   }
 
   // MARK: pieces

@@ -38,6 +38,7 @@ struct Endpoint: Sendable {
     Endpoint("GET", "events") { (call, _) async throws(RecordError) in try await call.fetchEvents() },
     Endpoint("GET", "status") { (call, _) async throws(RecordError) in try await call.status() },
     Endpoint("GET", "objects/{objectID}") { (call, _) async throws(RecordError) in try await call.object(call.request.path[3]) },
+    Endpoint("GET", "objects/{objectID}/explain") { (call, _) async throws(RecordError) in try await call.explain(call.request.path[3]) },
     Endpoint("POST", "records") { (call, _) async throws(RecordError) in try await call.records() },
     Endpoint("POST", "permissions") { (call, _) async throws(RecordError) in try await call.permissions() },
     Endpoint("GET", "quarantine") { (call, _) async throws(RecordError) in try await call.listQuarantine() },

@@ -7,23 +7,45 @@ import WebServices
 
 extension StoreCall {
   func fetchEvents() async throws(RecordError) -> PlaneAnswer {
-    let after = try await eventNumber()
+    let counts = try countsEvents()
     let limit = try integer("limit", default: Self.eventLimit, maximum: Self.eventLimit)
-    var kind: StoredEvent.Kind?
-    if let name = request.query["type"] {
-      guard let known = StoredEvent.Kind(wireName: name) else { throw RecordError(.badRequest, "type must be setup, import or export") }
-      kind = known
+    let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    let filter = EventFilter(kind: try eventKind(), startedAfter: try date("afterDate"))
+    let after = try await eventNumber()
+    let page = try await read { snapshot -> EventPage in
+      let mirror = try mirror(in: snapshot)
+      // Before the look, so that what comes after it is told.
+      if waits { watch(mirror) }
+      return try EventPage(of: mirror.key, after: after, filter, limit: counts ? .max : limit, keepsEvents: !counts, in: snapshot)
     }
-    let wanted = kind
-    var events = try await read { snapshot in
-      try snapshot.events(of: try mirror(in: snapshot).key, after: after, kind: wanted, limit: limit + 1)
-    }
-    let moreComing = events.count > limit
-    if moreComing { events.removeLast() }
-    return PlaneAnswer(body: StoreAnswer.events(events.map(event), last: events.last?.number ?? after, moreComing: moreComing))
+    let body =
+      counts
+      ? StoreAnswer.eventCount(page.count, last: page.last) : StoreAnswer.events(page.events.map(event), last: page.last, moreComing: page.moreComing)
+    return PlaneAnswer(mayWait: waits && page.count == 0, body: body)
   }
 
   private static let eventLimit = 200
+
+  private func eventKind() throws(RecordError) -> StoredEvent.Kind? {
+    guard let name = request.query["type"] else { return nil }
+    guard let kind = StoredEvent.Kind(wireName: name) else { throw RecordError(.badRequest, "type must be setup, import or export") }
+    return kind
+  }
+
+  /// The two result types of Core Data's event request: events, or how many there are.
+  private func countsEvents() throws(RecordError) -> Bool {
+    switch request.query["resultType"] {
+    case nil, "events": return false
+    case "count": return true
+    default: throw RecordError(.badRequest, "resultType must be events or count")
+    }
+  }
+
+  private func date(_ name: String) throws(RecordError) -> Int64? {
+    guard let text = request.query[name], !text.isEmpty else { return nil }
+    guard let date = MirrorDate.milliseconds(text) else { throw RecordError(.badRequest, "\(name) must be a date such as 2026-11-20T07:33:24.123Z") }
+    return date
+  }
 
   /// `after`: what an answer called `lastEvent`, or an event's identifier.
   private func eventNumber() async throws(RecordError) -> Int64 {
@@ -33,11 +55,54 @@ extension StoreCall {
       let mirror = try mirror(in: snapshot)
       var last: Int64 = 0
       while true {
-        let page = try snapshot.events(of: mirror.key, after: last, kind: nil, limit: Self.eventLimit)
-        if let found = page.first(where: { $0.identifier == text }) { return found.number }
-        guard let end = page.last else { throw RecordError(.badRequest, "after is neither an event of this store nor the lastEvent of an earlier answer") }
+        let rows = try snapshot.events(of: mirror.key, after: last, kind: nil, limit: EventPage.chunk)
+        if let found = rows.first(where: { $0.identifier == text }) { return found.number }
+        guard let end = rows.last else { throw RecordError(.badRequest, "after is neither an event of this store nor the lastEvent of an earlier answer") }
         last = end.number
       }
+    }
+  }
+}
+
+/// Which events are asked for.
+struct EventFilter: Hashable, Sendable {
+  /// nil: every kind.
+  let kind: StoredEvent.Kind?
+  /// Milliseconds since 1970; nil: whenever they were.
+  let startedAfter: Int64?
+}
+
+/// Events of a store in the order of their last change.
+struct EventPage: Sendable {
+  /// Empty where only their number was wanted.
+  private(set) var events: [StoredEvent] = []
+  private(set) var count = 0
+  /// The number of the last event that was looked at.
+  private(set) var last: Int64
+  private(set) var moreComing = false
+
+  /// Rows read at once.
+  static let chunk = 100
+
+  /// - Parameter limit: of events, and at least one; their errors are bounded by the bytes of an answer.
+  init(of mirror: Int64, after number: Int64, _ filter: EventFilter, limit: Int, keepsEvents: Bool, in snapshot: any ShardSnapshot) throws {
+    last = number
+    var byteCount = 0
+    while true {
+      let rows = try snapshot.events(of: mirror, after: last, kind: filter.kind, limit: Self.chunk)
+      for row in rows {
+        if filter.startedAfter.map({ row.startedAt > $0 }) ?? true {
+          byteCount += keepsEvents ? row.errorJSON?.count ?? 0 : 0
+          guard count < limit, count == 0 || byteCount <= StoreCall.pageByteCount else {
+            moreComing = true
+            return
+          }
+          if keepsEvents { events.append(row) }
+          count += 1
+        }
+        last = row.number
+      }
+      if rows.count < Self.chunk { return }
     }
   }
 }

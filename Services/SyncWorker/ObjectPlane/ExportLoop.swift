@@ -14,6 +14,9 @@ struct ExportStart: Sendable {
 
 /// How calls reach the loops of the shards that are open here.
 actor ShardExports {
+  /// Which stores' exports are under way or fail.
+  nonisolated let runs = ExportRuns()
+
   private struct StoreKey: Hashable {
     let shard: Int
     let mirror: Int64
@@ -72,6 +75,7 @@ struct ExportLoop: Sendable {
     let signals = await exports.open(store.shard)
     await withDiscardingTaskGroup { group in
       group.addTask { await begin() }
+      group.addTask { await RunEvents(store: store, context: context).endAbandoned() }
       var schedule = ExportSchedule()
       var armedFor: Int64?
       for await signal in signals {
@@ -158,8 +162,12 @@ struct ExportLoop: Sendable {
 
   /// Waits for a batch that a save queued.
   private func follow(_ export: ExportStart) async {
+    let id = MirrorID(shard: store.shard, key: export.mirrorKey)
+    exports.runs.begin(id)
+    defer { exports.runs.end(id) }
     do {
       let outcome = try await export.commit.value
+      exports.runs.succeeded(id)
       outcome.publish(by: context)
       await exports.signal(
         .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
@@ -171,6 +179,9 @@ struct ExportLoop: Sendable {
   /// Exports batch after batch until nothing is left.
   private func drain(_ drain: ExportSchedule.Drain) async {
     let mirrorKey = drain.mirrorKey
+    let id = MirrorID(shard: store.shard, key: mirrorKey)
+    exports.runs.begin(id)
+    defer { exports.runs.end(id) }
     var running = drain.running
     do {
       var retryAt: Int64?
@@ -179,6 +190,7 @@ struct ExportLoop: Sendable {
         run.limits = drain.limits
         while !Task.isCancelled {
           let outcome = try await run.commit(to: store)
+          exports.runs.succeeded(id)
           outcome.publish(by: context)
           retryAt = [retryAt, outcome.retryAt].compactMap(\.self).min()
           running = outcome.running
@@ -210,7 +222,12 @@ struct ExportLoop: Sendable {
   /// A shard that was fenced or closed is somebody else's to export.
   private func fail(_ mirrorKey: Int64, _ failure: ExportFailure, _ error: any Error, running: RunningExport?, isDrain: Bool) async {
     // What poisons a save's batch is told of by the drain that looks for it.
-    if failure != .poisoned || isDrain { log("an export failed", error, mirror: mirrorKey) }
+    if failure != .poisoned || isDrain {
+      log("an export failed", error, mirror: mirrorKey)
+      if failure != .gone, exports.runs.failed(MirrorID(shard: store.shard, key: mirrorKey)) {
+        await RunEvents(store: store, context: context).noteFailure(error, of: mirrorKey)
+      }
+    }
     await exports.signal(.failed(mirrorKey: mirrorKey, failure, running: running, isDrain: isDrain), on: store.shard)
   }
 

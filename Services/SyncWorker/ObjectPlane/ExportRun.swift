@@ -28,10 +28,13 @@ struct ExportOutcome: Sendable {
   var next: RecentTransaction?
   /// When something is due that the batch held back.
   var retryAt: Int64?
+  /// The store, when something happened that those who watch it are told of.
+  var noticed: MirrorID?
 
   /// Tells of it; to be called when the commit is durable.
   func publish(by context: PlaneContext) {
     for change in zoneChanges { context.changes.publish(change) }
+    if let noticed { context.noticed(noticed) }
     context.publish(fired)
   }
 }
@@ -209,15 +212,19 @@ struct ExportRun: Sendable {
       outcome.fired = fired ?? []
     }
     let plan = ExportPlan(writes: writes)
+    if isEvent(plan.savedCount + plan.deletedCount, problems) { outcome.noticed = MirrorID(shard: shard, key: mirrorKey) }
     outcome.running = try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, moreComing: outcome.moreComing, in: transaction)
     return outcome
   }
+
+  /// A run that did nothing has none.
+  private func isEvent(_ writeCount: Int, _ problems: [MirroringProblem]) -> Bool { running != nil || writeCount > 0 || !problems.isEmpty }
 
   /// A run of one batch has one event, begun and ended in its commit; a longer one begins its event with the first (T-V01).
   private func putEvent(
     saved: Int, deleted: Int, _ problems: [MirroringProblem], moreComing: Bool, in transaction: any ShardTransaction
   ) throws -> RunningExport? {
-    if running == nil, saved + deleted == 0, problems.isEmpty { return nil }
+    if !isEvent(saved + deleted, problems) { return nil }
     let now = context.clock.now
     var run = running ?? RunningExport(event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true))
     run.problems += problems.prefix(RunningExport.problemLimit - run.problems.count)

@@ -137,6 +137,8 @@ extension ExportItem {
 
 extension RecordPermissions {
   fileprivate func problem(of item: ExportItem, replacing existing: StoredRecord?) -> RecordError? {
+    // Written again as it is, for the store to import: nobody's permission is asked for a change of nothing.
+    if case .save(_, let keys) = item, keys.isEmpty, existing?.isDeleted == false { return nil }
     if let existing, !existing.isDeleted { return mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }
     guard case .save(let record, _) = item else { return nil }
     return mayCreate(record.recordType) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")

@@ -21,6 +21,7 @@ extension StoreCall {
     let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
+    let start = token?.positions.first?.sequence ?? 0
     let (answer, page) = try await read { snapshot -> ([UInt8], ImportedPage) in
       let current = try self.mirror(in: snapshot)
       guard let database = try snapshot.database(key: current.databaseKey) else { throw missing }
@@ -31,7 +32,9 @@ extension StoreCall {
       try batch.fill(limit: limit, from: snapshot)
       return batch.finish()
     }
-    try await note(page, of: mirror, started: started)
+    // Only now: a token that is another store's was refused.
+    if await imports.confirm(start, of: id(of: mirror)) { context.noticed(id(of: mirror)) }
+    try await note(page, after: start, of: mirror, started: started)
     return PlaneAnswer(mayWait: waits && page.isEmpty && !page.moreComing, body: answer)
   }
 
@@ -52,14 +55,15 @@ extension StoreCall {
   }
 
   /// Stores the import's event when a run of pages begins or ends; a poll that brought nothing writes nothing.
-  private func note(_ page: ImportedPage, of mirror: StoredMirror, started: Int64) async throws(RecordError) {
-    guard let event = await imports.note(page, of: mirror.key, at: started, identifier: context.random.uuid()) else { return }
+  private func note(_ page: ImportedPage, after start: Int64, of mirror: StoredMirror, started: Int64) async throws(RecordError) {
+    guard let event = await imports.note(page, after: start, of: id(of: mirror), at: started, identifier: context.random.uuid()) else { return }
     let number = try await value(
       of: store.enqueue { transaction -> Int64 in
         guard try transaction.mirror(key: mirror.key) != nil else { return 0 }
         return try transaction.put(event, of: mirror.key)
       })
-    if event.endedAt == nil { await imports.stored(number, of: mirror.key) }
+    if event.endedAt == nil { await imports.stored(number, of: id(of: mirror)) }
+    context.noticed(id(of: mirror))
   }
 }
 

@@ -19,31 +19,60 @@ struct ImportedPage: Sendable {
 
 /// Remembers, as long as this worker runs, which stores are in the middle of an import, and how far each has come.
 actor ImportJournal {
-  private struct Run {
+  fileprivate struct Run {
     var event: StoredEvent
     var problems: [MirroringProblem] = []
+    /// Where its last page ended: a page that ends no further was counted before.
+    var reached: Int64
   }
 
-  private var runs: [Int64: Run] = [:]
-  private var positions: [Int64: Int64] = [:]
+  private struct Progress {
+    /// What the client has in its store: the position of the token that it presented last.
+    var confirmed: Int64
+    /// Where the last page ended that was sent.
+    var sent: Int64
+    /// Between which positions the last run lay, and when it had its last page.
+    var lastRun: (start: Int64, end: Int64, at: Int64)?
+  }
+
+  private var runs: [MirrorID: Run] = [:]
+  private var progress: [MirrorID: Progress] = [:]
   /// More stores than this are not remembered; only figures of events and of `status` depend on it.
   private static let limit = 100_000
   private static let problemLimit = 1000
+  /// A page of the last run that is asked for again this soon, by a client that crashed over it or by two of its requests at once, is no
+  /// other run (T-V03). Unit: milliseconds.
+  private static let repetitionTime: Int64 = 60_000
 
+  /// A store asks for what comes after `position`: it has everything up to there.
+  /// - Returns: whether that is news.
+  func confirm(_ position: Int64, of mirror: MirrorID) -> Bool {
+    guard var known = progress[mirror] else {
+      if progress.count >= Self.limit { progress = [:] }
+      progress[mirror] = Progress(confirmed: position, sent: position)
+      return true
+    }
+    let isNews = position > known.confirmed
+    known.confirmed = position
+    progress[mirror] = known
+    return isNews
+  }
+
+  /// - Parameter start: the position that the page goes on after.
   /// - Returns: the event to store for this page, if any; its `number` is 0 when it is new.
-  func note(_ page: ImportedPage, of mirror: Int64, at now: Int64, identifier: String) -> StoredEvent? {
-    if positions.count >= Self.limit { positions = [:] }
-    positions[mirror] = page.sequence
+  func note(_ page: ImportedPage, after start: Int64, of mirror: MirrorID, at now: Int64, identifier: String) -> StoredEvent? {
+    let repeats =
+      progress[mirror]?.lastRun.map { last in start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime } ?? false
+    progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
     guard !page.isEmpty || runs[mirror] != nil else { return nil }
     let isNew = runs[mirror] == nil
-    var run = runs[mirror] ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true))
-    run.event.savedCount += page.savedCount
-    run.event.deletedCount += page.deletedCount
-    run.problems += page.problems.prefix(Self.problemLimit - run.problems.count)
-    if !run.problems.isEmpty {
-      run.event.succeeded = false
-      run.event.errorJSON = MirrorErrors.partialFailure(run.problems)
-    }
+    if isNew && repeats { return nil }
+    var run = runs[mirror] ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true), reached: start)
+    if isNew { progress[mirror]?.lastRun = (start, start, now) }
+    if page.sequence > run.reached || isNew { run.count(page, problemLimit: Self.problemLimit) }
+    run.reached = max(run.reached, page.sequence)
+    progress[mirror]?.lastRun?.end = run.reached
+    progress[mirror]?.lastRun?.at = now
     if page.moreComing {
       if runs.count >= Self.limit { runs = [:] }
       runs[mirror] = run
@@ -55,13 +84,27 @@ actor ImportJournal {
   }
 
   /// The number the start of a run's event was stored under.
-  func stored(_ number: Int64, of mirror: Int64) { runs[mirror]?.event.number = number }
+  func stored(_ number: Int64, of mirror: MirrorID) { runs[mirror]?.event.number = number }
 
   /// How far the store had come with its last page; nil when that is not known.
-  func position(of mirror: Int64) -> Int64? { positions[mirror] }
+  func position(of mirror: MirrorID) -> Int64? { progress[mirror]?.sent }
 
-  func forget(_ mirror: Int64) {
+  /// How far the store has said that it has come; nil when that is not known.
+  func confirmed(of mirror: MirrorID) -> Int64? { progress[mirror]?.confirmed }
+
+  func forget(_ mirror: MirrorID) {
     runs[mirror] = nil
-    positions[mirror] = nil
+    progress[mirror] = nil
+  }
+}
+
+extension ImportJournal.Run {
+  fileprivate mutating func count(_ page: ImportedPage, problemLimit: Int) {
+    event.savedCount += page.savedCount
+    event.deletedCount += page.deletedCount
+    problems += page.problems.prefix(problemLimit - problems.count)
+    if problems.isEmpty { return }
+    event.succeeded = false
+    event.errorJSON = MirrorErrors.partialFailure(problems)
   }
 }

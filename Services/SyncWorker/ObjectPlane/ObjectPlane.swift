@@ -20,12 +20,25 @@ struct ObjectPlane: Plane {
     if request.path.first == "zones" { return try await ZoneCall(request, body: body, in: store, context).respond(startNext: startNext) }
     let endpoint = try Endpoint.of(request)
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
-    let call = StoreCall(
-      request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, context: context, exports: exports, imports: imports)
+    let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: self)
     return try await endpoint.answer(call, startNext)
   }
 
   func schemasChanged() async { await exports.signalAll(.schemaChanged) }
+
+  /// What is known of a store's exports without looking at any of them.
+  func facts(of mirror: StoredMirror, in database: DatabaseID, quarantined: Int = 0, _ id: MirrorID) async -> StoreFacts {
+    var isModelKnown = true
+    do {
+      isModelKnown = try await context.schemas.schema(of: database.container, database.environment).mirrorModels[mirror.modelHash] != nil
+    } catch {
+      // Dropped because a directory that is away says nothing about models.
+    }
+    return StoreFacts(
+      pendingCount: mirror.lastTransactionNumber - mirror.exportedTransactionNumber, quarantinedCount: quarantined,
+      isExporting: exports.runs.isRunning(id), isFailing: exports.runs.isFailing(id), isModelKnown: isModelKnown,
+      throttledUntil: exports.throttledUntil(id.key, on: id.shard, at: context.clock.now))
+  }
 
   func run(on store: any ShardStore) async {
     await ExportLoop(store: store, context: context, exports: exports).run()
@@ -39,10 +52,11 @@ struct StoreCall: Sendable {
   let storeIdentifier: String
   let user: String
   let store: any ShardStore
-  let context: PlaneContext
-  let exports: ShardExports
-  let imports: ImportJournal
+  let plane: ObjectPlane
 
+  var context: PlaneContext { plane.context }
+  var exports: ShardExports { plane.exports }
+  var imports: ImportJournal { plane.imports }
   var now: Int64 { context.clock.now }
 
   // MARK: The store that is meant
@@ -129,8 +143,12 @@ struct StoreCall: Sendable {
   /// Where a page ends, so that the answer stays well below the bus's message limit.
   static let pageByteCount = 3_000_000
 
-  func event(_ event: StoredEvent) -> MirrorEvent {
-    MirrorEvent(
+  func event(_ event: StoredEvent) -> MirrorEvent { MirrorEvent(event, storeIdentifier: storeIdentifier) }
+}
+
+extension MirrorEvent {
+  init(_ event: StoredEvent, storeIdentifier: String) {
+    self.init(
       identifier: event.identifier, type: event.kind.wireName, storeIdentifier: storeIdentifier, startDate: event.startedAt, endDate: event.endedAt,
       succeeded: event.succeeded, errorJSON: event.errorJSON, savedCount: event.savedCount, deletedCount: event.deletedCount)
   }

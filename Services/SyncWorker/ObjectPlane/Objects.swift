@@ -16,8 +16,9 @@ extension StoreCall {
     let (model, schema) = try await model(of: mirror)
     let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
     let permissions = schema.permissions(of: request.caller, in: request.database)
+    let isExporting = exports.runs.isRunning(id(of: mirror))
     let found = try await read { snapshot in
-      let answer = try Self.object(objectID, of: try self.mirror(in: snapshot), run, in: snapshot)
+      let answer = try Self.object(objectID, of: try self.mirror(in: snapshot), run, isExporting: isExporting, in: snapshot)
       if let permissions, let record = answer?.record?.0, !permissions.mayRead(record) { return nil as ObjectAnswer? }
       return answer
     }
@@ -30,7 +31,9 @@ extension StoreCall {
   }
 
   /// The object's record with what the store has saved and not exported on top.
-  private static func object(_ objectID: String, of mirror: StoredMirror, _ run: ExportRun, in snapshot: any ShardSnapshot) throws -> ObjectAnswer? {
+  private static func object(
+    _ objectID: String, of mirror: StoredMirror, _ run: ExportRun, isExporting: Bool, in snapshot: any ShardSnapshot
+  ) throws -> ObjectAnswer? {
     guard let zoneName = mirror.defaultZoneName, let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
     let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
     let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
@@ -41,9 +44,14 @@ extension StoreCall {
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
     let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
     let lastError = try held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
+    // More than a batch takes: the object may be far from the one that is under way.
+    let waiting = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
+    let facts = SyncFacts(
+      stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
+      store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
     return ObjectAnswer(
       object: try deserializer.object(entity, from: record), objectID: objectID, zoneID: Zone.ID(zoneName: zoneName, ownerName: database.id.owner),
-      syncState: isDirty ? "dirty" : held == nil ? "clean" : "quarantined", lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
+      syncState: facts.state.rawValue, lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
       record: try source.row(named: objectID).flatMap { $0.isDeleted ? nil : ($0.record, $0.tag) })
   }
 

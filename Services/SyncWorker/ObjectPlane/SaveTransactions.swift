@@ -56,10 +56,11 @@ extension StoreCall {
     startNext()
     if let export { await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard) }
     let appended = try await value(of: append)
-    let event = waitsForExport ? try await exportEvent(of: appended.last, mirror, run) : nil
+    let exported = waitsForExport ? try await exported(through: appended.last, mirror, run) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(
-        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: event.map { self.event($0) }))
+        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
+        syncToken: exported?.syncToken))
   }
 
   /// What only the store knows. A save that is sent again was checked when it was new.
@@ -99,8 +100,11 @@ extension StoreCall {
   }
 
   /// Waits until the export of a transaction is committed.
-  /// - Returns: the event of the run that did it; nil when it exported nothing, or could not within 30 s.
-  private func exportEvent(of number: Int64, _ mirror: StoredMirror, _ run: ExportRun) async throws(RecordError) -> StoredEvent? {
+  /// - Returns: the event of the run that did it (nil: it had nothing to write), and a token that covers what it wrote; nil when the
+  ///   export did not come to an end within 30 s.
+  private func exported(
+    through number: Int64, _ mirror: StoredMirror, _ run: ExportRun
+  ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
     var run = run
     while now <= deadline {
@@ -114,7 +118,10 @@ extension StoreCall {
       outcome.publish(by: context)
       run.advance(after: outcome)
       if outcome.exportedNumber >= number, outcome.running == nil {
-        return try await read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }
+        return try await read { snapshot in
+          let token = try snapshot.database(key: mirror.databaseKey).map { SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence).text }
+          return (try snapshot.latestEvent(of: mirror.key, kind: .export), token)
+        }
       }
     }
     return nil

@@ -29,6 +29,7 @@ extension StoreCall {
     let (mirror, zone, fired) = try await value(of: commit)
     // What could not be exported for want of its model can be now.
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { await exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
+    context.noticed(id(of: mirror))
     if let zone {
       context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
       context.publish(fired ?? [])
@@ -143,7 +144,8 @@ extension StoreCall {
       outcome.publish(by: context)
       next.advance(after: outcome)
       if isDone {
-        await imports.forget(mirror.key)
+        await imports.forget(id(of: mirror))
+        context.noticed(id(of: mirror))
         return
       }
     }

@@ -1,40 +1,93 @@
 // What a store has still to do, and how far it has come.
 
+import Mirroring
 import RecordStore
 import Records
 import ServiceBus
 import WebServices
 
 extension StoreCall {
+  /// With `caughtUp=<token>` also a barrier: whether everything the token covers is in the client's store, for which `wait` waits.
   func status() async throws(RecordError) -> PlaneAnswer {
-    let state = try await read { snapshot -> (mirror: StoredMirror, lastExport: StoredEvent?, lastImport: StoredEvent?) in
-      let mirror = try mirror(in: snapshot)
-      return (mirror, try snapshot.latestEvent(of: mirror.key, kind: .export), try snapshot.latestEvent(of: mirror.key, kind: .import))
+    let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    let state = try await read { snapshot -> (mirror: StoredMirror, lastExport: StoredEvent?, lastImport: StoredEvent?, uploads: PendingUploads) in
+      let current = try self.mirror(in: snapshot)
+      if waits { watch(current) }
+      return (
+        current, try snapshot.latestEvent(of: current.key, kind: .export), try snapshot.latestEvent(of: current.key, kind: .import),
+        try PendingUploads(of: current, in: snapshot)
+      )
     }
-    let pending = state.mirror.lastTransactionNumber - state.mirror.exportedTransactionNumber
-    let position = await imports.position(of: state.mirror.key) ?? 0
-    var isCaughtUp = pending == 0
-    if isCaughtUp { isCaughtUp = try await !hasNews(for: state.mirror, after: position) }
+    let mirror = state.mirror
+    let quarantined = mirror.quarantinedCount
+    let downloads = try await news(for: mirror, after: imports.position(of: id(of: mirror)) ?? 0, through: .max)
+    var isCaughtUp = state.uploads.transactionCount == 0 && downloads == 0
+    if let target = try await barrier() {
+      let confirmed = await imports.confirmed(of: id(of: mirror)) ?? 0
+      isCaughtUp = confirmed >= target
+      if !isCaughtUp { isCaughtUp = try await news(for: mirror, after: confirmed, through: target) == 0 }
+    } else if waits {
+      throw RecordError(.badRequest, "wait needs caughtUp: a token to wait for")
+    }
+    let facts = await facts(of: mirror, quarantined: quarantined)
+    let pending = StoreStatus.Pending(
+      uploads: state.uploads.transactionCount, objects: state.uploads.objectCount, downloads: downloads, quarantined: quarantined,
+      bytes: state.uploads.byteCount, isPartial: !state.uploads.isComplete || downloads == Self.newsLimit)
     let status = StoreStatus(
-      pendingUploads: pending, quarantined: state.mirror.quarantinedCount, lastExport: state.lastExport.map(event),
+      pending: pending, activity: facts.activity, throttledUntil: facts.throttledUntil, lastExport: state.lastExport.map(event),
       lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)
-    return PlaneAnswer(body: status.json)
+    return PlaneAnswer(mayWait: waits && !isCaughtUp, body: status.json)
   }
 
-  /// Whether somebody else changed a record after a position; records beyond the first few hundred are taken for news unseen.
-  private func hasNews(for mirror: StoredMirror, after position: Int64) async throws(RecordError) -> Bool {
+  func id(of mirror: StoredMirror) -> MirrorID { MirrorID(shard: store.shard, key: mirror.key) }
+
+  /// Gateways are told when the store does something, for as long as a request may wait and a little.
+  func watch(_ mirror: StoredMirror) {
+    context.watches.watch(
+      id(of: mirror), StoreChange(database: request.database, storeIdentifier: storeIdentifier), until: now + Self.watchTime, now: now)
+  }
+
+  /// Milliseconds.
+  private static let watchTime: Int64 = 90_000
+
+  func facts(of mirror: StoredMirror, quarantined: Int) async -> StoreFacts {
+    await plane.facts(of: mirror, in: request.database, quarantined: quarantined, id(of: mirror))
+  }
+
+  /// The sequence that `caughtUp` names: an import token's, or the sync token of a save's answer.
+  private func barrier() async throws(RecordError) -> Int64? {
+    guard let text = request.query["caughtUp"], !text.isEmpty else { return nil }
+    var positions: [SyncToken.Position]?
+    for kind in [SyncToken.Kind.database, .importBatch] where positions == nil {
+      // Dropped because a token of neither kind is refused below.
+      positions = try? SyncToken(text, as: kind).positions
+    }
+    guard let position = positions?.first else { throw SyncToken.Refusal.unknownType.recordError }
+    return try await read { snapshot in
+      guard let database = try snapshot.database(request.database), position.incarnation == database.incarnation, position.sequence <= database.sequence else {
+        throw SyncToken.Refusal.unknownType.recordError
+      }
+      return position.sequence
+    }
+  }
+
+  /// How many records somebody else changed after a position, and not after `last`; of a zone at most the first few hundred are looked
+  /// at, and all of those count when there are more.
+  private func news(for mirror: StoredMirror, after position: Int64, through last: Int64) async throws(RecordError) -> Int {
     try await read { snapshot in
-      for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted {
+      var count = 0
+      for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted && count < Self.newsLimit {
         let rows: [StoredRecord]
         do {
           rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
         } catch StoreError.corrupt {
           // Dropped because whoever imports it is told, and an operator by the log.
-          return true
+          return Self.newsLimit
         }
-        if rows.count == Self.newsLimit || rows.contains(where: { $0.origin != mirror.key || $0.sequenceOfOthers > position }) { return true }
+        if rows.count == Self.newsLimit, rows[rows.count - 1].sequence <= last { return Self.newsLimit }
+        count += rows.count { $0.sequence <= last && ($0.origin != mirror.key || $0.sequenceOfOthers > position) }
       }
-      return false
+      return min(count, Self.newsLimit)
     }
   }
 

@@ -6,7 +6,8 @@ import Records
 
 extension Exporter {
   mutating func setRelationships(of change: HistoryChange) throws {
-    guard let entity = model.entity(named: change.entity), try overlay.entry(change.objectID).record != nil else { return }
+    guard let entity = model.entity(named: change.entity) else { return }
+    guard try overlay.entry(change.objectID).record != nil else { return try tellAgain(change) }
     for named in change.relationships {
       guard let relationship = entity.relationship(named: named.name) else { continue }
       switch (relationship.storage, named.value) {
@@ -82,7 +83,7 @@ extension Exporter {
 
   /// Objects that point to `target` by one relationship. Fields of other entities may have the same name (`CD_photo` of a rating and of
   /// a thumbnail), so the source's entity decides.
-  private mutating func sources(named name: String, declaredBy entityName: String, to target: String) throws -> [String] {
+  mutating func sources(named name: String, declaredBy entityName: String, to target: String) throws -> [String] {
     let field = ReservedName.fieldPrefix + name
     let recordType = model.entity(named: entityName)?.recordType
     return try overlay.pointers(to: target).filter { $0.field == field }.map(\.source).filter { source in

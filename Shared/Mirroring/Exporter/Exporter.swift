@@ -93,7 +93,12 @@ public struct Exporter {
       }
     }
     for (index, change) in changes.enumerated() where !change.relationships.isEmpty {
-      guard change.changeType != .delete, isMirrored(change.entity), !refused.contains(index), index > lastDeletion[change.objectID] ?? -1 else { continue }
+      guard change.changeType != .delete, isMirrored(change.entity), index > lastDeletion[change.objectID] ?? -1 else { continue }
+      if refused.contains(index) {
+        // In its place among the others: its store has set inverses in that order.
+        if change.changeType == .update { try isolating(change) { exporter in try exporter.tellAgain(change) } }
+        continue
+      }
       let relationships = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
       try setRelationships(relationships) { exporter in try exporter.setRelationships(of: change) }
     }
@@ -249,9 +254,12 @@ public struct Exporter {
     case (let base?, nil): return PlannedWrite(item: .delete(base), isServersOwn: entry.isServersDeletion)
     case (let base, var record?):
       let changedKeys = changedKeys(from: base, to: record)
-      if base != nil, changedKeys.isEmpty { return nil }
+      if base != nil, changedKeys.isEmpty {
+        return entry.isToldAgain ? PlannedWrite(item: .save(record, changedKeys: []), isServersOwn: true) : nil
+      }
       record.modified = stamp
-      return PlannedWrite(item: .save(record, changedKeys: changedKeys), isServersOwn: changedKeys.contains { entry.serverFields.contains($0) })
+      return PlannedWrite(
+        item: .save(record, changedKeys: changedKeys), isServersOwn: entry.isToldAgain || changedKeys.contains { entry.serverFields.contains($0) })
     }
   }
 

@@ -1,5 +1,6 @@
 // Records into import changes (I3, R2, R6, R9, R10, R13, T-M20–T-M24).
 
+import History
 public import ObjectModel
 import Records
 
@@ -25,11 +26,23 @@ public struct Importer: Sendable {
       return .nothing
     }
     if stored.isDeleted { return .change(.delete(entity: entity.name, objectID: record.recordName)) }
-    do {
-      return .change(.save(try deserializer.object(entity, from: record), record))
+    let object: ObjectValues
+    do throws(MirroringProblem) {
+      object = try deserializer.object(entity, from: record)
     } catch {
       return .problem(error)
     }
+    return .change(.save(try withoutLostTargets(object, in: source), record))
+  }
+
+  /// A record client may delete an object and leave pointers to it behind: nobody is to wait for it (I3.11, T-O05).
+  private func withoutLostTargets(_ object: ObjectValues, in source: some RecordSource) throws -> ObjectValues {
+    var object = object
+    for index in object.relationships.indices {
+      guard let target = object.relationships[index].value, try source.isTombstone(named: target) else { continue }
+      object.relationships[index] = NamedValue(name: object.relationships[index].name, value: nil)
+    }
+    return object
   }
 
   private func isMirrored(_ entity: EntityDescription) -> Bool { entityNames?.contains(entity.name) ?? true }
@@ -44,7 +57,11 @@ public struct Importer: Sendable {
           reason: "a link record names two entities, relationships and records, each pair with one ':' between"))
     }
     guard let link = links.resolve(parts), isMirrored(link.entity), isMirrored(link.targetEntity) else { return .nothing }
-    if !stored.isDeleted { return .change(.link(link)) }
+    if !stored.isDeleted {
+      // What is left of a link when a record client deleted one of its ends: no device may wait for that end (T-O03).
+      let isLost = try source.isTombstone(named: link.objectID) || source.isTombstone(named: link.targetID)
+      return .change(isLost ? .unlink(link) : .link(link))
+    }
     return try isMadeByAnother(link, in: source) ? .nothing : .change(.unlink(link))
   }
 

@@ -12,7 +12,7 @@ public struct ObjectValues: Hashable, Sendable {
   /// A value kept as an asset is `.asset`, whatever the attribute's type.
   public var attributes: [NamedValue<AttributeValue>]
   /// All mirrored to-one relationships, ascending by name.
-  public let relationships: [NamedValue<String?>]
+  public var relationships: [NamedValue<String?>]
 
   public init(entity: String, attributes: [NamedValue<AttributeValue>], relationships: [NamedValue<String?>]) {
     self.entity = entity

@@ -162,6 +162,7 @@ private final class InMemoryShard: Sendable {
   private static func own(_ state: inout State) -> Int64 {
     state.isOwned = true
     state.epoch += 1
+    state.rows.inheritedEventNumber = state.rows.lastEventNumber
     return state.epoch
   }
 

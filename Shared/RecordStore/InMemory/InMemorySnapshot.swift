@@ -63,6 +63,8 @@ struct InMemoryRows {
   var outcomes: [String: OutcomeRow] = [:]
   var lastKey: Int64 = 0
   var lastEventNumber: Int64 = 0
+  /// What that was when the present owner came.
+  var inheritedEventNumber: Int64 = 0
   var lastOutcomeNumber = 0
 }
 

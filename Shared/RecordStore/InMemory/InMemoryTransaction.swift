@@ -218,20 +218,23 @@ extension InMemoryTransaction: ShardTransaction {
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
     try write {
       guard rows.mirrors[mirror] != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      if event.number == 0 {
-        rows.lastEventNumber += 1
-        var event = event
-        event.number = rows.lastEventNumber
-        rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event))
-        if event.number % StoredEvent.pruningInterval == 0 { pruneEvents(of: mirror) }
-        return event.number
+      if event.number != 0 {
+        guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
+          throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
+        }
+        rows.events.remove(at: index)
       }
-      guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
-        throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
-      }
-      rows.events[index].event = event
+      rows.lastEventNumber += 1
+      var event = event
+      event.number = rows.lastEventNumber
+      rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event))
+      if event.number % StoredEvent.pruningInterval == 0 { pruneEvents(of: mirror) }
       return event.number
     }
+  }
+
+  func abandonedEvents(limit: Int) throws -> [(mirror: Int64, event: StoredEvent)] {
+    rows.events.filter { $0.event.endedAt == nil && $0.event.number <= rows.inheritedEventNumber }.prefix(max(limit, 0)).map { ($0.mirror, $0.event) }
   }
 
   private func pruneEvents(of mirror: Int64) {

@@ -18,7 +18,7 @@ enum Query: Int, CaseIterable {
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, firstTransactionAt, appendTransaction, purgeTransactions
   case consumers, putConsumer, deleteConsumer, deleteConsumers
-  case eventsAfter, eventsAfterOfKind, latestEvent, insertEvent, updateEvent, pruneEvents, deleteEvents
+  case eventsAfter, eventsAfterOfKind, latestEvent, abandonedEvents, insertEvent, updateEvent, pruneEvents, deleteEvents
   case quarantinedByName, quarantinedAfter, quarantinedDue, quarantinedPayload, lastQuarantine, nextQuarantineDue, mirrorsWithQuarantine
   case insertQuarantined, updateQuarantined, deleteQuarantined, deleteQuarantine, moveQuarantine
   case retryQuarantined, retryQuarantinedCause, retryQuarantinedSchema, retryQuarantinedName, deleteHistoryAsset
@@ -154,11 +154,16 @@ enum Query: Int, CaseIterable {
     case .eventsAfter: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
     case .latestEvent: Self.eventColumns + " WHERE mirror = ?1 AND kind = ?2 ORDER BY id DESC LIMIT 1"
     case .eventsAfterOfKind: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 AND kind = ?4 ORDER BY id LIMIT ?3"
+    case .abandonedEvents:
+      """
+      SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error, mirror FROM event WHERE ended IS NULL AND id <= ?1
+      ORDER BY id LIMIT ?2
+      """
     case .insertEvent:
       "INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
     case .updateEvent:
       """
-      UPDATE event SET kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
+      UPDATE event SET id = ?11, kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
       WHERE id = ?1 AND mirror = ?2
       """
     case .pruneEvents:

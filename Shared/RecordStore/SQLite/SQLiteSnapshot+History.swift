@@ -107,7 +107,7 @@ extension SQLiteSnapshot {
     return try statement.first { try event($0) }
   }
 
-  private func event(_ row: Statement) throws -> StoredEvent {
+  func event(_ row: Statement) throws -> StoredEvent {
     guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind") }
     return StoredEvent(
       number: row.int64(0), identifier: row.text(7), kind: kind, startedAt: row.int64(2), endedAt: row.optionalInt64(3), succeeded: row.bool(4),

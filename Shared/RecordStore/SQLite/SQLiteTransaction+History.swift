@@ -152,13 +152,10 @@ extension SQLiteTransaction: ShardTransaction {
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      var number = event.number
-      if number == 0 {
-        counters.lastEvent += 1
-        number = counters.lastEvent
-      }
+      counters.lastEvent += 1
+      let number = counters.lastEvent
       let statement = try writing(event.number == 0 ? .insertEvent : .updateEvent)
-      try statement.bind(1, number)
+      try statement.bind(1, event.number == 0 ? number : event.number)
       try statement.bind(2, mirror)
       try statement.bind(3, event.kind.rawValue)
       try statement.bind(4, event.startedAt)
@@ -168,9 +165,10 @@ extension SQLiteTransaction: ShardTransaction {
       try statement.bind(8, event.deletedCount)
       try statement.bind(9, event.identifier)
       try statement.bind(10, event.errorJSON)
+      if event.number != 0 { try statement.bind(11, number) }
       try statement.run()
-      guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(number) of mirror \(mirror)") }
-      if event.number == 0 && number % StoredEvent.pruningInterval == 0 {
+      guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(event.number) of mirror \(mirror)") }
+      if number % StoredEvent.pruningInterval == 0 {
         let prune = try writing(.pruneEvents)
         try prune.bind(1, mirror)
         try prune.bind(2, StoredEvent.keptCount)
@@ -178,6 +176,14 @@ extension SQLiteTransaction: ShardTransaction {
       }
       return number
     }
+  }
+
+  func abandonedEvents(limit: Int) throws -> [(mirror: Int64, event: StoredEvent)] {
+    guard limit > 0 else { return [] }
+    let statement = try statement(.abandonedEvents)
+    try statement.bind(1, inheritedEvent)
+    try statement.bind(2, limit)
+    return try statement.all { (mirror: $0.int64(9), event: try event($0)) }
   }
 
   // MARK: Outcomes

@@ -25,6 +25,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
   var counters = ShardCounters()
   private var writtenCounters = ShardCounters()
   private var countersBeforeBody = ShardCounters()
+  /// The last event's number when the shard was opened.
+  private(set) var inheritedEvent: Int64 = 0
+  private var isLoaded = false
   private var doomedBeforeBody: Set<Int64>?
   var indexes = ShardIndexes()
   private var indexesBeforeBody = ShardIndexes()
@@ -82,6 +85,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
     seen.removeAll()
     counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
     writtenCounters = counters
+    if !isLoaded { inheritedEvent = counters.lastEvent }
+    isLoaded = true
     doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
     indexes = ShardIndexes(try statement(.allIndexes).all(indexRow))
   }

@@ -26,6 +26,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case generations = 10
   /// How far the export of a large transaction has come. Cost: none, a column whose default is not written into rows.
   case slices = 11
+  /// Events without an end are found without a scan. Cost: reads every event once.
+  case openEvents = 12
 
   var statements: [String] {
     switch self {
@@ -51,6 +53,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .referenceActions: []
     case .generations: ["ALTER TABLE database ADD COLUMN generation INTEGER NOT NULL DEFAULT 0"]
     case .slices: ["ALTER TABLE mirror ADD COLUMN slice INTEGER NOT NULL DEFAULT 0"]
+    // Most events are stored with their end, and cost this index nothing.
+    case .openEvents: ["CREATE INDEX event_open ON event(id) WHERE ended IS NULL"]
     }
   }
 

@@ -47,6 +47,28 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   }
 }
 
+/// A mirrored store did something that a watcher would see in its events or its state; told of stores that a gateway asks about only.
+public struct StoreChange: Hashable, Sendable, Codable {
+  public let database: DatabaseID
+  public let storeIdentifier: String
+
+  public init(database: DatabaseID, storeIdentifier: String) {
+    self.database = database
+    self.storeIdentifier = storeIdentifier
+  }
+}
+
+/// A conflated batch of such changes, to gateways.
+public struct PushStoreChanges: Message {
+  public static let name = "stores.changed/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  public let changes: [StoreChange]
+
+  public init(changes: [StoreChange]) { self.changes = changes }
+}
+
 /// A conflated batch of changes, at most one under way per subscriber.
 public struct PushZoneChanges: Message {
   public static let name = "zones.changed/1"

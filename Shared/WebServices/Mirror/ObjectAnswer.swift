@@ -82,7 +82,7 @@ public enum MirrorErrors {
     return nil
   }
 
-  private static func entries(_ errorJSON: [UInt8]?) -> [JSONValue] {
+  static func entries(_ errorJSON: [UInt8]?) -> [JSONValue] {
     // Dropped because the only errors that are stored are the ones written above.
     guard let errorJSON, let error = try? JSONValue(parsing: errorJSON) else { return [] }
     return error["partialErrors"]?.elements ?? []

@@ -85,7 +85,10 @@ public enum StoreAnswer {
   }
 
   /// `POST transactions`
-  public static func saved(_ transactions: [(transactionID: String, number: Int64)], historyToken: String, event: MirrorEvent?) -> [UInt8] {
+  /// - Parameter syncToken: with `wait=export`, what covers everything that was exported: for the `caughtUp` of other stores.
+  public static func saved(
+    _ transactions: [(transactionID: String, number: Int64)], historyToken: String, event: MirrorEvent?, syncToken: String? = nil
+  ) -> [UInt8] {
     object { writer in
       writer.member("historyToken", historyToken)
       writer.key("transactions")
@@ -101,6 +104,7 @@ public enum StoreAnswer {
         writer.key("event")
         event.write(to: &writer)
       }
+      if let syncToken { writer.member("syncToken", syncToken) }
     }
   }
 
@@ -123,6 +127,14 @@ public enum StoreAnswer {
       writer.endArray()
       writer.member("lastEvent", String(last))
       writer.member("moreComing", moreComing)
+    }
+  }
+
+  /// With `resultType=count`.
+  public static func eventCount(_ count: Int, last: Int64) -> [UInt8] {
+    object { writer in
+      writer.member("count", count)
+      writer.member("lastEvent", String(last))
     }
   }
 
@@ -149,39 +161,5 @@ public enum StoreAnswer {
     body(&writer)
     writer.endObject()
     return writer.bytes
-  }
-}
-
-/// `GET status`
-public struct StoreStatus: Sendable {
-  /// Transactions that are not exported.
-  public var pendingUploads: Int64
-  /// Changes that the last export left out.
-  public var quarantined: Int
-  public var lastExport: MirrorEvent?
-  public var lastImport: MirrorEvent?
-  /// Everything saved is exported, and nothing is waiting to be imported.
-  public var caughtUp: Bool
-
-  public init(pendingUploads: Int64, quarantined: Int, lastExport: MirrorEvent?, lastImport: MirrorEvent?, caughtUp: Bool) {
-    self.pendingUploads = pendingUploads
-    self.quarantined = quarantined
-    self.lastExport = lastExport
-    self.lastImport = lastImport
-    self.caughtUp = caughtUp
-  }
-
-  public var json: [UInt8] {
-    StoreAnswer.object { writer in
-      writer.member("pendingUploads", pendingUploads)
-      writer.member("quarantined", quarantined)
-      // Links whose ends have not arrived are held by the client; the server delivers them as they come.
-      writer.member("pendingLinks", 0)
-      for (name, event) in [("lastExport", lastExport), ("lastImport", lastImport)] {
-        writer.key(name)
-        if let event { event.write(to: &writer) } else { writer.null() }
-      }
-      writer.member("caughtUp", caughtUp)
-    }
   }
 }

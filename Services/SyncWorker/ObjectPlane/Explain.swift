@@ -1,0 +1,67 @@
+// Why an object is where it is: `explain`, for an app and for an operator.
+
+import History
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+extension StoreCall {
+  /// `GET objects/{objectID}/explain`: also for an object without a record, and for one whose model nobody knows.
+  func explain(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
+    let store = await facts(of: try await locate(), quarantined: 0)
+    let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
+      .permissions(of: request.caller, in: request.database)
+    let explanation = try await read { snapshot in
+      try Explanation(of: objectID, in: try mirror(in: snapshot), store, mayRead: { permissions?.mayRead($0) ?? true }, in: snapshot)
+    }
+    guard !explanation.facts.isUnknown else {
+      throw RecordError(.notFound, "Neither this store nor its zone has heard of an object \(objectID.prefix(Limit.nameByteCount))")
+    }
+    return PlaneAnswer(body: explanation.answer(lastExport: explanation.lastExport.map(event)).json)
+  }
+}
+
+/// What one state of a shard says of an object in a store.
+struct Explanation: Sendable {
+  let objectID: String
+  let zoneID: Zone.ID?
+  let facts: SyncFacts
+  let lastExport: StoredEvent?
+  /// Of the record as it is stored, or of its tombstone.
+  let tag: RecordChangeTag?
+
+  init(
+    of objectID: String, in mirror: StoredMirror, _ store: StoreFacts, mayRead: (Record) -> Bool = { _ in true }, in snapshot: any ShardSnapshot
+  ) throws {
+    self.objectID = objectID
+    var stored: (zone: StoredZone, record: StoredRecord)?
+    for zone in try snapshot.mirroredZones(of: mirror, after: 0) where !zone.isDeleted && stored?.record.isDeleted ?? true {
+      guard let record = try snapshot.record(named: objectID, in: zone.key), record.isDeleted || mayRead(record.record) else { continue }
+      stored = (zone, record)
+    }
+    var pending: [Int64] = []
+    _ = try PendingTransactions.forEach(of: mirror, rowLimit: 100_000, in: snapshot) { row, transaction in
+      if transaction.changes.contains(where: { $0.objectID == objectID }) { pending.append(row.number) }
+    }
+    lastExport = try snapshot.latestEvent(of: mirror.key, kind: .export)
+    let owner = try snapshot.database(key: mirror.databaseKey)?.id.owner ?? ""
+    zoneID = (stored?.zone.zoneName ?? mirror.defaultZoneName).map { Zone.ID(zoneName: $0, ownerName: owner) }
+    tag = stored.map { RecordChangeTag(sequence: $0.record.sequence) }
+    var store = store
+    // A batch takes so many transactions at most.
+    if let first = pending.first, first > mirror.exportedTransactionNumber + Int64(Limit.exportItemCount) { store.isExporting = false }
+    store.quarantinedCount = mirror.quarantinedCount
+    store.pendingCount = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
+    let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
+    facts = SyncFacts(
+      stored: stored.map { $0.record.isDeleted ? .tombstone : .record } ?? .nothing, pendingTransactions: pending,
+      problem: held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: lastExport?.errorJSON), isHeld: held != nil, store: store)
+  }
+
+  func answer(lastExport: MirrorEvent?) -> ExplainAnswer {
+    ExplainAnswer(objectID: objectID, zoneID: zoneID, facts: facts, tag: tag, lastExport: lastExport)
+  }
+}

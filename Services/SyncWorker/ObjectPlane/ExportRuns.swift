@@ -1,0 +1,99 @@
+// Which stores' exports are under way or keep failing: what `status` and `explain` say of it, and one event for a streak of failures.
+
+import Mirroring
+import RecordStore
+import Records
+import ServiceKit
+import Synchronization
+import WebServices
+
+/// A store among those of all shards that a worker holds: keys are a shard's own.
+struct MirrorID: Hashable, Sendable {
+  let shard: Int
+  let key: Int64
+}
+
+/// Remembered as long as this worker runs.
+final class ExportRuns: Sendable {
+  private struct State {
+    var running: [MirrorID: Int] = [:]
+    var failing: Set<MirrorID> = []
+  }
+
+  private let state = Mutex(State())
+
+  func begin(_ mirror: MirrorID) { state.withLock { $0.running[mirror, default: 0] += 1 } }
+
+  func end(_ mirror: MirrorID) {
+    state.withLock { state in
+      let count = (state.running[mirror] ?? 1) - 1
+      state.running[mirror] = count > 0 ? count : nil
+    }
+  }
+
+  /// An export went through: a streak of failures is over.
+  func succeeded(_ mirror: MirrorID) {
+    state.withLock { state in
+      if !state.failing.isEmpty { state.failing.remove(mirror) }
+    }
+  }
+
+  /// - Returns: whether a streak of failures begins with this one.
+  func failed(_ mirror: MirrorID) -> Bool { state.withLock { $0.failing.insert(mirror).inserted } }
+
+  func isRunning(_ mirror: MirrorID) -> Bool { state.withLock { $0.running[mirror] != nil } }
+  func isFailing(_ mirror: MirrorID) -> Bool { state.withLock { $0.failing.contains(mirror) } }
+}
+
+/// Events that no run stores itself.
+struct RunEvents: Sendable {
+  let store: any ShardStore
+  let context: PlaneContext
+
+  private static let pageCount = 100
+
+  /// Ends what the shard's earlier holder began (T-V04): an import's next page and an export's next batch are runs of their own.
+  func endAbandoned() async {
+    let context = context
+    do {
+      while !Task.isCancelled {
+        let ended = try await store.enqueue { transaction in
+          let abandoned = try transaction.abandonedEvents(limit: Self.pageCount)
+          for (mirror, event) in abandoned {
+            var event = event
+            event.endedAt = max(context.clock.now, event.startedAt)
+            event.succeeded = false
+            event.errorJSON = MirrorErrors.interrupted(event.errorJSON)
+            _ = try transaction.put(event, of: mirror)
+          }
+          return abandoned.map(\.mirror)
+        }.value
+        for mirror in Set(ended) { context.noticed(MirrorID(shard: store.shard, key: mirror)) }
+        if ended.count < Self.pageCount { return }
+      }
+    } catch StoreError.fenced, StoreError.closed {
+      // Dropped because the shard is somebody else's now, who does the same.
+    } catch {
+      context.log.error("events left open can't be ended", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+    }
+  }
+
+  /// The one event of a streak of failed exports: begun and ended with its first failure.
+  func noteFailure(_ error: any Error, of mirrorKey: Int64) async {
+    let reason = RecordError(storing: error, log: .silent)
+    let now = context.clock.now
+    let event = StoredEvent(
+      identifier: context.random.uuid(), kind: .export, startedAt: now, endedAt: now, succeeded: false, errorJSON: MirrorErrors.failure(reason))
+    do {
+      try await store.enqueue { transaction in
+        // Removed meanwhile: nobody asks for its events.
+        guard try transaction.mirror(key: mirrorKey) != nil else { return }
+        _ = try transaction.put(event, of: mirrorKey)
+      }.value
+      context.noticed(MirrorID(shard: store.shard, key: mirrorKey))
+    } catch {
+      // Dropped because what kept the export from being stored keeps its event, too; the log has both.
+      context.log.debug("a failed export's event could not be stored", ["shard": .integer(Int64(store.shard)), "mirror": .integer(mirrorKey)])
+    }
+  }
+}

@@ -1,0 +1,82 @@
+// `GET status` as JSON.
+
+import JSON
+public import Mirroring
+
+/// What a store has still to do, how far it has come, and why it goes no further (V3).
+public struct StoreStatus: Sendable {
+  /// What is under way or held back.
+  public struct Pending: Hashable, Sendable {
+    /// Transactions that are not exported.
+    public var uploads: Int64
+    /// Objects that they name, each once.
+    public var objects: Int
+    /// Records that others changed since the store's last import.
+    public var downloads: Int
+    /// Changes that the last export left out.
+    public var quarantined: Int
+    /// Conflicts that wait for a decision.
+    public var conflicts: Int
+    /// Of `uploads`, without the large values that lie in files.
+    public var bytes: Int
+    /// So much waits that `objects`, `downloads` and `bytes` are of a part of it only.
+    public var isPartial: Bool
+
+    public init(uploads: Int64, objects: Int, downloads: Int, quarantined: Int, conflicts: Int = 0, bytes: Int, isPartial: Bool) {
+      self.uploads = uploads
+      self.objects = objects
+      self.downloads = downloads
+      self.quarantined = quarantined
+      self.conflicts = conflicts
+      self.bytes = bytes
+      self.isPartial = isPartial
+    }
+  }
+
+  public var pending: Pending
+  public var activity: StoreFacts.Activity
+  /// Milliseconds since 1970.
+  public var throttledUntil: Int64?
+  public var lastExport: MirrorEvent?
+  public var lastImport: MirrorEvent?
+  /// Everything saved is exported, and nothing is waiting to be imported; of a barrier, whether it is passed.
+  public var caughtUp: Bool
+
+  public init(pending: Pending, activity: StoreFacts.Activity, throttledUntil: Int64?, lastExport: MirrorEvent?, lastImport: MirrorEvent?, caughtUp: Bool) {
+    self.pending = pending
+    self.activity = activity
+    self.throttledUntil = throttledUntil
+    self.lastExport = lastExport
+    self.lastImport = lastImport
+    self.caughtUp = caughtUp
+  }
+
+  // Links whose ends have not arrived are held by the client; the server delivers them as they come.
+  private static let pendingLinks = 0
+
+  public var json: [UInt8] {
+    StoreAnswer.object { writer in
+      writer.member("pendingUploads", pending.uploads)
+      writer.member("quarantined", pending.quarantined)
+      writer.member("pendingLinks", Self.pendingLinks)
+      writer.key("pending")
+      writer.beginObject()
+      writer.member("uploads", pending.uploads)
+      writer.member("objects", pending.objects)
+      writer.member("downloads", pending.downloads)
+      writer.member("links", Self.pendingLinks)
+      writer.member("quarantined", pending.quarantined)
+      writer.member("conflicts", pending.conflicts)
+      writer.member("bytes", pending.bytes)
+      writer.member("isPartial", pending.isPartial)
+      writer.endObject()
+      writer.member("idle", activity.rawValue)
+      writer.nullable("throttledUntil", throttledUntil.map(MirrorDate.text))
+      for (name, event) in [("lastExport", lastExport), ("lastImport", lastImport)] {
+        writer.key(name)
+        if let event { event.write(to: &writer) } else { writer.null() }
+      }
+      writer.member("caughtUp", caughtUp)
+    }
+  }
+}
