@@ -62,7 +62,7 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   #expect(graph(sliced) == graph(whole))
 }
 
-@Test func `T-E09 a batch that is too large is halved twice, then taken apart`() {
+@Test func `a batch that is too large is halved twice, then taken apart`() {
   var pacing = ExportPacing()
   #expect(pacing.limits == ExportLimits(itemCount: 400, byteCount: 1_572_864))
   #expect(pacing.next(after: .limitExceeded, at: 0, jitter: 0) == .run(ExportLimits(itemCount: 200, byteCount: 512_000)))

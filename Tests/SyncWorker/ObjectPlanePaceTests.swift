@@ -56,7 +56,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
     }
   }
 
-  @Test func `T-E16 a worker that finds fifty thousand saves exports them in batches, from the first moment on`() async throws {
+  @Test func `a worker that finds fifty thousand saves exports them in batches, from the first moment on`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       try await world.setUp("A")
       for part in 0..<10 {

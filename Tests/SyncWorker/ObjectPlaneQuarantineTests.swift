@@ -98,7 +98,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test func `T-E09 edits of an object that is held back wait with it, in their order, and its deletion ends that`() async throws {
+  @Test func `edits of an object that is held back wait with it, in their order, and its deletion ends that`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       try await world.setUp("A")
       let content: [UInt8] = Array(repeating: 7, count: 800_000)
