@@ -137,7 +137,7 @@ public struct Console: Sendable {
     return server
   }
 
-  private func show(_ body: [UInt8], textKey: String?, _ invocation: Invocation) {
+  func show(_ body: [UInt8], textKey: String? = nil, _ invocation: Invocation) {
     let text = Self.line(body)
     if let textKey {
       guard invocation.globals.isJSON else { return terminal.output(text) }

@@ -111,9 +111,14 @@ public struct GatewayService: Service {
 
   /// What processes without privileges may still write to the file system of a folder, or of the folder it will be made in; nil when nobody
   /// knows. Called when an upload begins; a `statvfs` does not wait for long.
-  private static func freeByteCount(_ path: String) -> Int64? {
+  static func freeByteCount(_ path: String) -> Int64? {
     var status = statvfs()
-    guard statvfs(path, &status) == 0 || (errno == ENOENT && statvfs(path + "/..", &status) == 0) else { return nil }
+    var folder = path
+    while statvfs(folder, &status) != 0 {
+      let parent = Folder.parent(of: folder)
+      guard errno == ENOENT, parent != folder else { return nil }
+      folder = parent
+    }
     return Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
   }
 

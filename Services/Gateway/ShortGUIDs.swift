@@ -23,7 +23,8 @@ extension Gateway {
       places[shard, default: []].append(index)
     }
     // What is not known yet is no answer: of a shard that does not exist there is no share, but how many there are must be known.
-    let shardCount = places.isEmpty ? 0 : try await forwarding.shardCount()
+    let start = forwarding.timing.now()
+    let shardCount = places.isEmpty ? 0 : try await forwarding.shardCount(since: start)
     let messages = places.filter { $0.key < shardCount }.map { shard, indices in
       let items = indices.map { index in
         ResolveShortGUIDs.Item(
@@ -36,7 +37,7 @@ extension Gateway {
     }
     var results: [ItemResult] = Array(repeating: .success(nil), count: references.count)
     var failures: [RecordError] = []
-    for (shard, found) in await found(messages) {
+    for (shard, found) in await found(messages, since: start) {
       switch found {
       case .success(let elements): for (index, result) in zip(places[shard] ?? [], elements) where !result.isNull { results[index] = .success(result) }
       case .failure(let error):
@@ -53,12 +54,12 @@ extension Gateway {
   private typealias ItemResult = Result<JSONValue?, RecordError>
 
   /// Asks all shards at once, so that none waits for another and all of them have the client's time.
-  private func found(_ messages: [ResolveShortGUIDs]) async -> [(shard: Int, result: Result<[JSONValue], RecordError>)] {
+  private func found(_ messages: [ResolveShortGUIDs], since start: ContinuousClock.Instant) async -> [(shard: Int, result: Result<[JSONValue], RecordError>)] {
     await withTaskGroup(of: (shard: Int, result: Result<[JSONValue], RecordError>).self) { group in
       for message in messages {
         group.addTask {
           do throws(RecordError) {
-            return (message.shard, .success(try await found(message)))
+            return (message.shard, .success(try await found(message, since: start)))
           } catch {
             return (message.shard, .failure(error))
           }
@@ -68,8 +69,8 @@ extension Gateway {
     }
   }
 
-  private func found(_ message: ResolveShortGUIDs) async throws(RecordError) -> [JSONValue] {
-    let answer = try await forwarding.ask(message, holderOf: message.shard)
+  private func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError) -> [JSONValue] {
+    let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)
     do {
       return try JSONValue(parsing: answer.body).elements
     } catch {
@@ -106,8 +107,8 @@ extension Gateway {
 extension Forwarding {
   /// How many shards the installation has, once the cluster's map says so.
   /// - Throws: `tryAgainLater` when it does not within the client's time.
-  func shardCount() async throws(RecordError) -> Int {
-    let start = timing.now()
+  /// - Parameter start: when the client's time began.
+  func shardCount(since start: ContinuousClock.Instant) async throws(RecordError) -> Int {
     var plan = RetryPlan(limit: limit)
     while true {
       if let count = cluster.current?.shardCount, count > 0 { return count }
@@ -119,8 +120,7 @@ extension Forwarding {
   }
 
   /// Asks the holder of a shard, again and again within the client's time.
-  func ask<M: Message>(_ message: M, holderOf shard: Int) async throws(RecordError) -> Answer<M.Reply> {
-    let start = timing.now()
+  func ask<M: Message>(_ message: M, holderOf shard: Int, since start: ContinuousClock.Instant) async throws(RecordError) -> Answer<M.Reply> {
     var plan = RetryPlan(limit: limit)
     while true {
       let step: RetryPlan.Step

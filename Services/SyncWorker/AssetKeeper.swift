@@ -37,7 +37,7 @@ struct AssetKeeper: ShardWork {
         await pause(Self.slicePause)
       }
     } catch {
-      fail("files of assets can't be looked over", error, store)
+      report("files of assets can't be looked over", error, on: store, to: log)
     }
   }
 
@@ -51,7 +51,7 @@ struct AssetKeeper: ShardWork {
         await pause(Self.slicePause)
       }
     } catch {
-      fail("unused assets can't be removed", error, store)
+      report("unused assets can't be removed", error, on: store, to: log)
     }
   }
 
@@ -67,13 +67,5 @@ struct AssetKeeper: ShardWork {
 
   private func fields(_ store: any ShardStore, _ count: Int) -> KeyValuePairs<String, Log.Fact> {
     ["shard": .integer(Int64(store.shard)), "files": .integer(Int64(count))]
-  }
-
-  /// A shard that was fenced or closed is somebody else's to look after; anything else is tried again in the next round.
-  private func fail(_ message: StaticString, _ error: any Error, _ store: any ShardStore) {
-    switch error {
-    case is CancellationError, StoreError.fenced, StoreError.closed: break
-    default: log.error(message, ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
-    }
   }
 }

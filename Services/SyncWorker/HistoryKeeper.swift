@@ -46,11 +46,7 @@ struct HistoryKeeper: ShardWork {
         last = end
       }
     } catch {
-      switch error {
-      // A shard that was fenced or closed is somebody else's to look after; anything else is tried again in the next round.
-      case is CancellationError, StoreError.fenced, StoreError.closed: break
-      default: log.error("old history can't be purged", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
-      }
+      report("old history can't be purged", error, on: store, to: log)
     }
   }
 

@@ -38,11 +38,7 @@ struct PastKeeper: ShardWork {
       }
       if total > 0 { log.info("past states of records were forgotten", ["shard": .integer(Int64(store.shard)), "states": .integer(Int64(total))]) }
     } catch {
-      switch error {
-      // A shard that was fenced or closed is somebody else's to look after; anything else is tried again in the next round.
-      case is CancellationError, StoreError.fenced, StoreError.closed: break
-      default: log.error("past states can't be forgotten", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
-      }
+      report("past states can't be forgotten", error, on: store, to: log)
     }
   }
 }

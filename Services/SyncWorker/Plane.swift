@@ -59,6 +59,41 @@ protocol ShardWork: Sendable {
   func run(on store: any ShardStore) async
 }
 
+extension ShardWork {
+  /// Tells of a round of work that failed. A shard that was fenced or closed is somebody else's to look after; anything else is tried again in the
+  /// next round.
+  func report(_ message: StaticString, _ error: any Error, on store: any ShardStore, to log: Log) {
+    switch error {
+    case is CancellationError, StoreError.fenced, StoreError.closed: break
+    default: log.error(message, ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+    }
+  }
+}
+
+/// One call on one shard. What its store throws becomes a `RecordError`.
+protocol ShardCall: Sendable {
+  var store: any ShardStore { get }
+  var context: PlaneContext { get }
+}
+
+extension ShardCall {
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
+    do {
+      return try await store.read(body)
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+
+  func value<Value: Sendable>(of commit: PendingCommit<Value>) async throws(RecordError) -> Value {
+    do {
+      return try await commit.value
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+  }
+}
+
 /// A plane: turns a request that was routed to a shard it holds into an answer.
 ///
 /// What stores throw becomes a `RecordError` by `RecordError(storing:)`; the shard's host recognises `RecordError.shardMoved`.

@@ -34,10 +34,7 @@ extension Console {
     writer.beginObject()
     for (name, value) in members { writer.member(name, value) }
     writer.endObject()
-    let text = String(decoding: writer.bytes, as: UTF8.self)
-    // Dropped because it was just written: it is JSON.
-    guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: writer.bytes) else { return terminal.output(text) }
-    terminal.output(AnswerText.text(answer))
+    show(writer.bytes, invocation)
   }
 
   /// Runs a command of several requests; what stops it is told.

@@ -46,7 +46,7 @@ struct ObjectPlane: Plane {
 }
 
 /// One call on one store, with what every handler needs of it. The handlers are extensions, a file a subject.
-struct StoreCall: Sendable {
+struct StoreCall: ShardCall {
   let request: DatabaseRequest
   let body: [UInt8]
   let storeIdentifier: String
@@ -83,24 +83,6 @@ struct StoreCall: Sendable {
       throw RecordError(.conflict, "The environment no longer knows the model of store \(storeIdentifier): push it, then set the store up again")
     }
     return (model, schema)
-  }
-
-  // MARK: Reading and writing
-
-  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
-    do {
-      return try await store.read(body)
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
-  }
-
-  func value<Value: Sendable>(of commit: PendingCommit<Value>) async throws(RecordError) -> Value {
-    do {
-      return try await commit.value
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
   }
 
   // MARK: Query parameters

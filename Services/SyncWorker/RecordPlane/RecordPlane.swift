@@ -106,7 +106,7 @@ struct RecordPlane: Plane {
 }
 
 /// One request, with what every handler needs of it. The handlers are extensions, a file an endpoint.
-struct RecordPlaneCall: Sendable {
+struct RecordPlaneCall: ShardCall {
   let request: DatabaseRequest
   let json: JSONValue
   let body: [UInt8]
@@ -129,15 +129,6 @@ struct RecordPlaneCall: Sendable {
 
   static func missing(_ zoneName: String) -> RecordError {
     RecordError(.zoneNotFound, "Zone '\(zoneName.prefix(Limit.nameByteCount))' does not exist")
-  }
-
-  /// Runs a read in the shard's store.
-  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
-    do {
-      return try await store.read(body)
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
   }
 
   /// Writes the records of a zone into an answer.

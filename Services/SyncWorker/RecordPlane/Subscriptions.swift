@@ -46,12 +46,7 @@ extension RecordPlaneCall {
       database: database, user: user, scope: request.scope, plans: plans, key: key, now: context.clock.now)
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
-    let items: [RequestOutcome.Item]
-    do {
-      items = try await pending.value
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
+    let items = try await value(of: pending)
     return Self.answer(zip(plans, items)) { item, output in
       let (plan, outcome) = item
       switch outcome {

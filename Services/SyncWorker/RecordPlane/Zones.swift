@@ -96,13 +96,7 @@ extension RecordPlaneCall {
       originDevice: request.clientID, watch: context.watch(schema, by: request.caller.userRecordName))
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
-    let results: [ZoneModification.Outcome]
-    let fired: [FiredSubscription]?
-    do {
-      (results, fired) = try await pending.value
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
+    let (results, fired) = try await value(of: pending)
     for case .changed(let zone, isNew: true) in results { publish(zone, fired.map { _ in [] }) }
     for case .deleted(let zone?) in results { publish(zone, fired.map { _ in [] }) }
     context.publish(fired ?? [])

@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 /// One call under `zones/{zone}`; the handlers are extensions, a file a subject.
-struct ZoneCall: Sendable {
+struct ZoneCall: ShardCall {
   let request: DatabaseRequest
   let body: [UInt8]
   let zoneName: String
@@ -78,22 +78,6 @@ struct ZoneCall: Sendable {
   /// `limit` of the query; larger ones than `maximum` mean that.
   func limit(maximum: Int) throws(RecordError) -> Int {
     try number("limit").map { Int(clamping: min(max($0, 1), Int64(maximum))) } ?? maximum
-  }
-
-  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
-    do {
-      return try await store.read(body)
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
-  }
-
-  func value<Value: Sendable>(of commit: PendingCommit<Value>) async throws(RecordError) -> Value {
-    do {
-      return try await commit.value
-    } catch {
-      throw RecordError(storing: error, log: context.log)
-    }
   }
 
   /// Tells of a commit that wrote to the zone: every store hears of it.
