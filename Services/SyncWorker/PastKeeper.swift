@@ -1,10 +1,16 @@
-// Forgets what records were before, when it is older than it has to be kept, a slice at a time between saves.
+// Forgets what records were before, and what conflicts cost, when it is older than it has to be kept, a slice at a time between saves.
 
 import RecordStore
 import ServiceKit
 
-/// Keeps a shard's past states from growing for ever.
+/// Keeps a shard's past from growing for ever.
 struct PastKeeper: ShardWork {
+  /// What grows.
+  enum Subject: String, Sendable {
+    case states, conflicts
+  }
+
+  var subject = Subject.states
   /// Zero: nothing is kept, and what an earlier configuration kept is forgotten.
   let retention: Duration
   let clock: any WallClock
@@ -12,7 +18,7 @@ struct PastKeeper: ShardWork {
   /// Returns after that time, or early when its task is cancelled.
   let pause: @Sendable (Duration) async -> Void
 
-  /// States a commit forgets: a few milliseconds on the thread that saves wait for.
+  /// How many a commit forgets: a few milliseconds on the thread that saves wait for.
   private static let sliceCount = 200
   private static let slicePause = Duration.milliseconds(20)
   private static let longestRound = Duration.seconds(600)
@@ -30,15 +36,30 @@ struct PastKeeper: ShardWork {
     do {
       while !Task.isCancelled {
         // A commit of its own only where there is something to forget.
-        guard try await store.read({ try $0.oldestReplacement() }).map({ $0 < cutoff }) ?? false else { break }
-        let count = try await store.enqueue { try $0.forgetPast(replacedBefore: cutoff, limit: Self.sliceCount) }.value
+        guard try await store.read({ try oldest(in: $0) }).map({ $0 < cutoff }) ?? false else { break }
+        let count = try await store.enqueue { try forget(before: cutoff, in: $0) }.value
         total += count
         if count < Self.sliceCount { break }
         await pause(Self.slicePause)
       }
-      if total > 0 { log.info("past states of records were forgotten", ["shard": .integer(Int64(store.shard)), "states": .integer(Int64(total))]) }
+      if total == 0 { return }
+      log.info("the past was forgotten", ["shard": .integer(Int64(store.shard)), "subject": .text(subject.rawValue), "count": .integer(Int64(total))])
     } catch {
-      report("past states can't be forgotten", error, on: store, to: log)
+      report("the past can't be forgotten", error, on: store, to: log)
+    }
+  }
+
+  private func oldest(in snapshot: any ShardSnapshot) throws -> Int64? {
+    switch subject {
+    case .states: try snapshot.oldestReplacement()
+    case .conflicts: try snapshot.oldestConflict()
+    }
+  }
+
+  private func forget(before cutoff: Int64, in transaction: any ShardTransaction) throws -> Int {
+    switch subject {
+    case .states: try transaction.forgetPast(replacedBefore: cutoff, limit: Self.sliceCount)
+    case .conflicts: try transaction.forgetConflicts(before: cutoff, limit: Self.sliceCount)
     }
   }
 }

@@ -25,6 +25,9 @@ public final class Worker: Sendable {
     Option(
       "record-retention", .seconds(0...3_153_600_000), default: "604800",
       help: "How long it is known what records were before: so far back can zones be restored. 0: nothing is kept."),
+    Option(
+      "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
+      help: "How long what is lost in conflicts can be looked up and brought back. 0: it is forgotten at once."),
   ]
 
   /// What exists once the share service has answered.
@@ -152,9 +155,12 @@ public final class Worker: Sendable {
     let history = HistoryKeeper(
       retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log, pause: pause)
     let past = PastKeeper(retention: Self.recordRetention(context), clock: context.clock, log: context.log, pause: pause)
+    let conflicts = PastKeeper(
+      subject: .conflicts, retention: context.options.duration("conflict-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log,
+      pause: pause)
     let generations = EnvironmentGenerations(schemas: schemas, changes: changes, clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, generations],
+      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations],
       log: context.log, pause: pause)
     return Parts(host: host, schemas: schemas, generations: generations, changes: changes, planes: planes)
   }

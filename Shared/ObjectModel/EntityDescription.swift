@@ -29,6 +29,9 @@ public final class EntityDescription: Sendable {
   /// Attributes whose values a deletion's tombstone keeps; external binaries are none of them (H1).
   public let preservedAttributeNames: Set<String>
 
+  /// The entity's user info, then those of its superentities, nearest first.
+  let declaredUserInfo: [[String: String]]
+
   private let attributesByName: [String: Int]
   private let relationshipsByName: [String: Int]
 
@@ -37,8 +40,9 @@ public final class EntityDescription: Sendable {
 
   init(
     entity: Entity, ordinal: Int, rootName: String, superentityNames: [String], kindNames: [String], attributes: [AttributeDescription],
-    relationships: [RelationshipDescription]
+    relationships: [RelationshipDescription], declaredUserInfo: [[String: String]]
   ) {
+    self.declaredUserInfo = declaredUserInfo
     self.entity = entity
     self.ordinal = ordinal
     self.rootName = rootName

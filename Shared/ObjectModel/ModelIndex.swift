@@ -100,7 +100,7 @@ private struct Resolver {
     return EntityDescription(
       entity: entity, ordinal: ordinal, rootName: chain.last?.name ?? entity.name, superentityNames: chain.map(\.name),
       kindNames: kinds[entity.name] ?? [entity.name], attributes: attributes.values.sorted { $0.name < $1.name },
-      relationships: relationships.values.sorted { $0.name < $1.name })
+      relationships: relationships.values.sorted { $0.name < $1.name }, declaredUserInfo: [entity.userInfo] + chain.map(\.userInfo))
   }
 
   private func describe(_ relationship: Relationship, declaredBy entityName: String) -> RelationshipDescription {

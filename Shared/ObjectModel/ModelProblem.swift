@@ -10,6 +10,7 @@ public struct ModelProblem: Hashable, Sendable {
     case undefinedAttribute, objectIDAttribute, requiredAttribute, unreadableDefault, mergeableStorage
     case missingDestination, missingInverse, inverseMismatch, orderedRelationship, requiredRelationship, denyDeleteRule, configurationCrossing
     case ignoredAttribute, ignoredRelationship, ignoredEntity, encryptedRelationship, encryptedEntity
+    case conflictPolicy, deletePolicy
     case uniquenessConstraint, fieldTypeClash, fieldEncryptionClash, fieldCount, recordByteCount
   }
 
@@ -48,6 +49,8 @@ public struct ModelProblem: Hashable, Sendable {
     case .ignoredRelationship: "Remove the ignore key from the user info, or the relationship from the mirrored entity."
     case .ignoredEntity: "Remove the ignore key and leave the entity out of the mirrored configuration instead."
     case .encryptedRelationship, .encryptedEntity: "Remove the encryption key from the user info; encrypt attributes instead."
+    case .conflictPolicy: "Use one of \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")) where it fits the attribute's type."
+    case .deletePolicy: "Use one of \(DeletePolicy.allCases.map(\.rawValue).joined(separator: ", ")) in the user info of the entity."
     case .uniquenessConstraint: "Remove the constraint and merge duplicates after import instead."
     case .fieldTypeClash, .fieldEncryptionClash: "Rename one of them, or declare the attribute once in the common parent."
     case .fieldCount: "Spread the attributes over several entities that do not share a parent."

@@ -34,7 +34,7 @@ public struct ModelValidator {
     memberNames = Set(entities.map(\.name))
   }
 
-  private mutating func report(_ rule: ModelProblem.Rule, _ entity: String?, _ property: String? = nil, _ message: String) {
+  mutating func report(_ rule: ModelProblem.Rule, _ entity: String?, _ property: String? = nil, _ message: String) {
     problems.append(ModelProblem(entity: entity, property: property, rule: rule, message: message))
   }
 
@@ -69,6 +69,7 @@ public struct ModelValidator {
     for constraint in entity.uniquenessConstraints {
       report(.uniquenessConstraint, name, nil, "\(name) has a uniqueness constraint on \(constraint.joined(separator: ", ")).")
     }
+    checkPolicies(of: description)
     checkNames(of: entity, description)
     for attribute in entity.attributes { check(attribute, of: name) }
     for relationship in entity.relationships { check(relationship, of: name) }
@@ -122,6 +123,7 @@ public struct ModelValidator {
     if !attribute.isOptional, attribute.defaultValue == nil, attribute.type != .undefined {
       report(.requiredAttribute, entity, attribute.name, "\(path) is neither optional nor has it a default value.")
     }
+    check(policyOf: attribute, path, entity)
     if attribute.usesMergeableStorage { report(.mergeableStorage, entity, attribute.name, "\(path) uses mergeable storage.") }
   }
 
@@ -141,6 +143,10 @@ public struct ModelValidator {
     let (name, path) = (relationship.name, "\(entity).\(relationship.name)")
     if relationship.userInfo.isSet(ReservedName.ignoredPropertyKey) { report(.ignoredRelationship, entity, name, "\(path) is marked as ignored.") }
     if relationship.userInfo.isSet(ReservedName.encryptedAttributeKey) { report(.encryptedRelationship, entity, name, "\(path) is marked as encrypted.") }
+    for (key, rule) in [(ReservedName.conflictPolicyKey, ModelProblem.Rule.conflictPolicy), (ReservedName.deletePolicyKey, .deletePolicy)]
+    where relationship.userInfo[key] != nil {
+      report(rule, entity, name, "\(path) declares \(key); of a relationship the last arrival wins.")
+    }
     if relationship.isOrdered { report(.orderedRelationship, entity, name, "\(path) is ordered.") }
     if !relationship.isOptional { report(.requiredRelationship, entity, name, "\(path) is not optional.") }
     if relationship.deleteRule == .deny { report(.denyDeleteRule, entity, name, "\(path) has the delete rule Deny.") }

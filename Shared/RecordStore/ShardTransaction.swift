@@ -102,6 +102,16 @@ public protocol ShardSnapshot: AnyObject {
   /// When the first of the shard's is to be tried again; nil when nothing is held back.
   func nextQuarantineDue() throws -> Int64?
 
+  /// A database's journal of conflicts, ascending by number.
+  func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict]
+  func conflict(_ number: Int64) throws -> StoredConflict?
+  /// What was lost, as whoever wrote it down encoded it; nil when the entry is gone.
+  func conflictContent(_ number: Int64) throws -> [UInt8]?
+  /// How many of a database's wait for a decision; nil: of all users.
+  func openConflictCount(in database: Int64, of userRecordName: String?) throws -> Int
+  /// When the first of the shard's was written down: milliseconds since 1970; nil when there is none.
+  func oldestConflict() throws -> Int64?
+
   /// What an earlier request with this idempotency key was answered.
   func outcome(of idempotencyKey: String) throws -> [UInt8]?
   /// Live records and databases, zones, stores: for `status`.
@@ -191,6 +201,17 @@ public protocol ShardTransaction: ShardSnapshot {
   /// Sets when objects are to be tried again; returns how many there are.
   func retryQuarantined(_ selection: QuarantineSelection, of mirror: Int64, at time: Int64) throws -> Int
 
+  /// Writes a conflict into its database's journal; returns its number. Old ones go: at most the newest `StoredConflict.keptCount` with
+  /// `StoredConflict.keptByteCount` stay, give or take a few.
+  /// - Parameter assets: those that the content names, each of which counts as used once for as long as the entry is there.
+  func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64
+  /// Says what became of an entry; `time`: milliseconds since 1970.
+  func settleConflict(_ number: Int64, as state: Int, at time: Int64) throws
+  /// Forgets entries from before `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns how many.
+  func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int
+  /// Forgets the whole journal of a database.
+  func deleteConflicts(of database: Int64) throws
+
   /// Remembers an answer under its idempotency key, which must be unused; `at`: milliseconds since 1970.
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws
   /// Forgets outcomes older than `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns how many.
@@ -198,7 +219,7 @@ public protocol ShardTransaction: ShardSnapshot {
 }
 
 extension ShardTransaction {
-  /// Lets a database begin anew: no zone, no store and no subscription of its past is left, and no token is good. Indexes stay.
+  /// Lets a database begin anew: no zone, no store, no conflict and no subscription of its past is left, and no token is good. Indexes stay.
   /// - Returns: the zones that were deleted, as they are now.
   public func restart(_ database: Int64, generation: Int64) throws -> [StoredZone] {
     var deleted: [StoredZone] = []
@@ -212,6 +233,7 @@ extension ShardTransaction {
       last = zones.last?.sequence ?? last
     }
     try deleteMirrors(of: database)
+    try deleteConflicts(of: database)
     while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty {
       for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }
     }

@@ -34,6 +34,9 @@ public enum ReservedName {
   /// User info keys of a model.
   public static let ignoredPropertyKey = "NSCloudKitMirroringDelegateIgnoredPropertyKey"
   public static let encryptedAttributeKey = "NSPersistentCloudKitContainerEncryptedAttributeKey"
+  /// Policies of conflicts, of this project's own.
+  public static let conflictPolicyKey = "AquiferConflictPolicy"
+  public static let deletePolicyKey = "AquiferDeletePolicy"
   /// Attributes the mirroring keeps for itself and never exports.
   public static let reservedAttributes: Set<String> = ["ckRecordID", "ckRecordSystemFields"]
 

@@ -113,6 +113,17 @@ import Testing
     Case(rule: .encryptedRelationship, entities: relationship(userInfo: encrypted)),
     Case(rule: .ignoredEntity, entities: [Entity(name: "E", userInfo: ignored)], property: nil),
     Case(rule: .encryptedEntity, entities: [Entity(name: "E", userInfo: encrypted)], property: nil),
+    Case(rule: .conflictPolicy, entities: attribute(Attribute(name: "p", type: .string, userInfo: ["AquiferConflictPolicy": "newest"]))),
+    Case(rule: .conflictPolicy, entities: attribute(Attribute(name: "p", type: .string, userInfo: ["AquiferConflictPolicy": "max"]))),
+    Case(rule: .conflictPolicy, entities: attribute(Attribute(name: "p", type: .double, userInfo: ["AquiferConflictPolicy": "counter"]))),
+    Case(rule: .conflictPolicy, entities: attribute(Attribute(name: "p", type: .composite, userInfo: ["AquiferConflictPolicy": "set-union"]))),
+    Case(rule: .conflictPolicy, entities: [Entity(name: "E", userInfo: ["AquiferConflictPolicy": "HLC"])], property: nil),
+    Case(
+      rule: .conflictPolicy,
+      entities: [Entity(name: "E", attributes: [Attribute(name: "p", type: .string)], userInfo: ["AquiferConflictPolicy": "counter"])], property: nil),
+    Case(rule: .conflictPolicy, entities: relationship(userInfo: ["AquiferConflictPolicy": "manual"])),
+    Case(rule: .deletePolicy, entities: [Entity(name: "E", userInfo: ["AquiferDeletePolicy": "editsWin"])], property: nil),
+    Case(rule: .deletePolicy, entities: attribute(Attribute(name: "p", type: .string, userInfo: ["AquiferDeletePolicy": "editWins"]))),
     Case(rule: .uniquenessConstraint, entities: [Entity(name: "E", uniquenessConstraints: [["a", "b"]])], property: nil),
     Case(
       rule: .missingDestination,

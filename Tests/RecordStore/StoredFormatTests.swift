@@ -143,6 +143,25 @@ struct StoredFormatTests {
     await shard.close()
   }
 
+  @Test func `a shard from before the journal of conflicts has one when it is opened`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    earlier.changes = FormatChangeStep.all.filter { $0.format < FormatChange.journal.rawValue }
+    try earlier.takeOver().connection.close()
+    let shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    let conflict = JournalConformanceTests.conflict(place.database, "b")
+    #expect(try await shard.write { try $0.appendConflict(conflict, content: [7], assets: []) } == 1)
+    #expect(try await shard.read { try $0.conflictContent(1) } == [7])
+    await shard.close()
+    try Self.execute("UPDATE journal SET payload = x'08'", in: folder)
+    let again = try #require(try await store.open(shard: 0) as? SQLiteShardStore)
+    await #expect(throws: StoreError.self) { _ = try await again.read { try $0.conflictContent(1) } }
+    #expect(try await again.verify().problems.count == 1)
+    await again.close()
+  }
+
   @Test func `a shard of an earlier format finds the events that were left open when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)

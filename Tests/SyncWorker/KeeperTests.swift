@@ -2,6 +2,7 @@
 
 import History
 import JSON
+import Mirroring
 import RecordStore
 import Records
 import ServiceBus
@@ -96,5 +97,31 @@ private func runRound(on store: any ShardStore, _ keeper: (@escaping @Sendable (
     #expect(try await counts() == [2, 2])
     await runRound(on: world.store) { PastKeeper(retention: .zero, clock: world.clock, log: .silent, pause: $0) }
     #expect(try await counts() == [1, 1])
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `what conflicts cost is forgotten when it is old`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    try await world.setUp("A")
+    let id = world.request("GET", "x").database
+    func count(_ seconds: Int64) async throws -> Int {
+      await runRound(on: world.store) { PastKeeper(subject: .conflicts, retention: .seconds(seconds), clock: world.clock, log: .silent, pause: $0) }
+      return try await world.store.read { snapshot in
+        let database = try #require(try snapshot.database(id))
+        return try snapshot.conflicts(in: database.key, afterNumber: 0, ConflictFilter(), limit: .max).count
+      }
+    }
+    let start = world.clock.now
+    try await world.store.enqueue { transaction in
+      let database = try transaction.makeDatabase(id)
+      for index in 0..<450 {
+        let loss = ConflictLoss(kind: .unexported, objectID: "T", entity: "Tag", lost: [], edit: Stamp(timestamp: 1, userRecordName: "_u"))
+        try ConflictJournal(transaction: transaction, databaseKey: database.key, now: start + Int64(index) * 1000).append(loss, inZone: "z")
+      }
+    }.value
+    #expect(try await count(460) == 450)
+    world.clock.advance(by: 500_000)
+    #expect(try await count(460) == 410)
+    #expect(try await count(0) == 0)
   }
 }

@@ -25,6 +25,9 @@ extension InMemoryTransaction {
     for row in rows.quarantine {
       for asset in row.assets { uses[asset.hash, default: (asset, 0)].count += 1 }
     }
+    for row in rows.journal {
+      for asset in row.assets { uses[asset.hash, default: (asset, 0)].count += 1 }
+    }
     for (hash, use) in uses {
       guard hash.count == SHA256.byteCount else { throw ContradictingWrite("an asset's hash has \(hash.count) bytes") }
       if rows.assets[hash] == nil, !hasUpload(use.asset) { throw MissingAsset(use.asset) }

@@ -26,6 +26,11 @@ struct InMemoryRows {
     var changes: [UInt8]
     var assets: Set<Asset>
   }
+  struct JournalRow {
+    var conflict: StoredConflict
+    var content: [UInt8]
+    var assets: Set<Asset>
+  }
   struct OutcomeRow {
     var payload: [UInt8]
     var at: Int64
@@ -58,6 +63,9 @@ struct InMemoryRows {
   var consumers: [Int64: [String: StoredConsumer]] = [:]
   /// Ascending by key.
   var quarantine: [QuarantineRow] = []
+  /// Ascending by number.
+  var journal: [JournalRow] = []
+  var lastConflict: Int64 = 0
   /// Ascending by number.
   var events: [EventRow] = []
   var outcomes: [String: OutcomeRow] = [:]

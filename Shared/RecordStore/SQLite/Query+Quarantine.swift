@@ -28,7 +28,7 @@ extension Query {
     case .retryQuarantinedSchema: "UPDATE quarantine SET due = ?2 WHERE mirror = ?1 AND schema <> ?3"
     case .retryQuarantinedName: "UPDATE quarantine SET due = ?2 WHERE mirror = ?1 AND name = ?3"
     case .deleteHistoryAsset: "DELETE FROM history_asset WHERE history = ?1 AND hash = ?2"
-    default: preconditionFailure("no text for statement \(self)")
+    default: journalText
     }
   }
 

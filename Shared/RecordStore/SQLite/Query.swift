@@ -22,6 +22,8 @@ enum Query: Int, CaseIterable {
   case quarantinedByName, quarantinedAfter, quarantinedDue, quarantinedPayload, lastQuarantine, nextQuarantineDue, mirrorsWithQuarantine
   case insertQuarantined, updateQuarantined, deleteQuarantined, deleteQuarantine, moveQuarantine
   case retryQuarantined, retryQuarantinedCause, retryQuarantinedSchema, retryQuarantinedName, deleteHistoryAsset
+  case conflictsAfter, conflictsOfName, conflictByNumber, conflictPayload, openConflicts, oldestConflict, oldConflicts, conflictSizes
+  case insertConflict, settleConflict, deleteConflict
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
 

@@ -88,10 +88,10 @@ extension SQLiteTransaction {
       try put.run()
       countWrite(records: 1, bytes: changes.count)
       // Uses first: what the row before named, too, must not look unused in between.
-      let held = try earlier == nil ? [] : heldAssets(of: key)
+      let held = try earlier == nil ? [] : heldAssets(inRow: -key)
       let kept = Set(assets)
       try keep(kept.filter { !held.contains($0.hash) }, forTransaction: -key)
-      try letGo(held.subtracting(kept.map(\.hash)), by: key)
+      try letGo(held.subtracting(kept.map(\.hash)), inRow: -key)
       if earlier == nil {
         row.quarantinedCount += 1
         setMirror(row)
@@ -108,7 +108,7 @@ extension SQLiteTransaction {
     try write {
       guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       guard let earlier = try quarantined(name, of: mirror) else { return }
-      try letGo(heldAssets(of: earlier.key), by: earlier.key)
+      try letGo(heldAssets(inRow: -earlier.key), inRow: -earlier.key)
       let delete = try writing(.deleteQuarantined)
       try delete.bind(1, earlier.key)
       try delete.run()
@@ -146,7 +146,7 @@ extension SQLiteTransaction {
     var last: Int64 = 0
     while true {
       let rows = try quarantined(of: mirror, afterKey: last, limit: 100)
-      for row in rows { try letGo(heldAssets(of: row.key), by: row.key) }
+      for row in rows { try letGo(heldAssets(inRow: -row.key), inRow: -row.key) }
       guard let end = rows.last else { break }
       last = end.key
     }
@@ -164,18 +164,18 @@ extension SQLiteTransaction {
 
   // MARK: Assets: in the table of history's, under the row's key with its sign turned
 
-  private func heldAssets(of key: Int64) throws -> Set<[UInt8]> {
+  func heldAssets(inRow row: Int64) throws -> Set<[UInt8]> {
     let select = try statement(.historyAssets)
-    try select.bind(1, -key - 1)
-    try select.bind(2, -key)
+    try select.bind(1, row - 1)
+    try select.bind(2, row)
     return Set(try select.all { $0.blob(0) })
   }
 
-  private func letGo(_ hashes: Set<[UInt8]>, by key: Int64) throws {
+  func letGo(_ hashes: Set<[UInt8]>, inRow row: Int64) throws {
     for hash in hashes.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
       try release(hash)
       let delete = try writing(.deleteHistoryAsset)
-      try delete.bind(1, -key)
+      try delete.bind(1, row)
       try delete.bind(2, hash)
       try delete.run()
     }

@@ -28,6 +28,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case slices = 11
   /// Events without an end are found without a scan. Cost: reads every event once.
   case openEvents = 12
+  /// The journal of conflicts. Cost: none, an empty table.
+  case journal = 13
 
   var statements: [String] {
     switch self {
@@ -55,6 +57,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .slices: ["ALTER TABLE mirror ADD COLUMN slice INTEGER NOT NULL DEFAULT 0"]
     // Most events are stored with their end, and cost this index nothing.
     case .openEvents: ["CREATE INDEX event_open ON event(id) WHERE ended IS NULL"]
+    case .journal: Self.journalTables
     }
   }
 
@@ -154,6 +157,19 @@ enum FormatChange: Int, CaseIterable, Sendable {
     """,
     // By the row id within a database: all of them are read when one has changed.
     "CREATE INDEX subscription_database ON subscription(database)",
+  ]
+
+  private static let journalTables = [
+    // No number is used again: whoever has read on to one would miss another's.
+    """
+    CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, database INTEGER NOT NULL, zone TEXT NOT NULL, name NOT NULL, entity TEXT NOT NULL,
+      kind INTEGER NOT NULL, state INTEGER NOT NULL, user TEXT NOT NULL, device TEXT NOT NULL, at INTEGER NOT NULL, settled INTEGER,
+      bytes INTEGER NOT NULL, sum INTEGER NOT NULL, payload BLOB NOT NULL)
+    """,
+    // With the length, so that what is too much is found without reading rows.
+    "CREATE INDEX journal_database ON journal(database, id, bytes)",
+    "CREATE INDEX journal_name ON journal(database, name)",
+    "CREATE INDEX journal_open ON journal(database, user) WHERE state = 0",
   ]
 
   private static let quarantineTables = [

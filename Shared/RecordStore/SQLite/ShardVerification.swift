@@ -44,6 +44,7 @@ struct ShardVerification {
     try verification.checkPast()
     try verification.checkHistory()
     try verification.checkQuarantine()
+    try verification.checkJournal()
     try verification.checkByteCounts()
     try verification.checkAssets(assets, reads: readsAssets)
     for check in checks { try verification.run(check) }
@@ -142,6 +143,16 @@ struct ShardVerification {
     }
   }
 
+  private mutating func checkJournal() throws {
+    for number in try statement("verifyConflicts", "SELECT id FROM journal ORDER BY id").all({ $0.int64(0) }) {
+      do {
+        _ = try snapshot.conflictContent(number)
+      } catch let error as StoreError {
+        report.note("\(error)")
+      }
+    }
+  }
+
   /// What databases and zones say they hold.
   private mutating func checkByteCounts() throws {
     for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id").all({ ($0.int64(0), $0.int64(1)) })
@@ -208,7 +219,10 @@ struct ShardVerification {
     ),
     (
       "verifyHistoryOfAssets",
-      "SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history) AND history NOT IN (SELECT -id FROM quarantine)",
+      """
+      SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history) AND history NOT IN (SELECT -id FROM quarantine)
+        AND history NOT IN (SELECT -id - \(JournalRowID.offset) FROM journal)
+      """,
       "a transaction that uses an asset is missing"
     ),
     (
@@ -251,6 +265,7 @@ struct ShardVerification {
       "an index that does not exist has entries"
     ),
     ("verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)", "an index's database is missing"),
+    ("verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)", "a conflict's database is missing"),
     ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
     ("verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)", "a consumer's mirror is missing"),
     ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),

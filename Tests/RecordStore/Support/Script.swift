@@ -39,6 +39,9 @@ enum ScriptStep: Sendable {
   case release(owner: Int, mirror: Int, name: Int)
   case retry(owner: Int, mirror: Int, which: Int, at: Int64)
   case renewMirror(owner: Int, mirror: Int)
+  case conflict(owner: Int, name: Int, state: Int, at: Int64)
+  case settle(owner: Int, position: Int, at: Int64)
+  case forgetConflicts(before: Int64, limit: Int)
   case makeIndex(owner: Int, index: Int)
   case dropIndex(owner: Int, index: Int)
   case outcome(key: Int, at: Int64)
@@ -96,7 +99,9 @@ struct Script: Sendable {
       case 88..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
       case 90..<91 where number(20) == 0: return .forgetPast(before: number(2) == 0 ? 1001 : 1000)
       case 90..<92: return .forget(before: at * 10 - Int64(number(40)), limit: 1 + number(8))
-      case 92..<95: return .readZones(owner: owner)
+      case 92: return .conflict(owner: owner, name: name, state: number(3), at: at)
+      case 93 where number(3) == 0: return number(2) == 0 ? .settle(owner: owner, position: name, at: at) : .forgetConflicts(before: at, limit: zone)
+      case 93..<95: return .readZones(owner: owner)
       case 95..<97: return .readCounts
       default: return .fail
       }
@@ -220,6 +225,7 @@ struct Script: Sendable {
         errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
       return "\(try transaction.put(event, of: row.key))"
     case .quarantine, .release, .retry, .renewMirror: return try runQuarantine(step, in: transaction)
+    case .conflict, .settle, .forgetConflicts: return try runJournal(step, in: transaction)
     case .makeIndex(let owner, let index):
       let database = try transaction.makeDatabase(Sample.database("\(owner)"))
       return "\(try transaction.makeIndex(indexes[index], in: database.key).key)"
@@ -279,6 +285,7 @@ struct Script: Sendable {
       }
       for mirror in 0..<3 { lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))") }
       lines += try snapshot.subscriptions(in: database.key, afterKey: 0, limit: limit).map { "\($0)" }
+      lines += try dumpJournal(of: database.key, snapshot, limit: limit)
       for user in 0..<3 {
         lines.append("\(try snapshot.subscriptions(of: "user \(user)", scope: .private, in: database.key, limit: limit))")
         lines.append("\(String(describing: try snapshot.subscription("subscription 1", of: "user \(user)", scope: .shared, in: database.key)))")

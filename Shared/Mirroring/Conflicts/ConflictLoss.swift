@@ -1,0 +1,93 @@
+// What somebody loses by a conflict, so that it can be looked up and brought back (C3).
+
+public import History
+public import Records
+
+/// How something came to be lost. The raw value is stored: never renumber.
+public enum ConflictKind: Int, Hashable, Sendable, CaseIterable {
+  /// One edit of a property gave way to another that did not know of it.
+  case lostValue = 1
+  /// An object was deleted that somebody edited without knowing, or the other way round.
+  case lostObject = 2
+  /// Two values of a property with the policy `manual`: the server's stays until somebody decides.
+  case undecided = 3
+  /// Saved, and gone before any export: with a purged zone or history.
+  case unexported = 4
+  /// Saved, and rolled back because it may not be.
+  case reverted = 5
+
+  public var name: String { "\(self)" }
+}
+
+/// What became of a conflict. The raw value is stored: never renumber.
+public enum ConflictState: Int, Hashable, Sendable, CaseIterable {
+  /// Somebody has to decide.
+  case open = 0
+  /// What was lost can be brought back.
+  case lost = 1
+  /// It was brought back.
+  case restored = 2
+  /// Somebody decided.
+  case resolved = 3
+
+  public var name: String { "\(self)" }
+
+  public init?(name: String) {
+    guard let state = Self.allCases.first(where: { $0.name == name }) else { return nil }
+    self = state
+  }
+}
+
+/// Something that is lost.
+public struct ConflictLoss: Hashable, Sendable {
+  public let kind: ConflictKind
+  public let objectID: String
+  public let entity: String
+  /// What has to be done to have it again, in order: for `lostValue` and `undecided` one update.
+  public let lost: [HistoryChange]
+  /// What the server has in its place, as an update of the same properties; nil where that is nothing.
+  public let kept: HistoryChange?
+  /// What both edits began with, as far as it is known.
+  public let ancestor: HistoryChange?
+  /// Whose edit is lost: when it was made by that device's clock (milliseconds since 1970), as far as that is known.
+  public let edit: Stamp
+
+  public init(
+    kind: ConflictKind, objectID: String, entity: String, lost: [HistoryChange], kept: HistoryChange? = nil, ancestor: HistoryChange? = nil, edit: Stamp
+  ) {
+    self.kind = kind
+    self.objectID = objectID
+    self.entity = entity
+    self.lost = lost
+    self.kept = kept
+    self.ancestor = ancestor
+    self.edit = edit
+  }
+
+  /// The state that the journal begins with.
+  public var state: ConflictState { kind == .undecided ? .open : .lost }
+
+  /// Changes of the kinds that have a triple: one lost, then what was kept, then the ancestor.
+  private static let triple: Set<ConflictKind> = [.lostValue, .undecided]
+
+  /// What the journal keeps of it besides its columns.
+  public var content: HistoryTransaction {
+    var changes = lost
+    if Self.triple.contains(kind) {
+      changes.append(kept ?? HistoryChange(changeType: .update, entity: entity, objectID: objectID))
+      if let ancestor { changes.append(ancestor) }
+    }
+    return HistoryTransaction(transactionID: "", timestamp: edit.timestamp, changes: changes)
+  }
+
+  /// - Parameters:
+  ///   - content: as `content` gave it.
+  ///   - user: whose edit is lost, and `device`: where it was made.
+  public init(kind: ConflictKind, objectID: String, entity: String, content: HistoryTransaction, user: String, device: String) {
+    let changes = content.changes
+    let hasTriple = Self.triple.contains(kind) && changes.count > 1
+    self.init(
+      kind: kind, objectID: objectID, entity: entity, lost: hasTriple ? [changes[0]] : changes, kept: hasTriple ? changes[1] : nil,
+      ancestor: hasTriple && changes.count > 2 ? changes[2] : nil, edit: Stamp(timestamp: content.timestamp, userRecordName: user, deviceID: device))
+  }
+}

@@ -1,0 +1,102 @@
+// The journal of conflicts, in both stores.
+
+import RecordStore
+import Records
+import Testing
+
+struct JournalConformanceTests {
+  static func conflict(_ database: Int64, _ name: String, state: Int = 1, user: String = "ada", at: Int64 = 10) -> StoredConflict {
+    StoredConflict(
+      databaseKey: database, zoneName: "notes", recordName: name, entity: "Note", kind: 2, state: state, userRecordName: user, deviceID: "phone", at: at)
+  }
+
+  @Test(arguments: StoreKind.allCases) func `conflicts are numbered, listed by object, state and user, and settled`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let numbers = try await shard.write { transaction in
+        try [(Sample.uuid(1), 0, "ada"), ("b", 1, "ada"), (Sample.uuid(1), 1, "bob"), ("b", 0, "bob")].enumerated().map { index, row in
+          try transaction.appendConflict(Self.conflict(place.database, row.0, state: row.1, user: row.2), content: [UInt8(index)], assets: [])
+        }
+      }
+      #expect(numbers == numbers.sorted() && Set(numbers).count == 4)
+      try await shard.read { (snapshot) throws in
+        func found(_ filter: ConflictFilter, after number: Int64 = 0, limit: Int = 9) throws -> [Int] {
+          try snapshot.conflicts(in: place.database, afterNumber: number, filter, limit: limit).compactMap { numbers.firstIndex(of: $0.number) }
+        }
+        #expect(try found(ConflictFilter()) == [0, 1, 2, 3])
+        #expect(try found(ConflictFilter(), after: numbers[1], limit: 1) == [2])
+        #expect(try found(ConflictFilter(recordName: Sample.uuid(1))) == [0, 2])
+        #expect(try found(ConflictFilter(recordName: Sample.uuid(1), state: 1)) == [2])
+        #expect(try found(ConflictFilter(state: 0, userRecordName: "bob")) == [3])
+        #expect(try numbers.map { try snapshot.conflictContent($0) } == [[0], [1], [2], [3]])
+        #expect(try snapshot.openConflictCount(in: place.database, of: nil) == 2)
+        #expect(try snapshot.openConflictCount(in: place.database, of: "ada") == 1)
+        #expect(try snapshot.openConflictCount(in: place.database + 1, of: nil) == 0)
+        #expect(try snapshot.conflict(99) == nil && snapshot.conflictContent(99) == nil)
+      }
+      try await shard.write { try $0.settleConflict(numbers[0], as: 2, at: 77) }
+      try await shard.read { (snapshot) throws in
+        let settled = try #require(try snapshot.conflict(numbers[0]))
+        #expect(settled.state == 2 && settled.settledAt == 77)
+        #expect(try snapshot.openConflictCount(in: place.database, of: nil) == 1)
+      }
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.settleConflict(99, as: 2, at: 1) } }
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { _ = try $0.appendConflict(Self.conflict(999, "b"), content: [], assets: []) }
+      }
+      if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `old conflicts go from the front, and their numbers are not used again`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      try await shard.write { transaction in
+        for at: Int64 in [10, 30, 20] { _ = try transaction.appendConflict(Self.conflict(place.database, "b", at: at), content: [], assets: []) }
+      }
+      #expect(try await shard.read { try $0.oldestConflict() } == 10)
+      // What a clock that went back left behind waits for what is before it.
+      #expect(try await shard.write { try $0.forgetConflicts(before: 25, limit: 9) } == 1)
+      #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 1) } == 1)
+      #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 9) } == 1)
+      #expect(try await shard.read { try $0.oldestConflict() } == nil)
+      #expect(try await shard.write { try $0.appendConflict(Self.conflict(place.database, "b"), content: [], assets: []) } == 4)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a journal holds so many conflicts and no more`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let surplus = 128
+      try await shard.write { transaction in
+        for _ in 0..<(StoredConflict.keptCount + surplus) {
+          _ = try transaction.appendConflict(Self.conflict(place.database, "b"), content: [1], assets: [])
+        }
+      }
+      let left = try await shard.read { try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: .max) }
+      #expect((StoredConflict.keptCount...StoredConflict.keptCount + surplus / 2).contains(left.count))
+      #expect(left.last?.number == Int64(StoredConflict.keptCount + surplus))
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a journal keeps the assets of what was lost, and goes when its database begins anew`(_ kind: StoreKind) async throws {
+    try await AssetWorld.with(kind) { world, shard in
+      let place = try await Place(in: shard)
+      let (first, second) = (try world.upload([1]), try world.upload([2]))
+      try await shard.write { transaction in
+        _ = try transaction.appendConflict(Self.conflict(place.database, "b", at: 1), content: [1], assets: [first, second, first])
+        _ = try transaction.appendConflict(Self.conflict(place.database, "c", at: 5), content: [1], assets: [second])
+      }
+      func uses() async throws -> [Int?] {
+        try await shard.read { snapshot in try [first, second].map { try snapshot.asset(withHash: $0.hash)?.useCount } }
+      }
+      #expect(try await uses() == [1, 2])
+      if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+      #expect(try await shard.write { try $0.forgetConflicts(before: 2, limit: 9) } == 1)
+      #expect(try await uses() == [0, 1])
+      _ = try await shard.write { try $0.restart(place.database, generation: 1) }
+      #expect(try await uses() == [0, 0])
+      #expect(try await shard.read { try $0.oldestConflict() } == nil)
+    }
+  }
+}
