@@ -43,11 +43,10 @@ extension StorageQuota {
     let database = try transaction.database(key: mirror.databaseKey)
     var growth = changes.reduce(0) { $0 + $1.countedByteCount }
     if problem(growth: growth, of: database) == nil { return }
-    if let zoneName = mirror.defaultZoneName, let zone = try transaction.zone(named: zoneName, in: mirror.databaseKey), !zone.isDeleted {
-      for change in changes {
-        guard let stored = try transaction.record(named: change.objectID, in: zone.key), !stored.isDeleted else { continue }
-        growth -= change.changeType == .delete ? stored.countedByteCount : change.replacedByteCount(of: stored.record)
-      }
+    let locator = try ObjectLocator(of: mirror, in: transaction)
+    for change in changes {
+      guard let stored = try locator.row(of: change.objectID), !stored.isDeleted else { continue }
+      growth -= change.changeType == .delete ? stored.countedByteCount : change.replacedByteCount(of: stored.record)
     }
     if let problem = problem(growth: growth, of: database) { throw problem }
   }

@@ -37,6 +37,13 @@ struct ZoneWriter {
     return stored
   }
 
+  /// Leaves a tombstone of a record that was never made, for a store that believes it was.
+  func bury(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
+    var buried = record
+    buried.fields = Tombstone.fields(of: record)
+    return try put(buried, isDeleted: true, replacing: existing, references: [])
+  }
+
   private func put(_ record: Record, isDeleted: Bool, replacing existing: StoredRecord?, references: [OutgoingReference]) throws -> StoredRecord {
     let stored = StoredRecord(
       record: record, isDeleted: isDeleted, sequence: try transaction.nextSequence(in: zone.databaseKey), origin: origin,

@@ -63,6 +63,10 @@ public protocol ShardSnapshot: AnyObject {
   func subscriptions(in database: Int64, afterKey key: Int64, limit: Int) throws -> [StoredSubscription]
   func subscriptionCount(in database: Int64) throws -> Int
 
+  /// The zones in which an object has a record or tombstone, or is to get its record (`place`), ascending by key: of the database's live
+  /// zones, without the default ones.
+  func placements(of objectID: String, in database: Int64) throws -> [Int64]
+
   /// What the shard knows of a file; nil when it has none of that hash.
   func asset(withHash hash: [UInt8]) throws -> StoredAsset?
 
@@ -146,6 +150,9 @@ public protocol ShardTransaction: ShardSnapshot {
   /// - Throws: `ContradictingWrite` for a deleted zone, a sequence number that was not given out or that another record has, or a
   ///   name that `isNew` denies; `MissingAsset` for one whose content was never uploaded, or too long ago.
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
+
+  /// Notes that an object is to have its record in a zone. `put` notes the same of every object's record (`StoredZone.places`).
+  func place(_ objectID: String, in zone: Int64) throws
 
   /// Forgets past states that were replaced before `cutoff` (milliseconds since 1970), the oldest first, at most `limit`, and raises their
   /// zones' horizons; returns how many.

@@ -17,11 +17,15 @@ public struct StoredDatabase: Hashable, Sendable {
   public internal(set) var byteCount: Int64
   /// How often its environment had been reset when the database was made or last began anew.
   public internal(set) var generation: Int64
+  /// Whether an object of it ever was in another zone than the default ones (`placements`): where none was nobody need ask.
+  public internal(set) var hasPlacements: Bool
 
   public init(
-    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0, generation: Int64 = 0
+    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0, generation: Int64 = 0,
+    hasPlacements: Bool = false
   ) {
     self.generation = generation
+    self.hasPlacements = hasPlacements
     self.key = key
     self.id = id
     self.incarnation = incarnation

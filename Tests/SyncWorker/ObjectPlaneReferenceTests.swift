@@ -79,54 +79,6 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `in the public database objects of others are not changed by an export`(_ kind: StoreKind) async throws {
-    try await ObjectPlaneWorld.with(kind) { world in
-      try await world.setUp("A", user: "_alice", scope: .public)
-      try await world.setUp("B", user: "_bob", scope: .public)
-      try await world.save("A", Self.photo, query: ["wait": "export"], user: "_alice", scope: .public)
-      try await world.save(
-        "B",
-        #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"bob's"}},{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#,
-        query: ["wait": "export"], user: "_bob", scope: .public)
-      try await world.save("B", Self.deletion, query: ["wait": "export"], user: "_bob", scope: .public)
-      let database = DatabaseID(container: ObjectPlaneWorld.container, environment: .development, owner: DatabaseID.publicOwner)
-      let live = try await world.store.read { snapshot -> [Record] in
-        guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: ReservedName.defaultZone, in: row.key) else { return [] }
-        return try snapshot.changes(in: zone.key, after: 0, limit: 99).filter { !$0.isDeleted }.map(\.record)
-      }
-      #expect(live.map(\.recordName) == ["P", "T"])
-      #expect(live.first?.fields.string("CD_displayName") == "x")
-      let events = try await world.get("B/events", ["type": "export"], user: "_bob", scope: .public).json["events"]?.elements ?? []
-      #expect(events.map { $0["succeeded"]?.bool } == [false, false])
-      #expect(events.allSatisfy { $0.text.contains("WRITE operation not permitted") })
-    }
-  }
-
-  @Test(arguments: StoreKind.allCases) func `an export may write what its user's custom roles allow, while they do`(_ kind: StoreKind) async throws {
-    try await ObjectPlaneWorld.with(kind) { world in
-      var schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
-      schema.roles = ["moderators"]
-      for index in schema.recordTypes.indices where schema.recordTypes[index].name == "CD_Photo" {
-        schema.recordTypes[index].grants.append(Schema.Grant(permissions: [.write], role: "moderators"))
-      }
-      world.schemas.replaceSchema(schema, in: .development)
-      world.schemas.userRoles.withLock { $0 = ["_bob": ["moderators"]] }
-      try await world.setUp("A", user: "_alice", scope: .public)
-      try await world.setUp("B", user: "_bob", scope: .public)
-      try await world.save("A", Self.photo, query: ["wait": "export"], user: "_alice", scope: .public)
-      func rename(_ name: String) async throws -> Bool? {
-        try await world.save(
-          "B", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"\#(name)"}}"#,
-          query: ["wait": "export"], user: "_bob", scope: .public)
-        return try await world.get("B/events", ["type": "export"], user: "_bob", scope: .public).json["events"]?.elements.last?["succeeded"]?.bool
-      }
-      #expect(try await rename("bob's") == true)
-      world.schemas.userRoles.withLock { $0 = [:] }
-      #expect(try await rename("bob's again") == false)
-      #expect(try await world.get("A/objects/P", user: "_alice", scope: .public).text.contains("bob's\""))
-    }
-  }
-
   @Test(arguments: StoreKind.allCases) func `what the caller may not read is in no import, no list and no object`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       var schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)

@@ -298,8 +298,8 @@ extension ObjectPlaneWorld {
   /// As if the worker had died between the save's commit and its export.
   /// - Returns: the store's key.
   @discardableResult
-  func appendWithoutExport(_ transactions: [HistoryTransaction], to storeIdentifier: String) async throws -> Int64 {
-    let id = request("GET", "stores/x").database
+  func appendWithoutExport(_ transactions: [HistoryTransaction], to storeIdentifier: String, scope: DatabaseScope = .private) async throws -> Int64 {
+    let id = request("GET", "stores/x", scope: scope).database
     return try await store.enqueue { store in
       guard let database = try store.database(id), let mirror = try store.mirror(storeIdentifier, in: database.key) else { throw CancellationError() }
       for (index, transaction) in transactions.enumerated() {

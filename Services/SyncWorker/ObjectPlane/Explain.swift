@@ -37,19 +37,23 @@ struct Explanation: Sendable {
     of objectID: String, in mirror: StoredMirror, _ store: StoreFacts, mayRead: (Record) -> Bool = { _ in true }, in snapshot: any ShardSnapshot
   ) throws {
     self.objectID = objectID
-    var stored: (zone: StoredZone, record: StoredRecord)?
-    for zone in try snapshot.mirroredZones(of: mirror, after: 0) where !zone.isDeleted && stored?.record.isDeleted ?? true {
-      guard let record = try snapshot.record(named: objectID, in: zone.key), record.isDeleted || mayRead(record.record) else { continue }
-      stored = (zone, record)
+    let locator = try ObjectLocator(of: mirror, in: snapshot)
+    var stored = SyncFacts.Stored.nothing
+    do {
+      let row = try locator.row(of: objectID).flatMap { $0.isDeleted || mayRead($0.record) ? $0 : nil }
+      stored = row.map { $0.isDeleted ? .tombstone : .record } ?? .nothing
+      tag = row.map { RecordChangeTag(sequence: $0.sequence) }
+    } catch StoreError.corrupt {
+      // Dropped because there is a record: what is wrong with it the log says, and the export tells who writes it.
+      stored = .record
+      tag = nil
     }
     var pending: [Int64] = []
     _ = try PendingTransactions.forEach(of: mirror, rowLimit: 100_000, in: snapshot) { row, transaction in
       if transaction.changes.contains(where: { $0.objectID == objectID }) { pending.append(row.number) }
     }
     lastExport = try snapshot.latestEvent(of: mirror.key, kind: .export)
-    let owner = try snapshot.database(key: mirror.databaseKey)?.id.owner ?? ""
-    zoneID = (stored?.zone.zoneName ?? mirror.defaultZoneName).map { Zone.ID(zoneName: $0, ownerName: owner) }
-    tag = stored.map { RecordChangeTag(sequence: $0.record.sequence) }
+    zoneID = mirror.defaultZoneName == nil ? nil : try locator.zoneID(of: objectID)
     var store = store
     // A batch takes so many transactions at most.
     if let first = pending.first, first > mirror.exportedTransactionNumber + Int64(Limit.exportItemCount) { store.isExporting = false }
@@ -57,7 +61,7 @@ struct Explanation: Sendable {
     store.pendingCount = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
     let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
     facts = SyncFacts(
-      stored: stored.map { $0.record.isDeleted ? .tombstone : .record } ?? .nothing, pendingTransactions: pending,
+      stored: stored, pendingTransactions: pending,
       problem: held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: lastExport?.errorJSON), isHeld: held != nil, store: store)
   }
 

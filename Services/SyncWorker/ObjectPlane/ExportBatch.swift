@@ -121,7 +121,7 @@ extension ExportRun {
 }
 
 extension HistoryChange {
-  fileprivate func concerns(_ names: Set<String>) -> Bool {
+  func concerns(_ names: Set<String>) -> Bool {
     names.contains(objectID)
       || relationships.contains { relationship in
         switch relationship.value {

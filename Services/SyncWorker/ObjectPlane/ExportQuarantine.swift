@@ -121,7 +121,7 @@ extension ExportRun {
   }
 
   /// The changes that a refused write came of.
-  private func changes(of refusal: ExportWrites.Refusal, sent: [HistoryTransaction]) -> [HistoryChange] {
+  func changes(of refusal: ExportWrites.Refusal, sent: [HistoryTransaction]) -> [HistoryChange] {
     let record = refusal.write.item.record
     if refusal.write.isLink {
       guard let parts = LinkRecord(record), let link = model.links.resolve(parts) else { return [] }

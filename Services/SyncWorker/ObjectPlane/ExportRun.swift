@@ -101,23 +101,23 @@ struct ExportRun: Sendable {
     problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
     let (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
     guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, let zoneName = mirror.defaultZoneName else {
-      return try finish(mirror, nil, problems, [], nil, moreDue: false, in: transaction)
+      return try finish(mirror, [], problems, nil, moreDue: false, in: transaction)
     }
-    let zone = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
-    let source = ZoneSource(zone, in: transaction)
+    _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
+    let locator = try ObjectLocator(of: mirror, in: transaction)
     let again = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
-    let missed = try unrecorded(in: source)
+    let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
-    var exporter = exporter(of: mirror, from: source, isolatesErrors: isolation != nil)
-    for transaction in again + missed { try exporter.apply(transaction) }
-    try batch.apply(to: &exporter)
-    let plan = exporter.plan()
-    let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: zone.databaseKey, transaction)
-    let (written, refused) = try write(plan, of: mirror, to: zone, from: source, firing, in: transaction)
-    let (known, retryAt) = try settle(plan.leftOut, refused, retried: retried, sent: sent, of: mirror, in: transaction)
+    let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: mirror.databaseKey, transaction)
+    var zones: [ZoneExport] = []
+    for zone in try locator.zones(of: sent) {
+      zones.append(try export(batch, after: again + missed, sent: sent, of: mirror, to: zone, locator, firing, in: transaction))
+    }
+    let (known, retryAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
+    problems += zones.flatMap(\.reverted)
     problems += known
     if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
-    var outcome = try finish(mirror, try transaction.zone(key: zone.key), problems, written, try firing?.finish(), moreDue: moreDue, in: transaction)
+    var outcome = try finish(mirror, zones, problems, try firing?.finish(), moreDue: moreDue, in: transaction)
     outcome.next = batch.next
     outcome.retryAt = retryAt
     outcome.hasAdvanced = batch.position != nil
@@ -125,10 +125,10 @@ struct ExportRun: Sendable {
   }
 
   /// What is resent, of objects that nobody made since they were missed.
-  private func unrecorded(in source: ZoneSource) throws -> [HistoryTransaction] {
+  private func unrecorded(_ locator: ObjectLocator) throws -> [HistoryTransaction] {
     try resent.map { transaction in
       var transaction = transaction
-      transaction.changes = try transaction.changes.filter { try source.row(named: $0.objectID) == nil }
+      transaction.changes = try transaction.changes.filter { try locator.row(of: $0.objectID) == nil }
       return transaction
     }
   }
@@ -145,73 +145,36 @@ struct ExportRun: Sendable {
 
   // MARK: What is written
 
-  /// An exporter over the store's zone.
-  func exporter(of mirror: StoredMirror, from source: ZoneSource, isolatesErrors: Bool) -> Exporter {
+  /// An exporter over one of the store's zones.
+  func exporter(of mirror: StoredMirror, from source: ZoneSource, elsewhere: Exporter.Elsewhere?, reverting: Set<String> = [], isolatesErrors: Bool) -> Exporter {
     let random = context.random
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
       serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)),
-      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors,
+      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting,
       makeRecordName: { random.uuid() })
   }
 
-  private func stamp(of mirror: StoredMirror) -> Stamp {
+  func stamp(of mirror: StoredMirror) -> Stamp {
     Stamp(timestamp: context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)
-  }
-
-  /// - Returns: what was written, with the records that references took along, and what was refused.
-  private func write(
-    _ plan: ExportPlan, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
-    in transaction: any ShardTransaction
-  ) throws -> (written: [PlannedWrite], refused: [ExportWrites.Refusal]) {
-    let schema = schema
-    func writer(origin: Int64) -> ZoneWriter {
-      ZoneWriter(
-        transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.identifier, references: { schema.references(of: $0) },
-        firing: firing)
-    }
-    let permissions = database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil
-    let writes = ExportWrites(
-      zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, isolation: isolation)
-    let verdict = try writes.verdict(on: plan.writes)
-    let going = Set(verdict.cascade)
-    var written: [PlannedWrite] = []
-    written.reserveCapacity(verdict.writes.count + verdict.cascade.count)
-    for write in verdict.writes where going.isEmpty || !going.contains(write.item.recordName) {
-      isolation?.begin(write.item.recordName)
-      let existing = try source.row(named: write.item.recordName)
-      switch write.item {
-      case .save(let record, _): _ = try writer(origin: write.isServersOwn ? 0 : mirror.key).save(record, replacing: existing)
-      case .delete:
-        if let existing { _ = try writer(origin: write.isServersOwn ? 0 : mirror.key).delete(existing, modified: stamp(of: mirror)) }
-      }
-      written.append(write)
-    }
-    // One that can't be deleted stays, as it would if nobody had found that it goes along.
-    for name in verdict.cascade where isolation?.excludes(name) != true {
-      isolation?.begin(name)
-      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
-      _ = try writer(origin: 0).delete(stored, modified: stamp(of: mirror))
-      written.append(PlannedWrite(item: .delete(stored.record), isServersOwn: true))
-    }
-    isolation?.end()
-    return (written, verdict.refused)
   }
 
   // MARK: The end of a batch
 
   private func finish(
-    _ mirror: StoredMirror, _ zone: StoredZone?, _ problems: [MirroringProblem], _ writes: [PlannedWrite], _ fired: [FiredSubscription]?, moreDue: Bool,
+    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ fired: [FiredSubscription]?, moreDue: Bool,
     in transaction: any ShardTransaction
   ) throws -> ExportOutcome {
     var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
     outcome.moreComing = mirror.lastTransactionNumber > mirror.exportedTransactionNumber || moreDue
-    if zone != nil || !problems.isEmpty { try transaction.update(mirror) }
-    if let zone, !writes.isEmpty {
-      outcome.zoneChanges = [ZoneChange(zone, of: database, originStore: writes.originDevice(mirror), originUser: mirror.userRecordName, hasSubscriptions: fired != nil)]
+    if !zones.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
+    for export in zones where !export.written.isEmpty {
+      guard let zone = try transaction.zone(key: export.zone) else { continue }
+      outcome.zoneChanges.append(
+        ZoneChange(zone, of: database, originStore: export.written.originDevice(mirror), originUser: mirror.userRecordName, hasSubscriptions: fired != nil))
       outcome.fired = fired ?? []
     }
-    let plan = ExportPlan(writes: writes)
+    let plan = ExportPlan(writes: zones.flatMap(\.written))
     if isEvent(plan.savedCount + plan.deletedCount, problems) { outcome.noticed = MirrorID(shard: shard, key: mirrorKey) }
     outcome.running = try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, moreComing: outcome.moreComing, in: transaction)
     return outcome

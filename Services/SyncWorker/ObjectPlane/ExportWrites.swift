@@ -35,8 +35,12 @@ struct ExportWrites {
   func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
     if let permissions {
+      let deleted = plan.deletedNames
       try refuse(&verdict) { item in
-        try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map { item.problem($0.code, $0.reason, .permission) }
+        if item.goesAlong(with: deleted) { return nil }
+        return try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map {
+          item.problem($0.code, "\($0.reason): the change was undone", .permission)
+        }
       }
     }
     try refuse(&verdict) { item in
@@ -136,7 +140,7 @@ extension ExportItem {
 }
 
 extension RecordPermissions {
-  fileprivate func problem(of item: ExportItem, replacing existing: StoredRecord?) -> RecordError? {
+  func problem(of item: ExportItem, replacing existing: StoredRecord?) -> RecordError? {
     // Written again as it is, for the store to import: nobody's permission is asked for a change of nothing.
     if case .save(_, let keys) = item, keys.isEmpty, existing?.isDeleted == false { return nil }
     if let existing, !existing.isDeleted { return mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }

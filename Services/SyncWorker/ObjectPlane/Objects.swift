@@ -34,10 +34,12 @@ extension StoreCall {
   private static func object(
     _ objectID: String, of mirror: StoredMirror, _ run: ExportRun, isExporting: Bool, in snapshot: any ShardSnapshot
   ) throws -> ObjectAnswer? {
-    guard let zoneName = mirror.defaultZoneName, let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
-    let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
+    if mirror.defaultZoneName == nil { return nil }
+    let locator = try ObjectLocator(of: mirror, in: snapshot)
+    let zone = try locator.zone(of: objectID)
+    let source = locator.source(in: zone)
     let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
-    var exporter = run.exporter(of: mirror, from: source, isolatesErrors: true)
+    var exporter = run.exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)
     guard let record = try exporter.currentRecord(named: objectID), let entity = deserializer.entity(of: record) else { return nil }
@@ -50,7 +52,7 @@ extension StoreCall {
       stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
       store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
     return ObjectAnswer(
-      object: try deserializer.object(entity, from: record), objectID: objectID, zoneID: Zone.ID(zoneName: zoneName, ownerName: database.id.owner),
+      object: try deserializer.object(entity, from: record), objectID: objectID, zoneID: try locator.zoneID(of: objectID),
       syncState: facts.state.rawValue, lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
       record: try source.row(named: objectID).flatMap { $0.isDeleted ? nil : ($0.record, $0.tag) })
   }
@@ -59,8 +61,7 @@ extension StoreCall {
 
   func records() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
-    let (zone, rows) = try await rows(names, byteLimit: Self.pageByteCount)
-    let writer = RecordDictionaryWriter(zone: zone, assets: assetLinks)
+    let rows = try await rows(names, byteLimit: Self.pageByteCount)
     var output = JSONWriter(reservingByteCount: 1024 * names.count + 64)
     output.beginObject()
     output.key("records")
@@ -69,8 +70,8 @@ extension StoreCall {
       if index >= rows.count || output.bytes.count > Self.pageByteCount {
         RecordDictionaryWriter.writeError(
           RecordError(.badRequest, "The records are too large for one answer: ask for fewer of them at a time"), of: name, to: &output)
-      } else if let row = rows[index], !row.isDeleted {
-        writer.write(row.record, tag: row.tag, as: .complete, to: &output)
+      } else if let row = rows[index].row, !row.isDeleted {
+        RecordDictionaryWriter(zone: rows[index].zone, assets: assetLinks).write(row.record, tag: row.tag, as: .complete, to: &output)
       } else {
         RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &output)
       }
@@ -83,32 +84,29 @@ extension StoreCall {
   /// 13.4: in the private database everything; in the public one what is new, or made by the caller.
   func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
-    let (_, rows) = try await rows(names, byteLimit: .max)
-    let objects = zip(names, rows).map { name, row in
-      let isOwn = row.map { $0.isDeleted || $0.record.created.userRecordName == user } ?? true
+    let rows = try await rows(names, byteLimit: .max)
+    let objects = zip(names, rows).map { name, found in
+      let isOwn = found.row.map { $0.isDeleted || $0.record.created.userRecordName == user } ?? true
       return (name, request.scope == .private || (request.scope == .public && isOwn))
     }
     return PlaneAnswer(body: StoreAnswer.permissions(canModify: true, objects: objects))
   }
 
-  /// - Returns: the rows in the order of `names`; fewer than those when they are too large for one answer.
-  private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> (Zone.ID, [StoredRecord?]) {
+  /// - Returns: the rows in the order of `names`, each with its zone; fewer than those when they are too large for one answer.
+  private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> [(zone: Zone.ID, row: StoredRecord?)] {
     let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
       .permissions(of: request.caller, in: request.database)
     return try await read { snapshot in
-      let mirror = try mirror(in: snapshot)
-      let zoneName = mirror.defaultZoneName
-      let zone = try zoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
-      let source = ZoneSource(zone, in: snapshot)
-      var rows: [StoredRecord?] = []
+      let locator = try ObjectLocator(of: try mirror(in: snapshot), in: snapshot)
+      var rows: [(zone: Zone.ID, row: StoredRecord?)] = []
       var byteCount = 0
       for name in names where byteCount <= byteLimit {
-        var row = try source.row(named: name)
+        var row = try locator.row(of: name)
         if let permissions, let found = row, !permissions.mayRead(found.record) { row = nil }
         byteCount += row?.record.fields.byteCount ?? 0
-        rows.append(row)
+        rows.append((try locator.zoneID(of: name), row))
       }
-      return (Zone.ID(zoneName: zoneName ?? ReservedName.defaultZone, ownerName: request.database.owner), rows)
+      return rows
     }
   }
 }

@@ -26,23 +26,27 @@ enum PreservedValues {
   private static func added(
     to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, isolatesErrors: Bool, in snapshot: any ShardSnapshot
   ) throws -> [HistoryTransaction] {
-    guard let zoneName = mirror.defaultZoneName else { return transactions }
-    let source = ZoneSource(try snapshot.zone(named: zoneName, in: mirror.databaseKey), in: snapshot)
-    var exporter = run.exporter(of: mirror, from: source, isolatesErrors: isolatesErrors)
+    let locator = try ObjectLocator(of: mirror, in: snapshot)
+    var zones = try locator.zones(of: transactions).map { zone in
+      (key: zone.key, exporter: run.exporter(of: mirror, from: locator.source(in: zone), elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors))
+    }
     let deleted = Set(transactions.flatMap(\.changes).filter { !names(of: $0, run.model).isEmpty }.map(\.objectID))
-    for pending in try run.pending(about: deleted, isWide: false, of: mirror, in: snapshot) { try exporter.apply(pending) }
+    for pending in try run.pending(about: deleted, isWide: false, of: mirror, in: snapshot) {
+      for index in zones.indices { try zones[index].exporter.apply(pending) }
+    }
     let deserializer = Deserializer(run.model.index)
     var result = transactions
     for index in transactions.indices {
       for (position, change) in transactions[index].changes.enumerated() {
         let names = names(of: change, run.model)
-        guard !names.isEmpty, let record = try exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record) else { continue }
+        guard !names.isEmpty, let key = try locator.zone(of: change.objectID)?.key, let zone = zones.firstIndex(where: { $0.key == key }),
+          let record = try zones[zone].exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record) else { continue }
         // Dropped because the import reports a record that does not fit its model; its tombstone then has nothing to tell.
         guard let object = try? deserializer.object(entity, from: record) else { continue }
         result[index].changes[position] = HistoryChange(
           changeType: .delete, entity: change.entity, objectID: change.objectID, tombstone: object.attributes.filter { names.contains($0.name) })
       }
-      try exporter.apply(transactions[index])
+      for zone in zones.indices { try zones[zone].exporter.apply(transactions[index]) }
     }
     return result
   }

@@ -21,11 +21,10 @@ extension StoreCall {
       let (scanned, end) = try await read { snapshot -> (HistoryRescan, Int64?) in
         let current = try self.mirror(in: snapshot)
         guard current.incarnation == mirror.incarnation else { throw missing }
-        let zone = try current.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: current.databaseKey) }
-        let source = ZoneSource(zone, in: snapshot)
+        let locator = try ObjectLocator(of: current, in: snapshot)
         var rescan = earlier
         let rows = try snapshot.transactions(of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
-        for row in rows { try rescan.add(try decoded(row, of: current)) { try source.row(named: $0) != nil } }
+        for row in rows { try rescan.add(try decoded(row, of: current)) { try locator.row(of: $0) != nil } }
         return (rescan, rows.last?.number)
       }
       rescan = scanned

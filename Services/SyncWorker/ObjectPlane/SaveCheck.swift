@@ -5,26 +5,50 @@ import Mirroring
 import RecordStore
 import Records
 
+/// What has to be asked of the store before a save is appended. In a private database whose objects are all in one zone, and for a save
+/// without updates, that is nothing.
+struct SaveCheck: Sendable {
+  private let transactions: [HistoryTransaction]
+  private let run: ExportRun
+  /// nil in a private database.
+  private let permissions: RecordPermissions?
+  private let hasUpdates: Bool
+
+  init(_ transactions: [HistoryTransaction], run: ExportRun, permissions: RecordPermissions?) {
+    self.transactions = transactions
+    self.run = run
+    self.permissions = permissions
+    hasUpdates = transactions.contains { $0.changes.contains { $0.changeType == .update } }
+  }
+
+  /// A save that is sent again was checked when it was new.
+  /// - Throws: what refuses it, naming the place; nothing is stored then.
+  func callAsFunction(of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    let hasZones = try transaction.database(key: mirror.databaseKey)?.hasPlacements == true
+    guard hasUpdates || hasZones || permissions != nil, let current = try transaction.mirror(key: mirror.key) else { return }
+    let new = try transactions.enumerated().filter { try transaction.transaction(withID: $0.element.transactionID, of: mirror.key) == nil }
+      .map { (place: $0.offset, transaction: $0.element) }
+    if hasUpdates { try KnownObjects(mirror: current, transaction: transaction).check(new) }
+    if let permissions { try PermissionCheck.check(new, of: current, run, permissions, in: transaction) }
+    if hasZones { try ZoneChoice.make(for: new, of: current, run.model.index, in: transaction) }
+  }
+}
+
 /// Refuses updates of objects that nobody has ever heard of (semantics 6 would leave them out for ever).
-struct SaveCheck {
+private struct KnownObjects {
   let mirror: StoredMirror
   let transaction: any ShardTransaction
-
-  /// Whether a transaction says anything that has to be checked.
-  static func concerns(_ transactions: [HistoryTransaction]) -> Bool {
-    transactions.contains { $0.changes.contains { $0.changeType == .update } }
-  }
 
   /// - Parameter transactions: with their places in the request; those that are not stored yet.
   /// - Throws: `NOT_FOUND` naming the place, the entity and the object; nothing is stored then.
   func check(_ transactions: [(place: Int, transaction: HistoryTransaction)]) throws {
-    guard let zoneName = mirror.defaultZoneName else { return }
-    let zone = try transaction.zone(named: zoneName, in: mirror.databaseKey).flatMap { $0.isDeleted ? nil : $0 }
+    if mirror.defaultZoneName == nil { return }
+    let locator = try ObjectLocator(of: mirror, in: transaction)
     var known: Set<String> = []
     for (place, saved) in transactions where Exporter.exports(author: saved.author) {
       for (index, change) in saved.changes.enumerated() {
-        if change.changeType == .update, !known.contains(change.objectID), try !isKnown(change.objectID, zone) {
-          throw try refusal(of: change.objectID, "transactions[\(place)]: changes[\(index)]: \(change.entity)")
+        if change.changeType == .update, !known.contains(change.objectID), try !isKnown(change.objectID, locator) {
+          throw RecordError(.notFound, "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
         }
         known.insert(change.objectID)
       }
@@ -32,9 +56,9 @@ struct SaveCheck {
   }
 
   /// Stored, deleted, held back, or saved and not exported.
-  private func isKnown(_ objectID: String, _ zone: StoredZone?) throws -> Bool {
+  private func isKnown(_ objectID: String, _ locator: ObjectLocator) throws -> Bool {
     do {
-      if let zone, try transaction.record(named: objectID, in: zone.key) != nil { return true }
+      if try locator.row(of: objectID) != nil { return true }
     } catch StoreError.corrupt {
       // Dropped because there is something: what is wrong with it the export says.
       return true
@@ -71,13 +95,5 @@ struct SaveCheck {
       last = end
     }
     return false
-  }
-
-  private func refusal(of objectID: String, _ place: String) throws -> RecordError {
-    for zone in try transaction.mirroredZones(of: mirror, after: 0) where !zone.isDeleted {
-      guard try transaction.record(named: objectID, in: zone.key) != nil else { continue }
-      return RecordError(.badRequest, "\(place) \(objectID): the object is in zone '\(zone.zoneName)', which the store does not export to", cocoaErrorCode: .mirroring)
-    }
-    return RecordError(.notFound, "\(place) \(objectID): there is no such object")
   }
 }

@@ -37,20 +37,21 @@ extension StoreCall {
     let at = now
     let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
-    let saved = SaveCheck.concerns(transactions) ? transactions : []
-    let append = store.enqueue { transaction in
-      try Self.check(saved, of: mirror, in: transaction)
-      // A save that is sent again was counted when it was new.
-      let new = try changes.filter { try transaction.transaction(withID: $0.id, of: mirror.key) == nil }
-      try quota?.check(new.flatMap(\.changes), of: mirror, in: transaction)
-      return try Self.append(rows, to: mirror, at: at, in: transaction)
-    }
     // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
     let run = ExportRun(
       mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context,
       recent: Dictionary(
         zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
       contents: large.contents)
+    // As the export will judge it.
+    let check = SaveCheck(transactions, run: run, permissions: request.database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil)
+    let append = store.enqueue { transaction in
+      try check.callAsFunction(of: mirror, in: transaction)
+      // A save that is sent again was counted when it was new.
+      let new = try changes.filter { try transaction.transaction(withID: $0.id, of: mirror.key) == nil }
+      try quota?.check(new.flatMap(\.changes), of: mirror, in: transaction)
+      return try Self.append(rows, to: mirror, at: at, in: transaction)
+    }
     // A store whose exports have to wait is exported by whoever waits for that.
     let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
@@ -61,13 +62,6 @@ extension StoreCall {
       body: StoreAnswer.saved(
         zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
         syncToken: exported?.syncToken))
-  }
-
-  /// What only the store knows. A save that is sent again was checked when it was new.
-  private static func check(_ transactions: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
-    guard !transactions.isEmpty, let current = try transaction.mirror(key: mirror.key) else { return }
-    let new = try transactions.enumerated().filter { try transaction.transaction(withID: $0.element.transactionID, of: mirror.key) == nil }
-    try SaveCheck(mirror: current, transaction: transaction).check(new.map { (place: $0.offset, transaction: $0.element) })
   }
 
   /// A transaction as it is stored.

@@ -47,10 +47,13 @@ public struct ExportPlan: Hashable, Sendable {
   public let writes: [PlannedWrite]
   /// Changes that were left out, in the order they came.
   public let leftOut: [LeftOutChange]
+  /// Records that the store made and that are not to be: it is to hear of them as deleted.
+  public let withdrawn: [Record]
 
-  public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = []) {
+  public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = [], withdrawn: [Record] = []) {
     self.writes = writes
     self.leftOut = leftOut
+    self.withdrawn = withdrawn
   }
 
   public var problems: [MirroringProblem] { leftOut.map(\.problem) }

@@ -23,6 +23,7 @@ extension Exporter {
       switch try self.target(target, of: relationship) {
       // An end that is unknown may still arrive; clients hold such a link until it does (T-O02).
       case .alive, .unknown: try addLink(link, owner, target)
+      case .inZone(let zoneName): leaveOut(relationship, .toManyDelta(add: [target], remove: []), of: change, across: zoneName)
       case .gone: break
       case .wrongEntity:
         leaveOut(
@@ -95,5 +96,17 @@ extension Exporter {
       objects.append(other)
     }
     return objects
+  }
+
+  /// Lets a store have the links of an object again that it had before it set them: those that it added are told as deleted, those that it
+  /// took away as they are.
+  mutating func revertLinks(_ link: LinkDescription, of owner: String, to value: RelationshipValue) throws {
+    let present = Set(try linkedObjects(of: owner, link))
+    for target in value.added where !present.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }
+    let kept = Set(value.added)
+    let isWhole = if case .toMany = value { true } else { false }
+    for target in isWhole ? present.subtracting(kept).sorted() : value.removed {
+      for name in try linkRecords(link.key(source: owner, target: target), owner, target) { try tellAgain(name) }
+    }
   }
 }

@@ -2,6 +2,7 @@
 
 import History
 import ObjectModel
+import Records
 
 extension Exporter {
   /// An edit of an object that somebody else has deleted is not exported. Its store has set the inverses (I6) of the relationships all the
@@ -10,17 +11,49 @@ extension Exporter {
   mutating func tellAgain(_ change: HistoryChange) throws {
     guard try overlay.entry(change.objectID).isGone, let entity = model.entity(named: change.entity) else { return }
     for named in change.relationships {
-      guard let relationship = entity.relationship(named: named.name), let inverse = relationship.inverse, !inverse.isToMany else { continue }
-      for target in named.value.added {
-        try tellAgain(target)
-        if relationship.isToMany { continue }
-        // One-to-one: whoever has the target lost it there.
-        for partner in try sources(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target) { try tellAgain(partner) }
+      guard let relationship = entity.relationship(named: named.name) else { continue }
+      try tellInverses(of: relationship, named.value.added)
+    }
+  }
+
+  /// The objects whose to-one inverses a store set when it related an object to them.
+  private mutating func tellInverses(of relationship: RelationshipDescription, _ targets: [String]) throws {
+    guard let inverse = relationship.inverse, !inverse.isToMany else { return }
+    for target in targets {
+      try tellAgain(target)
+      if relationship.isToMany { continue }
+      // One-to-one: whoever has the target lost it there.
+      for partner in try sources(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target) { try tellAgain(partner) }
+    }
+  }
+
+  /// Undoes in its store what a change did there, of an object that its user may not write (E5): the object is told as it is, or as one
+  /// that is not there, and so is everything whose relationships to it changed with it.
+  mutating func revert(_ change: HistoryChange) throws {
+    guard let entity = model.entity(named: change.entity) else { return }
+    if try overlay.entry(change.objectID).record == nil {
+      guard change.changeType != .delete, !withdrawn.contains(where: { $0.recordName == change.objectID }) else { return }
+      withdrawn.append(
+        Record(
+          recordName: change.objectID, recordType: entity.recordType, fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp))
+    } else {
+      try tellAgain(change.objectID)
+    }
+    if change.changeType == .delete {
+      for pointer in try overlay.pointers(to: change.objectID) where pointer.source != change.objectID { try tellAgain(pointer.source) }
+    }
+    for named in change.relationships {
+      guard let relationship = entity.relationship(named: named.name) else { continue }
+      if case .link(let link) = relationship.storage {
+        try revertLinks(link, of: change.objectID, to: named.value)
+      } else {
+        let lost = named.value.removed + (try removals(of: change, named).removed)
+        try tellInverses(of: relationship, named.value.added + lost)
       }
     }
   }
 
-  private mutating func tellAgain(_ objectID: String) throws {
+  mutating func tellAgain(_ objectID: String) throws {
     var entry = try overlay.entry(objectID)
     guard entry.record != nil else { return }
     entry.isToldAgain = true
@@ -29,8 +62,11 @@ extension Exporter {
 }
 
 extension RelationshipValue {
+  /// The objects that it takes out by name.
+  var removed: [String] { if case .toManyDelta(_, let removed) = self { removed } else { [] } }
+
   /// The objects that it relates to.
-  fileprivate var added: [String] {
+  var added: [String] {
     switch self {
     case .toOne(let target): target.map { [$0] } ?? []
     case .toMany(let targets): targets

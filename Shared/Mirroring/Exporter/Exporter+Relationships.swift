@@ -32,11 +32,19 @@ extension Exporter {
     /// Deleted: nothing points there any more.
     case gone
     case wrongEntity
+    /// Nothing points from one zone into another.
+    case inZone(String)
   }
 
   mutating func target(_ objectID: String, of relationship: RelationshipDescription) throws -> Target {
     let entry = try overlay.entry(objectID)
-    guard let record = entry.record else { return entry.isGone ? .gone : .unknown }
+    guard let record = entry.record else {
+      switch try elsewhere?(objectID) {
+      case .alive(let zoneName)?: return .inZone(zoneName)
+      case .tombstone?: return .gone
+      case .unknown?, nil: return entry.isGone ? .gone : .unknown
+      }
+    }
     return record.recordType == model.entity(named: relationship.destinationName)?.recordType ? .alive : .wrongEntity
   }
 
@@ -49,6 +57,7 @@ extension Exporter {
     case .wrongEntity?:
       return leaveOut(
         relationship.name, .toOne(target), of: change, "\(entity.name).\(relationship.name) points to an object that is no \(relationship.destinationName)")
+    case .inZone(let zoneName)?: return leaveOut(relationship, .toOne(target), of: change, across: zoneName)
     case .gone?:
       // Somebody deleted the target first (T-O05): the sender is to learn that its object points nowhere.
       target = nil
@@ -140,6 +149,7 @@ extension Exporter {
         leaveOut(
           relationship.name, .toManyDelta(add: [child], remove: []), of: change,
           "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+      case .inZone(let zoneName): leaveOut(relationship, .toManyDelta(add: [child], remove: []), of: change, across: zoneName)
       case .gone: break
       case .unknown: wait(for: child, toBePutInto: parent, by: relationship, of: entity)
       }

@@ -16,6 +16,12 @@ public struct Exporter {
   let serializer: Serializer
   let stamp: Stamp
   let makeRecordName: () -> String
+  /// Where objects are that are not in the exporter's zone; nil: all are.
+  let elsewhere: Elsewhere?
+  /// Objects whose changes are undone where they were made.
+  let reverting: Set<String>
+  /// Records that their stores are to hear of as deleted, though they never were.
+  var withdrawn: [Record] = []
   var overlay: ExportOverlay
   /// Link records by the pair's key, once the pair was looked at.
   var pairs: [String: [String]] = [:]
@@ -27,10 +33,13 @@ public struct Exporter {
 
   /// - Parameters:
   ///   - stamp: who exports, from which device, and when.
+  ///   - elsewhere: where an object is that is not of the exporter's zone: its changes are another exporter's, and nothing here points to it.
+  ///   - reverting: objects that the store's user may not write (E5): their changes are not made, and the plan undoes them in the store.
   ///   - makeRecordName: a fresh upper-case UUID for every link record (R13).
   public init(
     model: ModelIndex, links: LinkResolver, entityNames: Set<String>? = nil, source: any RecordSource, serializer: Serializer, stamp: Stamp,
-    isolatesErrors: Bool = false, makeRecordName: @escaping () -> String
+    isolatesErrors: Bool = false, elsewhere: Elsewhere? = nil, reverting: Set<String> = [],
+    makeRecordName: @escaping () -> String
   ) {
     self.model = model
     self.links = links
@@ -38,8 +47,22 @@ public struct Exporter {
     self.serializer = serializer
     self.stamp = stamp
     self.isolatesErrors = isolatesErrors
+    self.elsewhere = elsewhere
+    self.reverting = reverting
     self.makeRecordName = makeRecordName
     overlay = ExportOverlay(source: source)
+  }
+
+  /// Asked for an object's name; nil for those of the exporter's zone.
+  public typealias Elsewhere = (String) throws -> OtherZone?
+
+  /// What another zone has of an object.
+  public enum OtherZone: Hashable, Sendable {
+    /// It is there, or was assigned to it.
+    case alive(zoneName: String)
+    case tombstone
+    /// Nobody has heard of it: if it is made, then there.
+    case unknown
   }
 
   /// What H9 makes of a transaction by its author.
@@ -70,7 +93,7 @@ public struct Exporter {
     switch Treatment(author: transaction.author) {
     case .skip: return
     case .deletionsOnly:
-      for change in transaction.changes where change.changeType == .delete {
+      for change in transaction.changes where try change.changeType == .delete && isOurs(change) {
         forgetLeftOut(of: change.objectID)
         try isolating(change) { exporter in try exporter.dropState(of: change.objectID) }
       }
@@ -84,19 +107,22 @@ public struct Exporter {
     var refused: Set<Int> = []
     var lastDeletion: [String: Int] = [:]
     for (index, change) in original.enumerated() {
-      guard isMirrored(change.entity) else { continue }
+      guard try isOurs(change) else { continue }
       if change.changeType == .insert, !leftOut.isEmpty { changes[index] = absorbing(change) }
-      if try !applyObject(changes[index]) {
+      if reverting.contains(change.objectID) {
+        refused.insert(index)
+        try isolating(change) { exporter in try exporter.revert(change) }
+      } else if try !applyObject(changes[index]) {
         refused.insert(index)
       } else if change.changeType == .delete {
         lastDeletion[change.objectID] = index
       }
     }
     for (index, change) in changes.enumerated() where !change.relationships.isEmpty {
-      guard change.changeType != .delete, isMirrored(change.entity), index > lastDeletion[change.objectID] ?? -1 else { continue }
+      guard change.changeType != .delete, try isOurs(change), index > lastDeletion[change.objectID] ?? -1 else { continue }
       if refused.contains(index) {
         // In its place among the others: its store has set inverses in that order.
-        if change.changeType == .update { try isolating(change) { exporter in try exporter.tellAgain(change) } }
+        if change.changeType == .update, !reverting.contains(change.objectID) { try isolating(change) { exporter in try exporter.tellAgain(change) } }
         continue
       }
       let relationships = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
@@ -146,7 +172,11 @@ public struct Exporter {
       for (index, change) in transaction.changes.enumerated() where change.changeType == .delete { lastDeletion[change.objectID] = index }
       for step in slice {
         let change = transaction.changes[step.change]
-        guard isMirrored(change.entity) else { continue }
+        guard try isOurs(change) else { continue }
+        if reverting.contains(change.objectID) {
+          if step.work == .object { try isolating(change) { exporter in try exporter.revert(change) } }
+          continue
+        }
         switch step.work {
         case .object: try applyObjectStep(change)
         case .relationship(let place, _):
@@ -225,12 +255,24 @@ public struct Exporter {
     return earlier.reversed().reduce(insert) { $0.adding($1.change) }
   }
 
-  private func isMirrored(_ entity: String) -> Bool { entityNames?.contains(entity) ?? true }
+  /// Whether the change is of an object of this zone, and of an entity that the store mirrors.
+  private func isOurs(_ change: HistoryChange) throws -> Bool {
+    if let elsewhere, try elsewhere(change.objectID) != nil { return false }
+    return entityNames?.contains(change.entity) ?? true
+  }
 
   /// Leaves out one relationship of a change.
-  mutating func leaveOut(_ relationship: String, _ value: RelationshipValue, of change: HistoryChange, _ reason: String) {
+  mutating func leaveOut(
+    _ relationship: String, _ value: RelationshipValue, of change: HistoryChange, _ reason: String, _ cocoaErrorCode: CocoaErrorCode? = nil
+  ) {
     leaveOut(
-      change.only(relationship, value), MirroringProblem(recordName: change.objectID, entity: change.entity, code: .badRequest, reason: reason))
+      change.only(relationship, value),
+      MirroringProblem(recordName: change.objectID, entity: change.entity, code: .badRequest, cocoaErrorCode: cocoaErrorCode, reason: reason))
+  }
+
+  /// Leaves out what would cross zones (R16). Saves that say so are refused; this one's objects came together behind its back.
+  mutating func leaveOut(_ relationship: RelationshipDescription, _ value: RelationshipValue, of change: HistoryChange, across zoneName: String) {
+    leaveOut(relationship.name, value, of: change, "\(change.entity).\(relationship.name) names an object of the zone '\(zoneName)'", .mirroring)
   }
 
   /// Everything that differs now from the zone as it is stored.
@@ -242,7 +284,7 @@ public struct Exporter {
       let isLink = LinkRecord.isLink(recordType: (entry.record ?? entry.baseRecord)?.recordType ?? "")
       if isLink { links.append(write) } else { objects.append(write) }
     }
-    return ExportPlan(writes: objects + links, leftOut: leftOut)
+    return ExportPlan(writes: objects + links, leftOut: leftOut, withdrawn: withdrawn)
   }
 
   /// The object's record as it is now, whether or not it will be written; nil when there is none alive.

@@ -48,6 +48,8 @@ struct InMemoryRows {
   var past: [PastRow] = []
   /// By zone.
   var horizons: [Int64: Int64] = [:]
+  /// Zones by database and object.
+  var placements: [Int64: [String: Set<Int64>]] = [:]
   var subscriptions: [StoredSubscription] = []
   var indexes: [Int64: StoredIndex] = [:]
   /// What each live record counts for, by zone and name.

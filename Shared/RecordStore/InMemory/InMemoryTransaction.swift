@@ -91,6 +91,7 @@ extension InMemoryTransaction: ShardTransaction {
         key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
         isDeleted: false)
       let byteCount = record.isDeleted ? 0 : record.record.countedByteCount
+      if earlier?.stored.record.recordType != record.record.recordType, row.places(recordType: record.record.recordType) { notePlacement(of: name, in: row) }
       grow(row.databaseKey, by: byteCount - (rows.byteCounts[zone]?[name] ?? 0))
       rows.byteCounts[zone, default: [:]][name] = byteCount
       if earlier.map({ !$0.stored.record.assets.isEmpty }) ?? false || !record.record.assets.isEmpty { try countAssets() }

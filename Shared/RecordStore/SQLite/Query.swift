@@ -6,6 +6,7 @@ enum Query: Int, CaseIterable {
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase, renewDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
+  case placements, insertPlacement, notePlacements, sweepPlacements
   case asset, insertAsset, useAsset, releaseAsset, orphanedAssets, deleteAsset, insertHistoryAsset, historyAssets, deleteHistoryAssets
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
@@ -57,6 +58,12 @@ enum Query: Int, CaseIterable {
     case .sweepReferences:
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
     case .sweepShortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
+
+    case .placements: "SELECT zone FROM placement WHERE database = ?1 AND name = ?2 ORDER BY zone"
+    case .insertPlacement: "INSERT OR IGNORE INTO placement(database, name, zone) VALUES (?1, ?2, ?3)"
+    case .notePlacements: "UPDATE database SET placed = 1 WHERE id = ?1"
+    case .sweepPlacements:
+      "DELETE FROM placement WHERE (database, name, zone) IN (SELECT database, name, zone FROM placement INDEXED BY placement_zone WHERE zone = ?1 LIMIT ?2)"
 
     case .asset: "SELECT bytes, uses, orphaned FROM asset WHERE hash = ?1"
     case .insertAsset: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"
@@ -190,7 +197,7 @@ enum Query: Int, CaseIterable {
     }
   }
 
-  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation FROM database"
+  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed FROM database"
   private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"

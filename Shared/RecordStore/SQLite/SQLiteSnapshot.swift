@@ -95,7 +95,7 @@ class SQLiteSnapshot: ShardSnapshot {
     return StoredDatabase(
       key: row.int64(0), id: DatabaseID(container: container, environment: environment, owner: row.text(3)),
       incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5), subscriptionEdition: UInt64(bitPattern: row.int64(6)),
-      byteCount: row.int64(7), generation: row.int64(8))
+      byteCount: row.int64(7), generation: row.int64(8), hasPlacements: row.bool(9))
   }
 
   // MARK: Zones

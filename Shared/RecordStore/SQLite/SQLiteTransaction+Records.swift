@@ -57,6 +57,7 @@ extension SQLiteTransaction {
         key: zone, databaseKey: row.zone.databaseKey, zoneName: row.zone.zoneName, incarnation: row.zone.incarnation,
         sequence: max(row.zone.sequence, stored.sequence), isDeleted: false)
       setZone(row)
+      if earlier?.type != written.type, row.zone.places(recordType: stored.record.recordType) { try notePlacement(of: name.name, in: row.zone) }
     }
   }
 

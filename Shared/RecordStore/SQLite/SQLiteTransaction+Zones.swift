@@ -148,7 +148,7 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, past states, references, short GUIDs and index entries of a deleted zone; a doomed zone
+  /// Removes up to `limit` rows each of records, past states, references, short GUIDs, placements and index entries of a deleted zone; a doomed zone
   /// with none left is released.
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
@@ -157,8 +157,9 @@ extension SQLiteTransaction {
     let past = try sweepPast(of: zone, limit)
     let references = try sweep(.sweepReferences, zone, limit)
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
+    let placements = try sweep(.sweepPlacements, zone, limit)
     let entries = try sweep(.sweepEntries, zone, limit)
-    if records < limit && past < limit && references < limit && shortGUIDs < limit && entries < limit {
+    if [records, past, references, shortGUIDs, placements, entries].allSatisfy({ $0 < limit }) {
       let release = try writing(.releaseZone)
       try release.bind(1, zone)
       try release.run()

@@ -1,5 +1,6 @@
 // The stored format of a shard's file and its history (FORMAT.md explains the tables).
 
+import Records
 import SQLite
 
 /// A change of the stored format. Files are brought up to date, one change after the other, in the transaction that opens them.
@@ -30,6 +31,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case openEvents = 12
   /// The journal of conflicts. Cost: none, an empty table.
   case journal = 13
+  /// Which objects are in other zones than the default ones. Cost: passes over the names and types of the records of those zones once.
+  case placements = 14
 
   var statements: [String] {
     switch self {
@@ -58,6 +61,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     // Most events are stored with their end, and cost this index nothing.
     case .openEvents: ["CREATE INDEX event_open ON event(id) WHERE ended IS NULL"]
     case .journal: Self.journalTables
+    case .placements: Self.placementTables
     }
   }
 
@@ -170,6 +174,21 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX journal_database ON journal(database, id, bytes)",
     "CREATE INDEX journal_name ON journal(database, name)",
     "CREATE INDEX journal_open ON journal(database, user) WHERE state = 0",
+  ]
+
+  private static let placementTables = [
+    "ALTER TABLE database ADD COLUMN placed INTEGER NOT NULL DEFAULT 0",
+    // With the zone in the key: record clients may give two zones' records one name.
+    "CREATE TABLE placement(database INTEGER NOT NULL, name NOT NULL, zone INTEGER NOT NULL, PRIMARY KEY(database, name, zone)) WITHOUT ROWID",
+    // For the sweep of deleted zones.
+    "CREATE INDEX placement_zone ON placement(zone)",
+    """
+    INSERT INTO placement(database, name, zone)
+      SELECT z.database, r.name, r.zone FROM zone z CROSS JOIN record r INDEXED BY record_name ON r.zone = z.id JOIN symbol s ON s.id = r.type
+      WHERE z.deleted = 0 AND z.name NOT IN ('\(ReservedName.privateMirrorZone)', '\(ReservedName.defaultZone)')
+        AND substr(s.text, 1, \(ReservedName.recordTypePrefix.utf8.count)) = '\(ReservedName.recordTypePrefix)'
+    """,
+    "UPDATE database SET placed = 1 WHERE id IN (SELECT database FROM placement)",
   ]
 
   private static let quarantineTables = [

@@ -245,6 +245,24 @@ struct ShardVerification {
       "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0) AND zone NOT IN (SELECT zone FROM doomed)",
       "a short GUID's record is missing"
     ),
+    (
+      "verifyPlacements",
+      """
+      SELECT r.id FROM record r JOIN zone z ON z.id = r.zone JOIN symbol s ON s.id = r.type
+        WHERE z.deleted = 0 AND z.name NOT IN ('\(ReservedName.privateMirrorZone)', '\(ReservedName.defaultZone)')
+          AND substr(s.text, 1, \(ReservedName.recordTypePrefix.utf8.count)) = '\(ReservedName.recordTypePrefix)'
+          AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = z.database AND p.name = r.name AND p.zone = z.id)
+      """,
+      "an object's record is in a zone in which nobody would look for it"
+    ),
+    (
+      "verifyPlacementZones",
+      """
+      SELECT p.zone FROM placement p LEFT JOIN zone z ON z.id = p.zone LEFT JOIN database d ON d.id = p.database
+        WHERE p.zone NOT IN (SELECT zone FROM doomed) AND (z.id IS NULL OR z.deleted <> 0 OR z.database <> p.database OR coalesce(d.placed, 0) = 0)
+      """,
+      "an object is said to be in a zone that is not there, or of a database that does not know"
+    ),
     ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
     (
       "verifyMirrors",

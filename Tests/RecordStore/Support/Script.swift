@@ -278,6 +278,7 @@ struct Script: Sendable {
     for owner in 0..<3 {
       guard let database = try snapshot.database(Sample.database("\(owner)")) else { continue }
       lines.append("\(database) \(String(describing: try snapshot.database(key: database.key)))")
+      lines.append("\(try names.map { try snapshot.placements(of: $0, in: database.key) })")
       for zone in try snapshot.zones(in: database.key, after: 0, limit: 99) {
         lines.append("\(zone) \(String(describing: try snapshot.zone(key: zone.key)))")
         lines += try dumpZone(zone.key, snapshot, limit: limit)

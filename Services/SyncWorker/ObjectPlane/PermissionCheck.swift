@@ -1,0 +1,66 @@
+// What a save may change of records that are not its user's: decided in the transaction that appends it (E5, T-E12).
+
+import History
+import Mirroring
+import RecordStore
+import Records
+
+/// Refuses saves whose export would write what the store's user may not. The export judges again: grants may be taken back in between.
+enum PermissionCheck {
+  /// - Parameter transactions: with their places in the request; those that are not stored yet.
+  /// - Throws: `ACCESS_DENIED` naming the place, the entity and the object; nothing is stored then.
+  static func check(
+    _ transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ run: ExportRun, _ permissions: RecordPermissions,
+    in snapshot: any ShardSnapshot
+  ) throws {
+    let locator = try ObjectLocator(of: mirror, in: snapshot)
+    let source = locator.source(in: locator.defaultZone)
+    var exporter = run.exporter(of: mirror, from: source, elsewhere: nil, isolatesErrors: false)
+    do {
+      for (_, saved) in transactions { try exporter.apply(saved) }
+    } catch  where ExportFailure(error) == .poisoned {
+      // Dropped because the export tells what can't be read, and judges the rest.
+      return
+    }
+    let writes = exporter.plan().writes
+    let deleted = writes.deletedNames
+    for write in writes where !write.isServersOwn && !write.item.goesAlong(with: deleted) {
+      guard let problem = permissions.problem(of: write.item, replacing: try source.row(named: write.item.recordName)) else { continue }
+      throw RecordError(problem.code, "\(place(of: write.item, in: transactions)): \(problem.reason)")
+    }
+  }
+
+  /// The change that says something of a record's object, or else of one that the record relates to.
+  private static func place(of item: ExportItem, in transactions: [(place: Int, transaction: HistoryTransaction)]) -> String {
+    var related: String?
+    for (place, saved) in transactions {
+      for (index, change) in saved.changes.enumerated() {
+        let text = "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID)"
+        if change.objectID == item.recordName { return text }
+        if related == nil, change.concerns([item.recordName]) || LinkRecord(item.record)?.joins(change.objectID) == true { related = text }
+      }
+    }
+    return related ?? "\(item.record.recordType) \(item.recordName)"
+  }
+}
+
+extension [PlannedWrite] {
+  /// Names of the objects that are deleted.
+  var deletedNames: Set<String> {
+    reduce(into: []) { names, write in
+      if case .delete(let record) = write.item, !write.isLink { names.insert(record.recordName) }
+    }
+  }
+}
+
+extension ExportItem {
+  /// Whether it is the deletion of a link of an object that is deleted: nobody is asked who made the link.
+  func goesAlong(with deleted: Set<String>) -> Bool {
+    guard case .delete(let record) = self, !deleted.isEmpty, let link = LinkRecord(record) else { return false }
+    return deleted.contains(link.ends.first) || deleted.contains(link.ends.second)
+  }
+}
+
+extension LinkRecord {
+  fileprivate func joins(_ objectID: String) -> Bool { ends.first == objectID || ends.second == objectID }
+}

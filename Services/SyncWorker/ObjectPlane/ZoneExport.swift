@@ -1,0 +1,142 @@
+// What an export batch does in one zone: planned, judged, written, and undone where the store's user may not write.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceKit
+
+/// A batch's part in one zone.
+struct ZoneExport {
+  /// Its key.
+  let zone: Int64
+  var written: [PlannedWrite] = []
+  var leftOut: [LeftOutChange] = []
+  /// To be held back.
+  var refused: [ExportWrites.Refusal] = []
+  /// What was undone, for the event.
+  var reverted: [MirroringProblem] = []
+}
+
+extension ExportRun {
+  /// - Parameters:
+  ///   - earlier: what goes before the batch.
+  ///   - sent: all of it, the batch included.
+  func export(
+    _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], of mirror: StoredMirror, to zone: StoredZone, _ locator: ObjectLocator,
+    _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
+  ) throws -> ZoneExport {
+    let source = locator.source(in: zone)
+    let permissions = database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil
+    let writes = ExportWrites(
+      zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, isolation: isolation)
+    var reverting: [String: ExportWrites.Refusal] = [:]
+    var export = ZoneExport(zone: zone.key)
+    while true {
+      var exporter = exporter(
+        of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys), isolatesErrors: isolation != nil)
+      for transaction in earlier { try exporter.apply(transaction) }
+      try batch.apply(to: &exporter)
+      let plan = exporter.plan()
+      let verdict = try writes.verdict(on: plan.writes)
+      // All that is said of a record that its user may not write is undone together, and nothing follows from it.
+      let forbidden = verdict.refused.filter { $0.problem.cause == .permission }
+      let more = forbidden.isEmpty ? [] : own(forbidden, in: sent).filter { reverting[$0.problem.recordName] == nil }
+      guard more.isEmpty else {
+        for refusal in more { reverting[refusal.problem.recordName] = refusal }
+        continue
+      }
+      export.leftOut = plan.leftOut
+      export.refused = verdict.refused.filter { $0.problem.cause != .permission }
+      export.written = try write(verdict, of: mirror, to: zone, from: source, firing, in: transaction)
+      let told = Set(export.written.map(\.item.recordName))
+      let undone = forbidden.map(\.write.item.record).filter { !told.contains($0.recordName) } + plan.withdrawn
+      export.written += try tellAgain(undone, of: mirror, in: zone, from: source, firing, in: transaction)
+      let undoings = reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden
+      for refusal in undoings { try note(refusal, sent: sent, of: mirror, in: zone, transaction) }
+      export.reverted = undoings.map(\.problem)
+      return export
+    }
+  }
+
+  /// Refusals of records of whose objects the transactions say something themselves; others follow from what they say of other objects.
+  private func own(_ refusals: [ExportWrites.Refusal], in sent: [HistoryTransaction]) -> [ExportWrites.Refusal] {
+    let changed = Set(sent.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).map(\.objectID))
+    return refusals.filter { changed.contains($0.problem.recordName) }
+  }
+
+  /// Writes down what is undone, for whoever has the permission one day.
+  private func note(
+    _ refusal: ExportWrites.Refusal, sent: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone, _ transaction: any ShardTransaction
+  ) throws {
+    let lost = changes(of: refusal, sent: sent)
+    guard let first = lost.first else { return }
+    let saved = sent.last { $0.timestamp > 0 && $0.changes.contains { $0.objectID == first.objectID } }
+    let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)
+    let loss = ConflictLoss(kind: .reverted, objectID: first.objectID, entity: first.entity, lost: lost, edit: edit)
+    try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now).append(loss, inZone: zone.zoneName)
+  }
+
+  // MARK: Writing
+
+  private func writer(
+    origin: Int64, of mirror: StoredMirror, to zone: StoredZone, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
+  ) -> ZoneWriter {
+    let schema = schema
+    return ZoneWriter(
+      transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.identifier, references: { schema.references(of: $0) },
+      firing: firing)
+  }
+
+  /// - Returns: what was written, with the records that references took along.
+  private func write(
+    _ verdict: ExportWrites.Verdict, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
+    in transaction: any ShardTransaction
+  ) throws -> [PlannedWrite] {
+    let (own, servers) = (
+      writer(origin: mirror.key, of: mirror, to: zone, firing, in: transaction), writer(origin: 0, of: mirror, to: zone, firing, in: transaction)
+    )
+    let going = Set(verdict.cascade)
+    var written: [PlannedWrite] = []
+    written.reserveCapacity(verdict.writes.count + verdict.cascade.count)
+    for write in verdict.writes where going.isEmpty || !going.contains(write.item.recordName) {
+      isolation?.begin(write.item.recordName)
+      let existing = try source.row(named: write.item.recordName)
+      switch write.item {
+      case .save(let record, _): _ = try (write.isServersOwn ? servers : own).save(record, replacing: existing)
+      case .delete:
+        if let existing { _ = try (write.isServersOwn ? servers : own).delete(existing, modified: stamp(of: mirror)) }
+      }
+      written.append(write)
+    }
+    // One that can't be deleted stays, as it would if nobody had found that it goes along.
+    for name in verdict.cascade where isolation?.excludes(name) != true {
+      isolation?.begin(name)
+      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
+      _ = try servers.delete(stored, modified: stamp(of: mirror))
+      written.append(PlannedWrite(item: .delete(stored.record), isServersOwn: true))
+    }
+    isolation?.end()
+    return written
+  }
+
+  /// Lets the store import what is in the zone in the place of what it made of these records: the record as it is, or its deletion.
+  private func tellAgain(
+    _ records: [Record], of mirror: StoredMirror, in zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
+    in transaction: any ShardTransaction
+  ) throws -> [PlannedWrite] {
+    let writer = writer(origin: 0, of: mirror, to: zone, firing, in: transaction)
+    var told: [PlannedWrite] = []
+    for record in records {
+      let existing = try source.row(named: record.recordName)
+      if let existing, !existing.isDeleted {
+        _ = try writer.save(existing.record, replacing: existing)
+        told.append(PlannedWrite(item: .save(existing.record, changedKeys: []), isServersOwn: true))
+      } else {
+        _ = try writer.bury(record, replacing: existing)
+        told.append(PlannedWrite(item: .delete(record), isServersOwn: true))
+      }
+    }
+    return told
+  }
+}

@@ -1,0 +1,88 @@
+// Which zones objects are in that are in no default one, in both stores.
+
+import Records
+import SQLite
+import Testing
+
+@testable import RecordStore
+
+@Suite struct `Objects in other zones` {
+  @Test(arguments: StoreKind.allCases) func `an object is noted in its zone when its record is made, and when it is assigned, until the zone is gone`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard, zone: "Trips")
+      let second = try await Place(in: shard, zone: "Work")
+      #expect(try await shard.read { try $0.database(key: place.database)?.hasPlacements } == false)
+      try await shard.write { transaction in
+        for zone in [ReservedName.privateMirrorZone, ReservedName.defaultZone] {
+          let home = Place(database: place.database, zone: try transaction.makeZone(named: zone, in: place.database).key)
+          try transaction.save(Sample.note("at home"), in: home)
+        }
+        try transaction.save(Sample.note("other", type: "Note"), in: place)
+        #expect(try transaction.database(key: place.database)?.hasPlacements == false, "neither a default zone's objects nor records that are none")
+        try transaction.save(Sample.note(Sample.uuid(1)), in: place)
+        try transaction.save(Sample.note(Sample.uuid(1)), in: second)
+        try transaction.save(Sample.note("gone"), in: place)
+        try transaction.delete("gone", in: place)
+        try transaction.place("to come", in: second.zone)
+        try transaction.place("to come", in: second.zone)
+        #expect(try transaction.database(key: place.database)?.hasPlacements == true)
+        #expect(try transaction.placements(of: Sample.uuid(1), in: place.database) == [place.zone, second.zone].sorted())
+        // A record that becomes an object's.
+        try transaction.save(Sample.note("other"), in: place)
+      }
+      try await shard.read { (snapshot) throws in
+        let names = [Sample.uuid(1), "gone", "to come", "at home", "other", "nobody"]
+        #expect(try names.map { try snapshot.placements(of: $0, in: place.database).count } == [2, 1, 1, 0, 1, 0])
+        #expect(try snapshot.placements(of: "gone", in: 99) == [])
+        #expect(try snapshot.database(key: place.database)?.hasPlacements == true)
+      }
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.place("x", in: 99) } }
+      // A body that fails leaves nothing.
+      struct Refused: Error {}
+      let bob = try await Place(in: shard, zone: "Trips", owner: "bob")
+      await #expect(throws: Refused.self) {
+        try await shard.write { transaction in
+          try transaction.place("x", in: bob.zone)
+          throw Refused()
+        }
+      }
+      #expect(try await shard.write { [try $0.database(key: bob.database)?.hasPlacements == true, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [false, false])
+      try await shard.write { try $0.deleteZone(second.zone) }
+      #expect(try await shard.read { try $0.placements(of: Sample.uuid(1), in: place.database) } == [place.zone])
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.place("x", in: second.zone) } }
+      let again = try await Place(in: shard, zone: "Work")
+      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database) } == [] && again.zone != second.zone)
+      if let store = shard as? SQLiteShardStore {
+        // Swept behind the commits.
+        while try await store.read({ try ($0 as? SQLiteSnapshot)?.isDoomed(second.zone) }) == true { try await shard.write { _ in } }
+        #expect(try await store.verify().problems == [])
+      }
+    }
+  }
+
+  @Test func `a file of the format before is brought up to date with the objects of its other zones`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try StoredFormatTests.store(folder)
+    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    older.changes = FormatChangeStep.all.filter { $0.format < FormatChange.placements.rawValue }
+    let connection = try older.takeOver().connection
+    try connection.execute(
+      """
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9), (2, 'iCloud.a', 'development', 'bob', 6, 9);
+      INSERT INTO symbol(id, text) VALUES (1, 'CD_Note'), (2, 'Note'), (3, 'CDMR');
+      INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (3, 1, 'Trips', 1, 9, 0, 0), (4, 1, '\(ReservedName.privateMirrorZone)', 1, 9, 0, 0),
+        (5, 2, '\(ReservedName.defaultZone)', 1, 9, 0, 0), (6, 2, 'Old', 1, 9, 1, 0);
+      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, data) VALUES (3, 'a', 1, 1, 0, 0, 0, 0, x''), (3, 'b', 2, 2, 0, 0, 0, 0, x''),
+        (3, 'c', 3, 3, 0, 0, 0, 0, x''), (3, 'd', 4, 1, 1, 0, 0, 0, x''), (4, 'e', 1, 1, 0, 0, 0, 0, x''), (5, 'f', 1, 1, 0, 0, 0, 0, x''), (6, 'g', 1, 1, 0, 0, 0, 0, x'');
+      INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 6);
+      """)
+    connection.close()
+    let shard = try await store.open(shard: 0)
+    try await shard.read { (snapshot) throws in
+      #expect(try [1, 2].map { try snapshot.database(key: $0)?.hasPlacements } == [true, false])
+      #expect(try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1) } == [[3], [], [], [3], []])
+      #expect(try ["f", "g"].allSatisfy { try snapshot.placements(of: $0, in: 2).isEmpty })
+    }
+    await shard.close()
+  }
+}
