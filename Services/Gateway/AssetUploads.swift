@@ -29,6 +29,8 @@ struct AssetUploads: Sendable {
   private let limits: Limits
   private let freeByteCount: @Sendable () -> Int64?
   private let book: SharedUploadBook
+  /// Bytes that uploads under way may still write.
+  private let expected = ExpectedBytes()
   private let writers = AssetWriters(count: writerCount)
   private let log: Log
   private let uploads: Family<Counter>
@@ -52,29 +54,33 @@ struct AssetUploads: Sendable {
 
   /// What takes the content that is posted to an upload's address.
   /// - Parameters:
+  ///   - byteCount: what the client says it will send; nil: it doesn't.
   ///   - key: the installation's signing key, if it is known already.
-  ///   - now: seconds since 1970.
   ///   - take: counts the upload as a request of its user; throws when there were too many.
   func sink(
-    for segments: [String], key: [UInt8]?, now: Int64, take: (_ user: String) throws(RecordError) -> Void = { _ in }
+    for segments: [String], byteCount: Int?, key: [UInt8]?, wallClock: any WallClock, take: (_ user: String) throws(RecordError) -> Void = { _ in }
   ) throws(RecordError) -> AssetUploadSink {
     guard let key else { throw RecordError(.tryAgainLater, "The gateway is starting", retryAfter: RetryPlan.retryAfterSeconds) }
+    let now = wallClock.now / 1000
     guard let url = AssetUploadURL(segments: segments, signedWith: key, now: now) else {
       throw RecordError(.accessDenied, "The upload's address was altered or has expired")
     }
     let store = try existingStore
     try take(url.user.userRecordName)
-    if let free = freeByteCount(), free < limits.reserveByteCount {
-      throw refused(
-        "full", RecordError(.tryAgainLater, "The server has no space left for uploads; nothing was stored", retryAfter: Self.fullRetrySeconds))
-    }
     guard writers.uploadCount < limits.count else {
       throw refused("crowded", RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
     }
+    let room = freeByteCount().map { $0 - limits.reserveByteCount } ?? .max
+    guard let space = expected.take(Int64(min(byteCount ?? byteLimit, byteLimit)), of: room) else {
+      throw refused(
+        "full", RecordError(.tryAgainLater, "The server has no space left for uploads; nothing was stored", retryAfter: Self.fullRetrySeconds))
+    }
     let slot: UploadSlot
-    switch book.begin(url.user.userRecordName, now: now) {
+    switch book.begin(url.user.userRecordName, space, wallClock) {
     case .success(let taken): slot = taken
-    case .failure(let error): throw refused("user", error)
+    case .failure(let error):
+      space.giveBack()
+      throw refused("user", error)
     }
     let expiry = now + AssetLifetime.receiptSeconds
     let (uploads, bytes) = (uploads, bytes)
@@ -149,15 +155,44 @@ final class AssetUploadSink: HTTPBodySink {
   }
 }
 
+/// What uploads under way will take of the file system, for all threads that read sockets.
+///
+/// Of an upload all counts until it has ended, though a part of it may be written: rather one is asked to come again than the records have no
+/// room.
+fileprivate final class ExpectedBytes: Sendable {
+  struct Share: Sendable {
+    fileprivate let byteCount: Int64
+    fileprivate let owner: ExpectedBytes
+
+    func giveBack() { owner.total.withLock { $0 -= byteCount } }
+  }
+
+  private let total = Mutex<Int64>(0)
+
+  /// - Parameter room: bytes that uploads may take in all.
+  func take(_ byteCount: Int64, of room: Int64) -> Share? {
+    total.withLock { total in
+      guard room >= 0, byteCount <= room, total <= room - byteCount else { return nil }
+      total += byteCount
+      return Share(byteCount: byteCount, owner: self)
+    }
+  }
+}
+
 /// The book, for all threads that read sockets.
 fileprivate final class SharedUploadBook: Sendable {
   private let book: Mutex<UploadBook>
 
   init(_ limits: UploadBook.Limits) { book = Mutex(UploadBook(limits: limits, memory: AssetLifetime.receiptSeconds / 3600)) }
 
-  func begin(_ user: String, now: Int64) -> Result<UploadSlot, RecordError> {
-    switch book.withLock({ $0.begin(user, now: now) }) {
-    case nil: .success(UploadSlot { [self] byteCount in book.withLock { $0.end(user, byteCount: byteCount, now: now) } })
+  func begin(_ user: String, _ space: ExpectedBytes.Share, _ wallClock: any WallClock) -> Result<UploadSlot, RecordError> {
+    switch book.withLock({ $0.begin(user, now: wallClock.now / 1000) }) {
+    case nil:
+      .success(
+        UploadSlot { [self] byteCount in
+          space.giveBack()
+          book.withLock { $0.end(user, byteCount: byteCount, now: wallClock.now / 1000) }
+        })
     case .slots: .failure(RecordError(.throttled, "You have as many uploads under way as you may", retryAfter: RetryPlan.retryAfterSeconds))
     case .bytes(let seconds): .failure(RecordError(.throttled, "You have uploaded as much as you may within a day", retryAfter: seconds))
     }

@@ -92,7 +92,9 @@ struct Gateway: HTTPHandler {
     guard request.pathSegments.starts(with: AssetUploadURL.prefix) else { return .collect }
     do throws(RecordError) {
       return .stream(
-        try uploads.sink(for: request.pathSegments, key: secrets.knownSigningKey, now: wallClock.now / 1000) { user throws(RecordError) in
+        try uploads.sink(
+          for: request.pathSegments, byteCount: request.header("content-length").flatMap { Int($0) }, key: secrets.knownSigningKey, wallClock: wallClock
+        ) { user throws(RecordError) in
           try take(.uploads(user: user))
         })
     } catch {

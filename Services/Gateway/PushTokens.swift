@@ -21,9 +21,9 @@ extension Gateway {
     let apnsEnvironment = try Self.text(document, "apnsEnvironment", byteLimit: 64) ?? environment.rawValue
     let sentClientID = try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit)
     let clientID = sentClientID ?? request.query("clientId").flatMap { (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil } ?? random.uuid()
+    guard let grant = exchange.authentication?.reply.grant else { throw RecordError(.internalError, "The credentials have no name") }
     let courier: String
     if isNew {
-      guard let grant = exchange.authentication?.reply.grant else { throw RecordError(.internalError, "The credentials have no name") }
       courier = CourierToken(
         container: container, environment: environment, userRecordName: user, clientID: clientID, grant: grant, expiry: CourierToken.expiry(at: wallClock.now)
       ).text(signedWith: try await secrets.signingKey())
@@ -33,7 +33,7 @@ extension Gateway {
       guard let known = try await own(token, of: user) else { return Self.json(Array("{}".utf8)) }
       courier = known
     }
-    try await couriers.open(OpenCourier(courier: courier, container: container, environment: environment, clientID: clientID))
+    try await couriers.open(OpenCourier(courier: courier, container: container, environment: environment, clientID: clientID, grant: grant))
     if !isNew { return Self.json(Array("{}".utf8)) }
     var writer = JSONWriter()
     writer.beginObject()

@@ -1,5 +1,6 @@
 // The web courier: a long poll that delivers one notification at a time (wire-protocol section 9.3), and keeps what comes between two polls.
 
+import Records
 import ServiceKit
 import Synchronization
 
@@ -86,6 +87,11 @@ final class Courier: PingReceiver {
     }
     waiter?.resume(returning: ping)
     metrics.count(outcome)
+  }
+
+  /// What waits of a container's environment is nobody's business here any more.
+  func forget(_ container: ContainerID, _ environment: Environment) {
+    state.withLock { $0.pending.remove { $0.isOf(container, environment) } }
   }
 
   /// Another notifier delivered the key's notifications up to `sequence`: the client that polls both need not get them twice.

@@ -36,10 +36,18 @@ public final class Notifier: Sendable {
     var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID, user: String)] = [:]
     /// Those that are being opened, too.
     var streamCounts: [String: Int] = [:]
-    var couriers: [String: (courier: Courier, id: PingBoard.ListenerID, user: String)] = [:]
+    var couriers: [String: CourierEntry] = [:]
     var courierCounts: [String: Int] = [:]
     var isDraining = false
     var isRecheckDue = false
+  }
+
+  private struct CourierEntry {
+    let courier: Courier
+    let id: PingBoard.ListenerID
+    let user: String
+    /// By what it hears of other containers than its token's.
+    var grants: [PingBoard.Scope: VerifyGrant] = [:]
   }
 
   let metrics: NotifierMetrics
@@ -143,7 +151,12 @@ public final class Notifier: Sendable {
     do throws(RecordError) {
       var (courier, id) = try courier(message.courier, token, now)
       while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, token, now) }
-      switchboard.extend(id, with: PingBoard.Scope(container: message.container, environment: message.environment), device: message.clientID)
+      let scope = PingBoard.Scope(container: message.container, environment: message.environment)
+      if let grant = message.grant, scope != PingBoard.Scope(container: token.container, environment: token.environment) {
+        let grant = VerifyGrant(container: scope.container, environment: scope.environment, userRecordName: token.userRecordName, grant: grant)
+        state.withLock { $0.couriers[message.courier]?.grants[scope] = grant }
+      }
+      switchboard.extend(id, with: scope, device: message.clientID)
       return true
     } catch {
       return false
@@ -198,15 +211,31 @@ public final class Notifier: Sendable {
     let key = try await directory().secrets.signingKey()
     guard let token = CourierToken(text: text, verifiedWith: key, now: wallClock.now) else { throw Self.noCourier }
     try await requireGrant(of: token)
+    _ = try await withdrawn(from: text)
     let start = timing.now()
     var outcome = Courier.Outcome.retired
     while case .retired = outcome { outcome = await (try courier(text, token, start).courier).poll(now: start, until: start + limits.courierHold) }
     // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
     try await requireGrant(of: token)
-    guard case .notification(let ping) = outcome else { throw Self.noCourier }
+    guard case .notification(var ping) = outcome else { throw Self.noCourier }
+    if let found = ping, try await withdrawn(from: text).contains(where: { found.isOf($0.container, $0.environment) }) { ping = nil }
     if let ping { deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence)) }
     return HTTPResponse(
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
+  }
+
+  /// Lets a courier hear no more of other containers than its token's, where the credentials it was registered with hold no more.
+  /// - Returns: those containers.
+  private func withdrawn(from text: String) async throws(RecordError) -> [PingBoard.Scope] {
+    guard let entry = state.withLock({ $0.couriers[text] }), !entry.grants.isEmpty else { return [] }
+    var withdrawn: [PingBoard.Scope] = []
+    for (scope, grant) in entry.grants where await !authenticator.holds(grant, from: try directory().share) { withdrawn.append(scope) }
+    for scope in withdrawn {
+      state.withLock { $0.couriers[text]?.grants[scope] = nil }
+      switchboard.withdraw(scope, from: entry.id)
+      entry.courier.forget(scope.container, scope.environment)
+    }
+    return withdrawn
   }
 
   /// The same whatever the reason: who has no credentials any more is nobody.
@@ -233,7 +262,7 @@ public final class Notifier: Sendable {
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
       let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
       if state.isDraining { courier.release() }
-      state.couriers[text] = (courier, id, token.userRecordName)
+      state.couriers[text] = CourierEntry(courier: courier, id: id, user: token.userRecordName)
       return (courier, id)
     }
   }

@@ -59,9 +59,16 @@ struct Ping: Sendable {
     json = notification.json
   }
 
+  /// Whether it tells of something in the container's environment.
+  func isOf(_ container: ContainerID, _ environment: Environment) -> Bool {
+    key.split(separator: Self.separator, maxSplits: 3).dropFirst().prefix(2).elementsEqual([container.rawValue[...], environment.rawValue[...]])
+  }
+
+  /// No part of a key has this character.
+  private static let separator: Character = "\u{1f}"
+
   private static func key(_ kind: String, _ container: ContainerID, _ environment: Environment, _ parts: [String]) -> String {
-    // No part has this character.
-    ([kind, container.rawValue, environment.rawValue] + parts).joined(separator: "\u{1f}")
+    ([kind, container.rawValue, environment.rawValue] + parts).joined(separator: String(separator))
   }
 }
 
@@ -125,8 +132,11 @@ struct PendingPings: Sendable {
 
   /// Forgets the pings whose keys begin so.
   mutating func remove(keysFrom prefix: String) {
-    guard supersedableCount > 0 else { return }
-    for key in order where key.hasPrefix(prefix) { _ = forget(key) }
+    if supersedableCount > 0 { remove { $0.key.hasPrefix(prefix) } }
+  }
+
+  mutating func remove(_ isOver: (Ping) -> Bool) {
+    for key in order where pings[key].map(isOver) ?? true { _ = forget(key) }
     order.removeAll { pings[$0] == nil }
   }
 

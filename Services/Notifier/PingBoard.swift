@@ -79,13 +79,23 @@ struct PingBoard: Sendable {
     listeners[id] = listener
   }
 
+  /// Lets a listener hear of a scope no more.
+  mutating func withdraw(_ scope: Scope, from id: ListenerID) {
+    guard var listener = listeners[id], let position = listener.scopes.firstIndex(of: scope) else { return }
+    listener.scopes.remove(at: position)
+    listeners[id] = listener
+    leave(scope, id, listener)
+  }
+
+  private mutating func leave(_ scope: Scope, _ id: ListenerID, _ listener: Listener) {
+    Self.remove(id, User(scope: scope, userRecordName: listener.userRecordName), &byUser)
+    Self.remove(id, scope, &byScope)
+  }
+
   /// Does nothing for one who is gone already.
   mutating func disconnect(_ id: ListenerID) {
     guard let listener = listeners.removeValue(forKey: id) else { return }
-    for scope in listener.scopes {
-      Self.remove(id, User(scope: scope, userRecordName: listener.userRecordName), &byUser)
-      Self.remove(id, scope, &byScope)
-    }
+    for scope in listener.scopes { leave(scope, id, listener) }
   }
 
   private static func remove<Key: Hashable>(_ id: ListenerID, _ key: Key, _ lists: inout [Key: [ListenerID]]) {

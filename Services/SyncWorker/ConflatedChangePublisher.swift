@@ -20,7 +20,7 @@ final class ConflatedChangePublisher: ChangePublisher {
 
   private static let deadline = Duration.seconds(2)
   /// A push costs its receivers as much as a save costs the worker: under load one for every few saves is enough.
-  private static let spacing = Duration.milliseconds(5)
+  private static let spacing = Duration.milliseconds(10)
   /// Notifications that wait for one notifier at most; the oldest is dropped.
   static let notificationLimit = 50_000
   /// So that a batch stays far below the bus's message limit, however much the notifications carry.

@@ -38,6 +38,9 @@ extension RecordError {
     switch error {
     case .fenced, .closed: self = .shardMoved
     case .overloaded: self.init(.tryAgainLater, "Too many requests are waiting for this database", retryAfter: 1)
+    case .tooSlow(let shard):
+      log.warning("a read was given up: it took too long", ["shard": .integer(Int64(shard))])
+      self.init(.tryAgainLater, "The request looks at more than the server reads for one; ask for less at once", retryAfter: 30)
     case .full(let reason):
       log.error("the store is full", ["reason": .text(reason)])
       self.init(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 30)

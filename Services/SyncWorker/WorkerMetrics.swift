@@ -24,6 +24,8 @@ enum WorkerMetrics {
     ("swept_records_total", "Records of deleted zones removed."),
     ("overloads_total", "Writes refused because too many waited."),
     ("reads_total", "Reads."),
+    ("reads_long_total", "Reads that took so long that they were begun anew where they hold up no others."),
+    ("reads_given_up_total", "Reads that took longer than the store allows."),
     ("queue_length", "Writes that wait."),
   ]
 

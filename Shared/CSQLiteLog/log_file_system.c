@@ -12,11 +12,12 @@
 #include <string.h>
 
 const char *const csqlitelog_name = "aquifer-log";
+const char *const csqlitelog_reader_name = "unix-excl";
 
-/// The default file system writes at most 0x1ffff bytes a call: it takes larger counts modulo that.
+/// The file system below writes at most 0x1ffff bytes a call: it takes larger counts modulo that.
 enum { frame_header_size = 24, capacity = 0x1ffff };
 
-/// A log file. The default file system's object lies behind it.
+/// A log file. The file system below's object lies behind it.
 typedef struct {
   sqlite3_file base;
   unsigned char *bytes;
@@ -134,7 +135,7 @@ static sqlite3_vfs log_system;
 
 static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base, int flags, int *flags_out) {
   (void)system;
-  // Everything but the log is the default file system's own.
+  // Everything but the log is the file system's own below.
   if (!(flags & SQLITE_OPEN_WAL)) return default_system->xOpen(default_system, name, base, flags, flags_out);
   log_file *file = (log_file *)base;
   memset(file, 0, sizeof *file);
@@ -153,7 +154,7 @@ static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base
 int csqlitelog_register(void) {
   int code = sqlite3_initialize();
   if (code != SQLITE_OK || sqlite3_vfs_find(csqlitelog_name) != NULL) return code;
-  default_system = sqlite3_vfs_find(NULL);
+  default_system = sqlite3_vfs_find(csqlitelog_reader_name);
   if (default_system == NULL) return SQLITE_ERROR;
   log_system = *default_system;
   log_system.zName = csqlitelog_name;

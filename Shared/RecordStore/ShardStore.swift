@@ -14,6 +14,8 @@ public enum StoreError: Error, Hashable, Sendable {
   case closed(shard: Int)
   /// Too much is waiting for this shard's writer.
   case overloaded(shard: Int)
+  /// A read took longer than the store allows; nothing is wrong with it or the shard.
+  case tooSlow(shard: Int)
   /// The file was written by a newer release.
   case newerFormat(found: Int, known: Int)
   case io(String)

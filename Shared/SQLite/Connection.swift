@@ -35,6 +35,7 @@ public final class Connection {
   /// Written by the commit hook; lives as long as the connection.
   private let logPages = UnsafeMutablePointer<Int>.allocate(capacity: 1)
   private var savepointDepth = 0
+  private var startedWatch: StatementWatch?
 
   /// Opens the file at `path`, or a private database for `":memory:"`.
   /// - Parameter busyMilliseconds: how long statements wait for another connection's lock.
@@ -42,7 +43,7 @@ public final class Connection {
     _ = Self.configuration
     logPages.initialize(to: 0)
     let flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-    let code = sqlite3_open_v2(path, &handle, flags, mode == .readWrite ? csqlitelog_name : nil)
+    let code = sqlite3_open_v2(path, &handle, flags, mode == .readWrite ? csqlitelog_name : csqlitelog_reader_name)
     guard code == SQLITE_OK else {
       let error = SQLiteError(code: code, statement: "open", connection: handle)
       sqlite3_close_v2(handle)
@@ -80,6 +81,25 @@ public final class Connection {
     sqlite3_close_v2(handle)
     handle = nil
   }
+
+  // MARK: Time
+
+  /// What ends this connection's statements early; made, and asked by them, from its first use on.
+  public var watch: StatementWatch {
+    if let startedWatch { return startedWatch }
+    let watch = StatementWatch()
+    startedWatch = watch
+    sqlite3_progress_handler(
+      handle, Self.watchSteps,
+      { context in
+        guard let context else { return 0 }
+        return Unmanaged<StatementWatch>.fromOpaque(context).takeUnretainedValue().mustEnd() ? 1 : 0
+      }, Unmanaged.passUnretained(watch).toOpaque())
+    return watch
+  }
+
+  /// Steps of SQLite's virtual machine between two looks at the watch.
+  private static let watchSteps: Int32 = 4000
 
   // MARK: Statements
 

@@ -33,6 +33,8 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
   /// No space left on the device, or the file may not grow.
   public var isFull: Bool { primaryCode == SQLITE_FULL }
+  /// The statement was ended by the connection's `watch`.
+  public var isInterruption: Bool { primaryCode == SQLITE_INTERRUPT }
   /// What was written may or may not be on the disk, and the kernel may have dropped it: never try again on this file.
   public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
   /// A page is not what SQLite wrote, or the file is none of SQLite's.

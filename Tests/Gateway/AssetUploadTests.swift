@@ -25,10 +25,12 @@ private final class Spool: Sendable {
 }
 
 struct AssetUploadTests {
-  private static func request(_ path: String, sink: (any HTTPBodySink)? = nil) -> HTTPRequest {
+  /// - Parameter byteCount: what it says it will send.
+  private static func request(_ path: String, byteCount: Int? = nil, sink: (any HTTPBodySink)? = nil) -> HTTPRequest {
     HTTPRequest(
-      method: .post, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [], headers: [("origin", "https://app.example")], body: [],
-      sink: sink, remoteAddress: "127.0.0.1")
+      method: .post, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [],
+      headers: [("origin", "https://app.example")] + (byteCount.map { [("content-length", String($0))] } ?? []), body: [], sink: sink,
+      remoteAddress: "127.0.0.1")
   }
 
   private static func path(expiry: Int64 = 1_700_000_900, user: String = "_alice") throws -> String {
@@ -39,7 +41,7 @@ struct AssetUploadTests {
 
   /// What an upload is answered.
   private static func upload(_ content: [UInt8], to path: String, _ world: GatewayWorld) async throws -> HTTPResponse {
-    switch world.gateway.intake(of: request(path)) {
+    switch world.gateway.intake(of: request(path, byteCount: content.count)) {
     case .stream(let sink):
       _ = content.withUnsafeBytes { sink.receive($0) {} }
       return await world.gateway.respond(to: request(path, sink: sink))
@@ -160,16 +162,28 @@ struct AssetUploadTests {
 
   @Test func `uploads are refused before the disk is full`() async throws {
     let spool = Spool()
-    let free = Mutex<Int64>(1_000_000_000)
+    let free = Mutex<Int64>(1_000_000_010)
     let world = try await GatewayWorld(spool: spool.path, freeByteCount: { free.withLock(\.self) })
     _ = try await world.gateway.secrets.signingKey()
     #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
-    free.withLock { $0 -= 1 }
+    // What others are about to write is as good as written, until they have ended.
+    guard case .stream(let other) = world.gateway.intake(of: Self.request(try Self.path(user: "_bob"), byteCount: 9)) else {
+      throw RecordError(.internalError, "there is room for it")
+    }
+    #expect(try await Self.upload([2, 2], to: try Self.path(), world).status == 503)
+    #expect(try await Self.upload([2], to: try Self.path(), world).status == 200)
+    other.abort()
+    #expect(try await Self.upload([2, 2], to: try Self.path(), world).status == 200)
+    #expect(try await Self.upload([UInt8](repeating: 3, count: 11), to: try Self.path(), world).status == 503)
+    guard case .refuse = world.gateway.intake(of: Self.request(try Self.path())) else {
+      throw RecordError(.internalError, "without a length it may be as large as the limit")
+    }
+    free.withLock { $0 = 1_000_000_000 }
     let refused = try await Self.upload([2], to: try Self.path(), world)
     #expect(refused.status == 503)
     #expect(try refused.json["reason"]?.string == "The server has no space left for uploads; nothing was stored")
     #expect(refused.header("Retry-After") == "30")
-    #expect(spool.files.count == 1)
+    #expect(spool.files.count == 3)
   }
 
   @Test func `uploads count as requests of their user`() async throws {

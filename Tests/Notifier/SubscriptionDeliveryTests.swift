@@ -30,11 +30,11 @@ extension NotifierWorld {
   }
 
   /// What a gateway does for `tokens/create` and `tokens/register`.
-  @discardableResult func open(_ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil) async throws -> Bool {
+  @discardableResult func open(_ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil, grant: String? = nil) async throws -> Bool {
     try await tell(
       OpenCourier(
         courier: try token(user, clientID: clientID), container: try #require(ContainerID(rawValue: container)), environment: .development,
-        clientID: registering ?? clientID)
+        clientID: registering ?? clientID, grant: grant)
     ).isOpen
   }
 
@@ -116,6 +116,21 @@ struct SubscriptionDeliveryTests {
     for expected in ["1", "2", ""] { #expect(try await world.poll("ann", clientID: "C2") == expected) }
     #expect(try await own.nid() == "2")
     #expect(try await other.nid() == "1")
+    await world.stop()
+  }
+
+  @Test func `a courier hears of another container as long as the credentials it was registered with there hold`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.2"])
+    try await world.open("ann")
+    try await world.open("ann", container: "iCloud.b", grant: "token-ann")
+    try await world.open("ann", container: "iCloud.c", grant: "a session that has ended")
+    for (number, container) in ["iCloud.b", "iCloud.c", "iCloud.a"].enumerated() {
+      try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("\(number)", container: container)]))
+    }
+    for expected in ["0", "2", ""] { #expect(try await world.poll("ann") == expected) }
+    try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("3", container: "iCloud.c")]))
+    try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("4", container: "iCloud.b")]))
+    for expected in ["4", ""] { #expect(try await world.poll("ann") == expected) }
     await world.stop()
   }
 

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import Records
 import SQLite
+import Synchronization
 import Testing
 
 @testable import RecordStore
@@ -64,6 +65,70 @@ struct SQLiteStoreTests {
       let value = try await blocked
       #expect(value == 1)
     }
+  }
+
+  /// A read that looks at the database until it is told that it may end.
+  private func endlessRead(_ shard: any ShardStore, _ zone: Int64, runs: Counter, until mayEnd: Flag) async throws -> Int {
+    try await shard.read { snapshot in
+      runs.increment()
+      while !mayEnd.isRaised { _ = try snapshot.records(ofType: "Note", in: zone, afterName: nil, limit: 100) }
+      return runs.count
+    }
+  }
+
+  private final class Flag: Sendable {
+    private let raised = Atomic(false)
+    var isRaised: Bool { raised.load(ordering: .acquiring) }
+    func raise() { raised.store(true, ordering: .releasing) }
+  }
+
+  private final class Counter: Sendable {
+    private let value = Atomic(0)
+    var count: Int { value.load(ordering: .relaxed) }
+    func increment() { value.add(1, ordering: .relaxed) }
+  }
+
+  @Test func `a long read is begun anew where it holds up no others`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.readerThreadCount = 1
+    options.longReaderThreadCount = 1
+    options.briefReadTime = .milliseconds(5)
+    try await withShard(.sqlite, options: options) { shard in
+      let place = try await Place(in: shard)
+      for number in 0..<100 { _ = try await shard.write { try $0.save(Sample.note("\(number)"), in: place) } }
+      let (runs, mayEnd) = (Counter(), Flag())
+      async let long = endlessRead(shard, place.zone, runs: runs, until: mayEnd)
+      // There is one thread for brief reads: this one is answered because the other has left it.
+      while runs.count < 2 { #expect(try await shard.read { try $0.counts().records } == 100) }
+      mayEnd.raise()
+      let count = try await long
+      #expect(count == 2)
+      #expect(shard.statistic("reads_long_total") >= 1)
+      #expect(shard.statistic("reads_given_up_total") == 0)
+    }
+  }
+
+  @Test func `a read without end is given up, by its time or when the shard closes`() async throws {
+    var options = SQLiteRecordStore.Options()
+    options.briefReadTime = .milliseconds(5)
+    options.longReadTime = .milliseconds(50)
+    try await withShard(.sqlite, options: options) { shard in
+      let place = try await Place(in: shard)
+      for number in 0..<100 { _ = try await shard.write { try $0.save(Sample.note("\(number)"), in: place) } }
+      await #expect(throws: StoreError.tooSlow(shard: 0)) { try await endlessRead(shard, place.zone, runs: Counter(), until: Flag()) }
+      #expect(shard.statistic("reads_given_up_total") == 1)
+      #expect(try await shard.read { try $0.counts().records } == 100)
+    }
+    options.longReadTime = .seconds(3600)
+    let world = try World(.sqlite, options: options)
+    let shard = try await world.store.open(shard: 0)
+    let place = try await Place(in: shard)
+    for number in 0..<100 { _ = try await shard.write { try $0.save(Sample.note("\(number)"), in: place) } }
+    let runs = Counter()
+    let endless = Task { try await endlessRead(shard, place.zone, runs: runs, until: Flag()) }
+    while runs.count < 2 { try await Task.sleep(for: .milliseconds(1)) }
+    await shard.close()
+    await #expect(throws: StoreError.closed(shard: 0)) { try await endless.value }
   }
 
   @Test func `the writer checkpoints between groups, and the log does not grow without end`() async throws {

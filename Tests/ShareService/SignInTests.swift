@@ -142,11 +142,19 @@ extension World {
   }
 
   @Test(arguments: [
-    ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "20.1.d.b8.0.1.0.2/64"), ("2001:db8:1:2::9", "20.1.d.b8.0.1.0.2/64"),
-    ("", ""), ("nonsense:", "nonsense:"),
+    ("192.0.2.1", ["192.0.2.1"]), ("::ffff:192.0.2.1", ["192.0.2.1"]), ("", [""]), ("nonsense:", ["nonsense:"]),
+    ("2001:db8:1:2:3:4:5:6", ["20.1.d.b8.0.1.0.2/64", "20.1.d.b8.0.1.0/56", "20.1.d.b8.0.1/48"]),
+    ("2001:db8:1:2::9", ["20.1.d.b8.0.1.0.2/64", "20.1.d.b8.0.1.0/56", "20.1.d.b8.0.1/48"]),
   ])
-  func `an address of IPv6 is counted with its network`(address: String, network: String) {
-    #expect(SignInDesk.network(of: address) == network)
+  func `an address of IPv6 is counted with the networks it is in`(address: String, networks: [String]) {
+    #expect(SignInDesk.origin(of: address).networks == networks)
+  }
+
+  @Test func `an attempt that the server could not look at is not counted`() async throws {
+    let world = try await World.withContainer()
+    _ = try await world.userWithPassword()
+    await world.service.directory.close()
+    for _ in 0..<20 { await #expect(throws: (any Error).self) { try await world.signIn() } }
   }
 
   @Test func `changing the password or disabling the user ends the sessions, and nothing else`() async throws {
@@ -264,7 +272,7 @@ extension World {
 
 @Suite struct SignInThrottleTests {
   private func begin(_ throttle: inout SignInThrottle, _ name: String = "alice", _ address: String = "a", now: Int64) -> Int? {
-    throttle.begin(name: name, address: address, now: now)
+    throttle.begin(name: name, from: SignInThrottle.Origin(networks: [address]), now: now)
   }
 
   @Test func `the pause doubles up to its limit, and is forgotten after a quarter of an hour`() {
@@ -290,7 +298,7 @@ extension World {
     var throttle = SignInThrottle()
     for attempt in 0..<30 {
       #expect(begin(&throttle, "\(attempt)", now: 0) == nil)
-      if begin(&throttle, "own", now: 0) == nil { throttle.succeeded(name: "own", address: "a") }
+      if begin(&throttle, "own", now: 0) == nil { throttle.succeeded(name: "own", from: SignInThrottle.Origin(networks: ["a"])) }
     }
     #expect(begin(&throttle, "next", now: 0) != nil)
     #expect(begin(&throttle, "next", "b", now: 0) == nil)
@@ -300,13 +308,36 @@ extension World {
     var throttle = SignInThrottle()
     for attempt in 0..<SignInThrottle.nameBudget { #expect(begin(&throttle, "alice", "\(attempt)", now: 0) == nil) }
     #expect(begin(&throttle, "alice", "home", now: 0) == nil)
-    throttle.succeeded(name: "alice", address: "home")
+    throttle.succeeded(name: "alice", from: SignInThrottle.Origin(networks: ["home"]))
     #expect(begin(&throttle, "alice", "home", now: 0) == nil)
     #expect(begin(&throttle, "alice", "home", now: 0) == 30)
     #expect(begin(&throttle, "bob", "home", now: 0) == nil)
     #expect(begin(&throttle, "bob", "home", now: 0) == nil)
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
+  }
+
+  @Test func `who has many networks of IPv6 is throttled by the one around them`() {
+    var throttle = SignInThrottle()
+    func origin(_ network: Int, _ customer: Int = 0) -> SignInThrottle.Origin {
+      SignInThrottle.Origin(networks: ["\(customer).\(network / 256).\(network)/64", "\(customer).\(network / 256)/56", "\(customer)/48"])
+    }
+    for attempt in 0..<120 { #expect(throttle.begin(name: "\(attempt)", from: origin(attempt), now: 0) == nil) }
+    #expect(throttle.begin(name: "next", from: origin(200), now: 0) == 2)
+    for attempt in 120..<480 { #expect(throttle.begin(name: "\(attempt)", from: origin(attempt * 256), now: 0) == nil) }
+    #expect(throttle.begin(name: "next", from: origin(500 * 256), now: 0) == 2)
+    #expect(throttle.begin(name: "next", from: origin(0, 1), now: 0) == nil)
+  }
+
+  @Test func `an attempt that was withdrawn is as if it had not been made`() {
+    var throttle = SignInThrottle()
+    let home = SignInThrottle.Origin(networks: ["home"])
+    for _ in 0..<200 {
+      #expect(throttle.begin(name: "alice", from: home, now: 0) == nil)
+      throttle.withdraw(name: "alice", from: home)
+    }
+    for _ in 0..<5 { #expect(begin(&throttle, "alice", "home", now: 0) == nil) }
+    #expect(begin(&throttle, "alice", "home", now: 0) == 2)
   }
 
   @Test func `a clock that is set back locks nobody out for longer`() {

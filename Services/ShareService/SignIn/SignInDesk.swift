@@ -30,25 +30,37 @@ final class SignInDesk: Sendable {
     guard message.userName.utf8.count <= Limit.nameByteCount else { return SignIn.Reply() }
     let grant = message.grant.flatMap { Grant(text: $0) }
     if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment) { return SignIn.Reply(isOver: true) }
-    let address = Self.network(of: message.clientAddress)
-    if let seconds = throttle.withLock({ $0.begin(name: message.userName, address: address, now: clock.now) }) {
+    let origin = Self.origin(of: message.clientAddress)
+    if let seconds = throttle.withLock({ $0.begin(name: message.userName, from: origin, now: clock.now) }) {
       log.warning("sign-in throttled", ["address": .text(message.clientAddress), "seconds": .integer(Int64(seconds))])
       return SignIn.Reply(retryAfter: seconds)
     }
+    do {
+      return try await attempt(message, grant, from: origin)
+    } catch {
+      // Whatever kept the server from looking at it is not the client's fault.
+      throttle.withLock { $0.withdraw(name: message.userName, from: origin) }
+      if error is PasswordHasher.Overloaded { return SignIn.Reply(retryAfter: Self.overloadedSeconds) }
+      throw error
+    }
+  }
+
+  /// An attempt that was counted.
+  private func attempt(_ message: SignIn, _ grant: Grant?, from origin: SignInThrottle.Origin) async throws -> SignIn.Reply {
     let password = PasswordText.bytes(of: message.password)
     // As releases hashed it that took passwords as they were typed. Longer ones are nobody's; they are cut, so that they take no more time.
     let typed = Array(message.password.utf8.prefix(PasswordHasher.byteLimit + 1))
     let known = try await directory.passwordHash(ofUser: message.userName)
-    var isMatch: Bool
+    var isMatch = try await passwords.isMatch(password, known?.hash)
     var isAsTyped = false
-    do throws(PasswordHasher.Overloaded) {
-      isMatch = try await passwords.isMatch(password, known?.hash)
-      if !isMatch, typed != password {
+    if !isMatch, typed != password {
+      do {
         isMatch = try await passwords.isMatch(typed, known?.hash)
-        isAsTyped = isMatch
+      } catch {
+        // It stays counted: one guess was looked at.
+        return SignIn.Reply(retryAfter: Self.overloadedSeconds)
       }
-    } catch {
-      return SignIn.Reply(retryAfter: Self.overloadedSeconds)
+      isAsTyped = isMatch
     }
     guard isMatch, let known,
       let token = try await directory.createSession(
@@ -57,7 +69,7 @@ final class SignInDesk: Sendable {
       log.info("sign-in refused", ["address": .text(message.clientAddress)])
       return SignIn.Reply()
     }
-    throttle.withLock { $0.succeeded(name: message.userName, address: address) }
+    throttle.withLock { $0.succeeded(name: message.userName, from: origin) }
     if isAsTyped || passwords.cost.isOutdated(known.hash) { await hashAnew(known, password) }
     return SignIn.Reply(webAuthToken: token)
   }
@@ -73,13 +85,15 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// Whose attempts are counted together: an address of IPv4, a network of IPv6, where everybody has very many addresses.
-  static func network(of address: String) -> String {
+  /// Whose attempts are counted together: an address of IPv4; of IPv6 the usual sizes of a customer's network.
+  static func origin(of address: String) -> SignInThrottle.Origin {
     var bytes = in6_addr()
-    guard address.contains(":"), inet_pton(AF_INET6, address, &bytes) == 1 else { return address }
-    return withUnsafeBytes(of: bytes) { bytes in
+    guard address.contains(":"), inet_pton(AF_INET6, address, &bytes) == 1 else { return SignInThrottle.Origin(networks: [address]) }
+    let networks = withUnsafeBytes(of: bytes) { bytes in
       let isIPv4 = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xff && bytes[11] == 0xff
-      return isIPv4 ? bytes[12...].map { String($0) }.joined(separator: ".") : bytes[..<8].map { String($0, radix: 16) }.joined(separator: ".") + "/64"
+      if isIPv4 { return [bytes[12...].map { String($0) }.joined(separator: ".")] }
+      return [8, 7, 6].map { count in bytes[..<count].map { String($0, radix: 16) }.joined(separator: ".") + "/\(count * 8)" }
     }
+    return SignInThrottle.Origin(networks: networks)
   }
 }

@@ -2,8 +2,9 @@
 
 /// Failed sign-ins, and how long the next attempt has to wait.
 ///
-/// What waits is an address: for a name it got wrong, and for guessing at many. A name alone never waits, or any stranger could lock its user
-/// out; guesses at one name from many addresses only leave each of them fewer, so that a right password still passes at the first try.
+/// What waits is an address: for a name it got wrong, and for guessing at many, it or the network it is in. A name alone never waits, or any
+/// stranger could lock its user out; guesses at one name from many addresses only leave each of them fewer, so that a right password still
+/// passes at the first try.
 struct SignInThrottle: Sendable {
   /// A row of attempts that failed.
   struct Allowance: Hashable, Sendable {
@@ -19,8 +20,8 @@ struct SignInThrottle: Sendable {
     static let pair = Allowance(freeCount: 5, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
     /// The same while the name is guessed at from everywhere.
     static let strained = Allowance(freeCount: 1, firstPause: 30_000, longestPause: 900_000, memory: 3_600_000)
-    /// Many people share one address.
-    static let address = Allowance(freeCount: 30, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
+    /// Many people share one address, more of them the networks around it.
+    static let networks = [30, 120, 480].map { Allowance(freeCount: $0, firstPause: 2_000, longestPause: 300_000, memory: 900_000) }
 
     func pause(after count: Int) -> Int64 {
       guard count >= freeCount else { return 0 }
@@ -38,7 +39,14 @@ struct SignInThrottle: Sendable {
   private enum Key: Hashable, Sendable {
     case pair(name: String, address: String)
     case name(String)
-    case address(String)
+    case network(String)
+  }
+
+  /// Who makes an attempt.
+  struct Origin: Hashable, Sendable {
+    /// From the smallest to the largest, at most as many as `Allowance.networks`: an address of IPv4 alone; of IPv6 the networks that one
+    /// customer may be given, within which everybody has very many addresses.
+    let networks: [String]
   }
 
   /// Failures at one name, from wherever, until it counts as guessed at from everywhere; forgotten after an hour without one.
@@ -50,15 +58,15 @@ struct SignInThrottle: Sendable {
 
   private var rows: [Key: Row] = [:]
 
-  /// An attempt, which counts as failed until `succeeded` says otherwise: many at once are not looked at as one.
-  /// - Parameter address: the network whose attempts are counted together.
+  /// An attempt, which counts as failed until `succeeded` or `withdraw` says otherwise: many at once are not looked at as one.
   /// - Returns: whole seconds to wait, ≥ 1, and nothing was counted; nil: go on.
-  mutating func begin(name: String, address: String, now: Int64) -> Int? {
-    let pair = Key.pair(name: name, address: address)
+  mutating func begin(name: String, from origin: Origin, now: Int64) -> Int? {
+    let pair = Self.pair(name, origin)
     let isStrained = count(.name(name), now, Self.nameMemory) >= Self.nameBudget
-    let longest = max(wait(pair, isStrained ? .strained : .pair, now), wait(.address(address), .address, now))
+    let networks = zip(origin.networks.map(Key.network), Allowance.networks)
+    let longest = networks.reduce(wait(pair, isStrained ? .strained : .pair, now)) { max($0, wait($1.0, $1.1, now)) }
     guard longest <= 0 else { return Int((longest + 999) / 1000) }
-    let keys = [(pair, Allowance.strained.memory), (.name(name), Self.nameMemory), (.address(address), Allowance.address.memory)]
+    let keys = [(pair, Allowance.strained.memory), (.name(name), Self.nameMemory)] + networks.map { ($0, $1.memory) }
     if rows.count + keys.count > Self.rowLimit { makeRoom() }
     for (key, memory) in keys { rows[key] = Row(count: count(key, now, memory) + 1, latest: now) }
     return nil
@@ -66,9 +74,18 @@ struct SignInThrottle: Sendable {
 
   /// The address has nothing to make up for at this name. Of the others only this attempt is forgotten: whoever knows one password may not guess
   /// others for it, and strangers go on guessing at the name.
-  mutating func succeeded(name: String, address: String) {
-    rows[.pair(name: name, address: address)] = nil
-    for key in [Key.name(name), .address(address)] {
+  mutating func succeeded(name: String, from origin: Origin) {
+    rows[Self.pair(name, origin)] = nil
+    forgetOne([.name(name)] + origin.networks.map(Key.network))
+  }
+
+  /// The attempt was not looked at.
+  mutating func withdraw(name: String, from origin: Origin) { forgetOne([Self.pair(name, origin), .name(name)] + origin.networks.map(Key.network)) }
+
+  private static func pair(_ name: String, _ origin: Origin) -> Key { .pair(name: name, address: origin.networks.first ?? "") }
+
+  private mutating func forgetOne(_ keys: [Key]) {
+    for key in keys {
       guard let count = rows[key]?.count else { continue }
       if count > 1 { rows[key]?.count = count - 1 } else { rows[key] = nil }
     }

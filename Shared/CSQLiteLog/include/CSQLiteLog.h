@@ -2,10 +2,14 @@
 #ifndef CSQLITELOG_H
 #define CSQLITELOG_H
 
-/// The name to open connections with.
+/// The name to open the connection with that writes.
 extern const char *const csqlitelog_name;
 
-/// Makes the file system known to this process; it stands on the default one. Calling it again changes nothing.
+/// The name to open connections with that only read: SQLite's own file system for files of one process. The log's index is this
+/// process's memory, and its locks cost no system calls; the file is locked for every other process.
+extern const char *const csqlitelog_reader_name;
+
+/// Makes the file system known to this process; it stands on that of the readers. Calling it again changes nothing.
 /// Returns SQLITE_OK or SQLite's error.
 int csqlitelog_register(void);
 

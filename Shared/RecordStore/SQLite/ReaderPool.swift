@@ -5,23 +5,41 @@ import Synchronization
 
 /// A read as the pool sees it.
 protocol QueuedRead: Sendable {
-  func run(in snapshot: SQLiteSnapshot)
+  /// Runs, and gives the result to who waits for it, unless the read was cut short meanwhile. Runs again then, so it changes nothing.
+  /// - Returns: false when it was cut short.
+  func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool
   func fail(_ error: any Error)
 }
 
 struct ReadJob: Sendable {
   let read: any QueuedRead
   let readers: ShardReaders
+  /// It was cut short once: it runs where it holds up no brief one.
+  var isLong = false
 }
 
 /// The threads. They end when the pool is let go.
 final class ReaderPool: Sendable {
-  private let queue: BlockingQueue<ReadJob>
+  private let brief: BlockingQueue<ReadJob>
+  private let long: BlockingQueue<ReadJob>
+  private let briefTime: Duration
+  private let longTime: Duration
+
+  init(_ options: SQLiteRecordStore.Options) throws(StoreError) {
+    brief = try Self.start(options.readerThreadCount, limit: options.readLimit)
+    long = try Self.start(options.longReaderThreadCount, limit: options.longReadLimit)
+    briefTime = options.briefReadTime
+    longTime = options.longReadTime
+  }
+
+  deinit {
+    brief.close()
+    long.close()
+  }
 
   /// - Parameter limit: how many reads may wait; more are refused.
-  init(threadCount: Int, limit: Int) throws(StoreError) {
+  private static func start(_ threadCount: Int, limit: Int) throws(StoreError) -> BlockingQueue<ReadJob> {
     let queue = try BlockingQueue<ReadJob>(limit: limit)
-    self.queue = queue
     for _ in 0..<threadCount {
       try WorkerThread.start {
         while let jobs = queue.take(atMost: 1) {
@@ -29,12 +47,14 @@ final class ReaderPool: Sendable {
         }
       }
     }
+    return queue
   }
 
-  deinit { queue.close() }
-
   /// false: too many reads are waiting.
-  func submit(_ job: ReadJob) -> Bool { queue.push(job) == .pushed }
+  func submit(_ job: ReadJob) -> Bool { (job.isLong ? long : brief).push(job) == .pushed }
+
+  /// How long it may take.
+  func patience(with job: ReadJob) -> Duration { job.isLong ? longTime : briefTime }
 }
 
 /// A shard's read connections, and the gate in front of them.
@@ -57,10 +77,14 @@ final class ShardReaders: Sendable {
   private struct State {
     var idle: [IdleSession] = []
     var activeCount = 0
+    /// Of the reads under way.
+    var watches: [ObjectIdentifier: StatementWatch] = [:]
     var isPaused = false
     var isClosed = false
     /// Reads that came while the gate was closed.
     var deferred: [ReadJob] = []
+    /// Reads that were begun anew as long ones, and those of them that were given up.
+    var longReadCounts = (begun: 0, givenUp: 0)
   }
 
   private let file: ShardFile
@@ -75,8 +99,13 @@ final class ShardReaders: Sendable {
     drained = try BlockingQueue(limit: 1)
   }
 
-  func submit(_ read: any QueuedRead) {
-    if !pool.submit(ReadJob(read: read, readers: self)) { read.fail(StoreError.overloaded(shard: file.shard)) }
+  /// Reads that were begun anew as long ones, and those of them that were given up.
+  var longReadCounts: (begun: Int, givenUp: Int) { state.withLock { $0.longReadCounts } }
+
+  func submit(_ read: any QueuedRead) { submit(ReadJob(read: read, readers: self)) }
+
+  private func submit(_ job: ReadJob) {
+    if !pool.submit(job) { job.read.fail(StoreError.overloaded(shard: file.shard)) }
   }
 
   // MARK: On a reader thread
@@ -94,10 +123,10 @@ final class ShardReaders: Sendable {
     switch admission {
     case .closed: job.read.fail(StoreError.closed(shard: file.shard))
     case .deferred: break
-    case .session(let idle): perform(job.read, idle.session)
+    case .session(let idle): perform(job, idle.session)
     case .newSession:
       do {
-        perform(job.read, ShardSession(shard: file.shard, connection: try file.reader()))
+        perform(job, ShardSession(shard: file.shard, connection: try file.reader()))
       } catch {
         finish(nil)
         job.read.fail((error as? SQLiteError).map { StoreError($0, shard: file.shard) } ?? error)
@@ -105,15 +134,40 @@ final class ShardReaders: Sendable {
     }
   }
 
-  private func perform(_ read: any QueuedRead, _ session: ShardSession) {
+  private func perform(_ job: ReadJob, _ session: ShardSession) {
+    let connection = session.connection
     do {
-      try session.connection.beginReadTransaction()
+      try connection.beginReadTransaction()
     } catch {
-      session.connection.close()
+      connection.close()
       finish(nil)
-      return read.fail(StoreError(error, shard: file.shard))
+      return job.read.fail(StoreError(error, shard: file.shard))
     }
-    read.run(in: SQLiteSnapshot(session))
+    let watch = connection.watch
+    watch.begin(until: .now + pool.patience(with: job))
+    state.withLock { state in
+      state.watches[ObjectIdentifier(watch)] = watch
+      if state.isClosed { watch.stop() }
+    }
+    let isDone = job.read.run(in: SQLiteSnapshot(session)) { watch.isOver }
+    watch.end()
+    state.withLock { state in state.watches[ObjectIdentifier(watch)] = nil }
+    end(session)
+    if isDone { return }
+    let isClosing = state.withLock { state in
+      if job.isLong { state.longReadCounts.givenUp += 1 } else { state.longReadCounts.begun += 1 }
+      return state.isClosed
+    }
+    if isClosing {
+      job.read.fail(StoreError.closed(shard: file.shard))
+    } else if job.isLong {
+      job.read.fail(StoreError.tooSlow(shard: file.shard))
+    } else {
+      submit(ReadJob(read: job.read, readers: self, isLong: true))
+    }
+  }
+
+  private func end(_ session: ShardSession) {
     do {
       try session.connection.commit()
       finish(session)
@@ -160,12 +214,16 @@ final class ShardReaders: Sendable {
       defer { state.deferred = [] }
       return state.deferred
     }
-    for job in deferred { submit(job.read) }
+    for job in deferred { submit(job) }
   }
 
-  /// Refuses reads from now on and closes every connection.
+  /// Refuses reads from now on, ends those under way and closes every connection.
   func close() {
-    state.withLock { $0.isClosed = true }
+    let watches = state.withLock { state in
+      state.isClosed = true
+      return Array(state.watches.values)
+    }
+    for watch in watches { watch.stop() }
     while state.withLock({ $0.activeCount > 0 }) { _ = drained.take(atMost: 1) }
     let (idle, deferred) = state.withLock { state in
       defer { (state.idle, state.deferred) = ([], []) }

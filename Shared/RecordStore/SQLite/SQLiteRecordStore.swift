@@ -6,7 +6,7 @@ import Crypto
 import Glibc
 import SQLite
 
-/// Shards as files `shard-<n>.sqlite` (with `-wal` and `-shm` while open) and `shard-<n>.lock` in one folder.
+/// Shards as files `shard-<n>.sqlite` (with `-wal` while open) and `shard-<n>.lock` in one folder.
 public final class SQLiteRecordStore: RecordStore {
   /// Limits, with the values products use.
   public struct Options: Sendable {
@@ -16,9 +16,10 @@ public final class SQLiteRecordStore: RecordStore {
     public var groupBodyLimit = 1000
     public var groupRecordLimit = 2000
     public var groupByteLimit = 4 << 20
-    /// Pages of the write-ahead log after which it is copied into the file (storage.md A4: more is faster, and stalls longer). A save of one
-    /// record writes seven: at 1000, every fortieth of 16 clients' saves met a checkpoint of some 5 ms; now every 150th does, of some 8 ms.
-    public var checkpointPages = 4000
+    /// Pages of the write-ahead log after which it is copied into the file (storage.md A4: more is faster, and stalls longer). A commit
+    /// of 16 clients' saves writes some seventeen: at 4000, every hundredth save met a checkpoint of some 5 ms; now every 250th does, of some
+    /// 10 ms. The log is some 50 MB long then, which is read once after a crash.
+    public var checkpointPages = 12_000
     /// How long saves wait for reads to end when those keep the log from beginning anew, at four times `checkpointPages`; 50 times as long at
     /// 64 times, 250 times as long at 256 times.
     public var readerPatience = Duration.milliseconds(20)
@@ -36,6 +37,12 @@ public final class SQLiteRecordStore: RecordStore {
     /// Threads that read, shared by all shards, and reads that may wait for them.
     public var readerThreadCount = 4
     public var readLimit = 4096
+    /// A read that takes longer is begun anew on threads that are there for such reads, so that those never hold up the others.
+    public var briefReadTime = Duration.milliseconds(250)
+    /// Those threads, the reads that may wait for them, and how long one may take there before it is given up (`tooSlow`).
+    public var longReaderThreadCount = 2
+    public var longReadLimit = 64
+    public var longReadTime = Duration.seconds(30)
     /// Only for the test that shows that power cuts are noticed: with anything but FULL they lose acknowledged writes.
     package var synchronous = "FULL"
 
@@ -76,7 +83,7 @@ public final class SQLiteRecordStore: RecordStore {
     self.report = report
     self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
-    pool = try ReaderPool(threadCount: options.readerThreadCount, limit: options.readLimit)
+    pool = try ReaderPool(options)
   }
 
   public func open(shard: Int) async throws -> any ShardStore {

@@ -113,7 +113,10 @@ public final class SQLiteShardStore: ShardStore {
     await core.waitUntilFinished()
   }
 
-  public var statistics: [StoreStatistic] { core.statistics.current.list(queueLength: core.queue.count, isFailed: failure != nil) }
+  public var statistics: [StoreStatistic] {
+    let (long, givenUp) = core.readers.longReadCounts
+    return core.statistics.current.list(queueLength: core.queue.count, longReads: long, givenUpReads: givenUp, isFailed: failure != nil)
+  }
 
   /// Why the shard takes no more writes, for good: fenced, a failed sync, damaged pages. nil while it does.
   public var failure: StoreError? { core.failure }
@@ -125,9 +128,11 @@ private struct SnapshotRead<Value: Sendable>: QueuedRead {
   let body: @Sendable (any ShardSnapshot) throws -> Value
   let continuation: CheckedContinuation<Value, any Error>
 
-  func run(in snapshot: SQLiteSnapshot) {
+  func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool {
     let result = Result { try body(snapshot) }
+    if isCutShort() { return false }
     continuation.resume(with: result.mapError { error in (error as? SQLiteError).map { StoreError($0, shard: shard) } ?? error })
+    return true
   }
 
   func fail(_ error: any Error) { continuation.resume(throwing: error) }

@@ -34,7 +34,7 @@ struct ShardStatistics: Sendable {
   /// A page and its header in the write-ahead log.
   static let logPageByteCount = 4096 + 24
 
-  func list(queueLength: Int, isFailed: Bool) -> [StoreStatistic] {
+  func list(queueLength: Int, longReads: Int, givenUpReads: Int, isFailed: Bool) -> [StoreStatistic] {
     [
       ("commits_total", Double(commits)), ("bodies_total", Double(bodies)), ("bodies_refused_total", Double(refusedBodies)),
       ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)), ("record_bytes_written_total", Double(recordBytes)),
@@ -44,7 +44,8 @@ struct ShardStatistics: Sendable {
       ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
       ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)),
       ("index_slices_total", Double(indexSlices)), ("passed_over_records_total", Double(passedOverRecords)), ("overloads_total", Double(overloads)),
-      ("reads_total", Double(reads)), ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
+      ("reads_total", Double(reads)), ("reads_long_total", Double(longReads)), ("reads_given_up_total", Double(givenUpReads)),
+      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
     ].map(StoreStatistic.init)
   }
 }

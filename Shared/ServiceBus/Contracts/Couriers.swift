@@ -21,12 +21,15 @@ public struct OpenCourier: Message {
   public let environment: Environment
   /// A client that polls it, and so is not told of its own changes by it.
   public let clientID: String
+  /// `Authenticate.Reply.grant` of who registered it with this container: it hears of it as long as that holds. nil: of the token's own.
+  public let grant: String?
 
-  public init(courier: String, container: ContainerID, environment: Environment, clientID: String) {
+  public init(courier: String, container: ContainerID, environment: Environment, clientID: String, grant: String? = nil) {
     self.courier = courier
     self.container = container
     self.environment = environment
     self.clientID = clientID
+    self.grant = grant
   }
 }
 
