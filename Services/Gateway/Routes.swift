@@ -174,6 +174,7 @@ extension RouteTable {
     Route([.get, .post], "\(object)/{id}/shares", .objectPlane),
     Route([.post], "\(object)/{id}/accept", .objectPlane),
     Route([.post], "\(object)/{id}/purge", .objectPlane),
+    Route([.post], "\(object)/{id}/zones/{zone}/resume", .objectPlane),
     Route([.post], "\(object)/{id}/reset", .objectPlane),
   ]
 }

@@ -24,6 +24,11 @@ public struct MirroringProblem: Error, Hashable, Sendable {
     self.cause = cause
   }
 
+  /// CKError's number: 28 where the object's zone is gone.
+  public var ckErrorCode: Int { cause == .zoneEnded || cause == .zonePaused ? Self.userDeletedZone : code.row.ckErrorCode }
+
+  private static let userDeletedZone = 28
+
   /// Something that is stored can't be read; what it was the log says, and not the client.
   public static func damaged(_ recordName: String, _ entity: String) -> MirroringProblem {
     MirroringProblem(

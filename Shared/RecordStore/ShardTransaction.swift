@@ -4,7 +4,7 @@ public import Indexing
 public import Records
 
 /// Reads of one consistent state. Lists are bounded by `limit` and in the order their comments give; names are ordered by their UTF-8.
-public protocol ShardSnapshot: AnyObject {
+public protocol ShardSnapshot: RecoverySnapshot {
   func database(_ id: DatabaseID) throws -> StoredDatabase?
   func database(key: Int64) throws -> StoredDatabase?
   /// Databases with keys after `key`, ascending: for listings.
@@ -123,7 +123,7 @@ public protocol ShardSnapshot: AnyObject {
 }
 
 /// Writes of one body; sees its own writes. A body that throws leaves nothing behind. Unknown keys throw `ContradictingWrite`.
-public protocol ShardTransaction: ShardSnapshot {
+public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction {
   /// Whether `put` would find an asset's content.
   func hasContent(of asset: Asset) throws -> Bool
 
@@ -137,9 +137,9 @@ public protocol ShardTransaction: ShardSnapshot {
   /// Makes a zone (or makes a deleted one again, with another key and incarnation and none of its records), at a new sequence number.
   /// An existing one is returned unchanged.
   func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone
-  /// Deletes a zone with all its records, at a new sequence number; the row stays for the database feed.
-  /// Deleting a deleted zone changes nothing.
-  func deleteZone(_ zone: Int64) throws
+  /// Deletes a zone with all its records, at a new sequence number; the row stays for the database feed, with the reason, which a zone that
+  /// is made again keeps. Deleting a deleted zone changes nothing.
+  func deleteZone(_ zone: Int64, as end: ZoneEnd) throws
 
   /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (none for a
   /// tombstone), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
@@ -177,9 +177,7 @@ public protocol ShardTransaction: ShardSnapshot {
   ) throws -> StoredMirror
   /// Stores everything of the row that can vary.
   func update(_ mirror: StoredMirror) throws
-  /// Makes a store anew under its old name, with another key and incarnation: without history and events, and with what is held back.
-  func renewMirror(_ mirror: Int64, createdAt: Int64) throws -> StoredMirror
-  /// Forgets the store with its history, its consumers and events, and what is held back for it.
+  /// Forgets the store with its history, its consumers and events, what is held back for it, and how far its imports have come.
   func deleteMirror(_ mirror: Int64) throws
   /// Appends a transaction and raises the store's `lastTransactionNumber` to its number, which must be the next one; its
   /// `transactionID` must be unused.
@@ -226,6 +224,9 @@ public protocol ShardTransaction: ShardSnapshot {
 }
 
 extension ShardTransaction {
+  /// As a client does.
+  public func deleteZone(_ zone: Int64) throws { try deleteZone(zone, as: .deleted) }
+
   /// Lets a database begin anew: no zone, no store, no conflict and no subscription of its past is left, and no token is good. Indexes stay.
   /// - Returns: the zones that were deleted, as they are now.
   public func restart(_ database: Int64, generation: Int64) throws -> [StoredZone] {

@@ -45,14 +45,34 @@ public struct StoredZone: Hashable, Sendable {
   /// The sequence number of the last change in this zone, its making and its deletion included.
   public let sequence: Int64
   public let isDeleted: Bool
+  /// Why a zone of this name was deleted last, and at which sequence, also when it was made again since; 0: none ever was.
+  public let end: ZoneEnd
+  public let endSequence: Int64
 
-  public init(key: Int64, databaseKey: Int64, zoneName: String, incarnation: UInt64, sequence: Int64, isDeleted: Bool) {
+  public init(
+    key: Int64, databaseKey: Int64, zoneName: String, incarnation: UInt64, sequence: Int64, isDeleted: Bool, end: ZoneEnd = .deleted, endSequence: Int64 = 0
+  ) {
     self.key = key
     self.databaseKey = databaseKey
     self.zoneName = zoneName
     self.incarnation = incarnation
     self.sequence = sequence
     self.isDeleted = isDeleted
+    self.end = end
+    self.endSequence = endSequence
+  }
+
+  /// The row after something of the zone was stored at `sequence`.
+  public func advanced(to sequence: Int64) -> StoredZone {
+    StoredZone(
+      key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: max(self.sequence, sequence), isDeleted: isDeleted,
+      end: end, endSequence: endSequence)
+  }
+
+  /// The row after the zone was deleted at `sequence`.
+  func ended(as end: ZoneEnd, at sequence: Int64) -> StoredZone {
+    StoredZone(
+      key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: true, end: end, endSequence: sequence)
   }
 }
 
@@ -140,11 +160,16 @@ public struct StoredMirror: Hashable, Sendable {
   public internal(set) var quarantinedCount: Int
   /// Steps of the transaction after `exportedTransactionNumber` that are exported, too (`ExportSteps` of Mirroring).
   public var exportedStepCount: Int
+  /// Where the import token stood that the client presented last: it has everything up to there. 0: it presented none.
+  public var importedSequence: Int64
+  /// The number of the store's lease, which its holder's calls name; 0: nobody ever took one.
+  public var lease: Int64
 
   public init(
     key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String, scope: DatabaseScope, modelHash: String,
     configuration: String?, deviceName: String?, createdAt: Int64, lastTransactionNumber: Int64, exportedTransactionNumber: Int64,
-    purgedTransactionNumber: Int64, quarantinedCount: Int = 0, exportedStepCount: Int = 0
+    purgedTransactionNumber: Int64, quarantinedCount: Int = 0, exportedStepCount: Int = 0, importedSequence: Int64 = 0,
+    lease: Int64 = 0
   ) {
     self.key = key
     self.identifier = identifier
@@ -161,6 +186,26 @@ public struct StoredMirror: Hashable, Sendable {
     self.purgedTransactionNumber = purgedTransactionNumber
     self.quarantinedCount = quarantinedCount
     self.exportedStepCount = exportedStepCount
+    self.importedSequence = importedSequence
+    self.lease = lease
+  }
+
+  /// The row with what may vary as `other` has it.
+  func updated(to other: StoredMirror) -> StoredMirror {
+    StoredMirror(
+      key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: other.userRecordName, scope: other.scope,
+      modelHash: other.modelHash, configuration: other.configuration, deviceName: other.deviceName, createdAt: other.createdAt,
+      lastTransactionNumber: other.lastTransactionNumber, exportedTransactionNumber: other.exportedTransactionNumber,
+      purgedTransactionNumber: other.purgedTransactionNumber, quarantinedCount: quarantinedCount, exportedStepCount: other.exportedStepCount,
+      importedSequence: other.importedSequence, lease: other.lease)
+  }
+
+  /// The row of a store that begins anew: nothing of its history is kept, and nothing is imported.
+  func renewed(incarnation: UInt64) -> StoredMirror {
+    StoredMirror(
+      key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: userRecordName, scope: scope,
+      modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: lastTransactionNumber,
+      exportedTransactionNumber: lastTransactionNumber, purgedTransactionNumber: lastTransactionNumber, quarantinedCount: quarantinedCount, lease: lease)
   }
 }
 

@@ -64,6 +64,10 @@ public enum CocoaErrorCode: Int, Sendable, Codable {
   case historyTokenExpired = 134301
   /// A run that was cut short, and goes on by itself.
   case interrupted = 134409
+  /// The store belongs to another account than the one that is signed in.
+  case accountChanged = 134405
+  /// What only somebody else can solve: another process has the store, or it is reset again and again.
+  case unrecoverable = 134410
   /// An object of a shared store with no zone to go to.
   case noZoneAssigned = 2988
 }
@@ -78,20 +82,24 @@ public struct RecordError: Error, Hashable, Sendable {
   public var cocoaErrorCode: CocoaErrorCode?
   /// A status other than the table's, e.g. 410 for an expired history token.
   public var httpStatus: Int?
+  /// CKError's number where it is not the table's, e.g. 21 for an expired import token.
+  public var specialCKErrorCode: Int?
   /// Where to sign in, with `authenticationRequired`.
   public var redirectURL: String?
 
   public init(
     _ code: ServerErrorCode, _ reason: String, retryAfter: Int? = nil, cocoaErrorCode: CocoaErrorCode? = nil, httpStatus: Int? = nil,
-    redirectURL: String? = nil
+    specialCKErrorCode: Int? = nil, redirectURL: String? = nil
   ) {
     self.code = code
     self.reason = reason
     self.retryAfter = retryAfter
     self.cocoaErrorCode = cocoaErrorCode
     self.httpStatus = httpStatus
+    self.specialCKErrorCode = specialCKErrorCode
     self.redirectURL = redirectURL
   }
 
   public var status: Int { httpStatus ?? code.row.httpStatus }
+  public var ckErrorCode: Int { specialCKErrorCode ?? code.row.ckErrorCode }
 }

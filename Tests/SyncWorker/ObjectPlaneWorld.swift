@@ -52,6 +52,12 @@ final class ModelSchemas: SchemaSource {
   /// As if every model had been forgotten.
   func forgetModels(in environment: Environment) { models.withLock { $0[environment] = [] } }
 
+  /// A further model, deployed with its schema.
+  func add(_ model: ManagedObjectModel, to environment: Environment) {
+    models.withLock { $0[environment, default: []].append(model) }
+    schemas.withLock { $0[environment] = ($0[environment] ?? Schema.initial).merging(SchemaGenerator.schema(for: ModelIndex(model)), replacesConflicts: false) }
+  }
+
   /// The schema as if an operator had replaced it.
   func replaceSchema(_ schema: Schema, in environment: Environment) {
     schemas.withLock { $0[environment] = schema }

@@ -46,7 +46,10 @@ struct Endpoint: Sendable {
     Endpoint("GET", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
     Endpoint("POST", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
     Endpoint("POST", "accept") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
-    Endpoint("POST", "purge") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
+    Endpoint("POST", "purge") { (call, startNext) async throws(RecordError) in try await call.purgeZone(startNext: startNext) },
+    Endpoint("POST", "zones/{zoneName}/resume") { (call, startNext) async throws(RecordError) in
+      try await call.resumeZone(call.request.path[3], startNext: startNext)
+    },
   ]
 
   /// - Throws: `notFound` for a path no row has; `badRequest` with HTTP status 405 for one that takes other methods.

@@ -97,13 +97,16 @@ struct ExportRun: Sendable {
       mirror.exportedTransactionNumber = mirror.purgedTransactionNumber
       mirror.exportedStepCount = 0
     }
-    let batch = try nextBatch(of: mirror, in: transaction)
+    var batch = try nextBatch(of: mirror, in: transaction)
     problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
-    let (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
+    var (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
     guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, let zoneName = mirror.defaultZoneName else {
       return try finish(mirror, [], problems, nil, moreDue: false, in: transaction)
     }
-    _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey)
+    let existing = try transaction.zone(named: zoneName, in: mirror.databaseKey)
+    let left = try leaveOut(&batch, &retried, from: existing, of: mirror, in: transaction)
+    problems += left?.problems ?? []
+    if left == nil { _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey) }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     let again = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
     let missed = try unrecorded(locator)
@@ -117,9 +120,11 @@ struct ExportRun: Sendable {
     problems += zones.flatMap(\.reverted)
     problems += known
     if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
+    // Also where nothing was written: the changes are out of the history's way.
+    if left != nil { try transaction.update(mirror) }
     var outcome = try finish(mirror, zones, problems, try firing?.finish(), moreDue: moreDue, in: transaction)
     outcome.next = batch.next
-    outcome.retryAt = retryAt
+    outcome.retryAt = [retryAt, left?.retryAt].compactMap(\.self).min()
     outcome.hasAdvanced = batch.position != nil
     return outcome
   }

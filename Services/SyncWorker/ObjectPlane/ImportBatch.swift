@@ -1,4 +1,4 @@
-// The import batch: records of all the store's zones in the order of their changes, as objects, without the store's own echoes.
+// The import batch as a call: what comes before a page is read, and what is kept of it (semantics 7).
 
 import Mirroring
 import RecordStore
@@ -17,28 +17,44 @@ extension StoreCall {
     let permissions = schema.permissions(of: request.caller, in: request.database)
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try await exportEverything(of: mirror) }
 
-    let importer = Importer(model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration))
-    let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer)
+    let entityNames = model.entityNames(inConfiguration: mirror.configuration)
+    let importer = Importer(model: model.index, links: model.links, entityNames: entityNames)
+    let reader = ImportReader(
+      importer: importer, inliner: AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer), permissions: permissions)
+    try await retryUnimported(of: mirror, with: reader, schema)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
     let start = token?.positions.first?.sequence ?? 0
     let (answer, page) = try await read { snapshot -> ([UInt8], ImportedPage) in
       let current = try self.mirror(in: snapshot)
       guard let database = try snapshot.database(key: current.databaseKey) else { throw missing }
+      let state = try snapshot.syncState(of: current.key)
       let position = try token.map { token throws(RecordError) in try ImportPosition(token, of: database) }
-      var batch = ImportBatch(
-        mirror: current, database: database, position: position ?? ImportPosition(), isFirst: position == nil, importer: importer, inliner: inliner,
-        permissions: permissions, output: ImportBatchWriter(values: values))
+      let upgrade = position.flatMap { modelUpgrade(of: $0, to: state, model, entityNames, schema) }
+      var batch = try ImportBatch(
+        mirror: current, database: database, position: position ?? ImportPosition(beginning: state), isFirst: position == nil, state: state, reader: reader,
+        upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
       try batch.fill(limit: limit, from: snapshot)
       return batch.finish()
     }
     // Only now: a token that is another store's was refused.
-    if await imports.confirm(start, of: id(of: mirror)) { context.noticed(id(of: mirror)) }
+    if await imports.confirm(start, of: id(of: mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
     try await note(page, after: start, of: mirror, started: started)
     return PlaneAnswer(mayWait: waits && page.isEmpty && !page.moreComing, body: answer)
   }
 
   private static let changesLimit = 1000
+
+  /// What a store has to be sent again whose token is of an earlier model, or of the time before a reset.
+  private func modelUpgrade(
+    of position: ImportPosition, to state: StoredSyncState, _ model: MirrorModel, _ entityNames: Set<String>?, _ schema: EnvironmentSchema
+  ) -> ModelUpgrade? {
+    guard position.epoch != state.modelEpoch else { return nil }
+    let isNext = position.epoch + 1 == state.modelEpoch
+    let earlier = isNext ? state.previousModelHash.flatMap { schema.mirrorModels[$0] } : nil
+    return ModelUpgrade(
+      from: earlier.map { ($0.index, $0.entityNames(inConfiguration: state.previousConfiguration)) }, to: model.index, entityNames: entityNames)
+  }
 
   /// Until a store's own saves are in the zone, a batch would show it records without them, and the client, told that they are saved, would
   /// take its own edits back. So they are exported first.
@@ -54,147 +70,43 @@ extension StoreCall {
     }
   }
 
-  /// Stores the import's event when a run of pages begins or ends; a poll that brought nothing writes nothing.
+  /// Stores what a page means for the store: its event when a run of pages begins or ends, how far the client says that it is, what stands
+  /// still, and what was left out. A poll that brought nothing new writes nothing.
   private func note(_ page: ImportedPage, after start: Int64, of mirror: StoredMirror, started: Int64) async throws(RecordError) {
-    guard let event = await imports.note(page, after: start, of: id(of: mirror), at: started, identifier: context.random.uuid()) else { return }
+    let event = await imports.note(page, after: start, of: id(of: mirror), at: started, identifier: context.random.uuid())
+    let isConfirmed = start > mirror.importedSequence
+    guard event != nil || isConfirmed || page.isNoteworthy else { return }
+    let at = now
     let number = try await value(
       of: store.enqueue { transaction -> Int64 in
-        guard try transaction.mirror(key: mirror.key) != nil else { return 0 }
-        return try transaction.put(event, of: mirror.key)
+        // Reset or removed meanwhile: the page was of what it was before.
+        guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return 0 }
+        if start > current.importedSequence {
+          current.importedSequence = start
+          try transaction.update(current)
+        }
+        try page.store(of: current, at: at, in: transaction)
+        return try event.map { try transaction.put($0, of: mirror.key) } ?? 0
       })
-    if event.endedAt == nil { await imports.stored(number, of: id(of: mirror)) }
-    context.noticed(id(of: mirror))
+    if let event, event.endedAt == nil { await imports.stored(number, of: id(of: mirror)) }
+    if event != nil { context.noticed(id(of: mirror)) }
   }
 }
 
-/// One page of changes on its way.
-private struct ImportBatch {
-  let mirror: StoredMirror
-  let database: StoredDatabase
-  private(set) var position: ImportPosition
-  /// The client brought no token: it knows of no zone that could be gone.
-  let isFirst: Bool
-  let importer: Importer
-  let inliner: AssetInliner
-  /// nil in a private database.
-  let permissions: RecordPermissions?
-  private var output: ImportBatchWriter
-  private var page = ImportedPage()
-
-  /// Records looked at in one call, most of which may be echoes.
-  private static let scanLimit = 5000
-  /// Rows of a zone read at once.
-  private static let chunk = 64
-
-  init(
-    mirror: StoredMirror, database: StoredDatabase, position: ImportPosition, isFirst: Bool, importer: Importer, inliner: AssetInliner,
-    permissions: RecordPermissions?, output: ImportBatchWriter
-  ) {
-    self.mirror = mirror
-    self.database = database
-    self.position = position
-    self.isFirst = isFirst
-    self.importer = importer
-    self.inliner = inliner
-    self.permissions = permissions
-    self.output = output
-  }
-
-  /// A zone's part of the feed, read as it is needed.
-  private struct Cursor {
-    let zone: StoredZone
-    let zoneJSON: [UInt8]
-    let source: ZoneSource
-    var rows: ArraySlice<StoredRecord> = []
-    var last: Int64
-    var isAtEnd = false
-
-    mutating func peek(_ snapshot: any ShardSnapshot) throws -> StoredRecord? {
-      if rows.isEmpty, !isAtEnd {
-        rows = try snapshot.changes(in: zone.key, after: last, limit: ImportBatch.chunk)[...]
-        isAtEnd = rows.count < ImportBatch.chunk
-        last = rows.last?.sequence ?? last
-      }
-      return rows.first
+extension ImportedPage {
+  /// Stores what the page found, beside its event.
+  fileprivate func store(of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws {
+    if completesFirstImport || completesReset {
+      var state = try transaction.syncState(of: mirror.key)
+      if completesFirstImport, state.firstImportAt == nil { state.firstImportAt = now }
+      if completesReset { state.openResetCount = 0 }
+      try transaction.put(state, of: mirror.key)
     }
-  }
-
-  mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
-    let zones = try snapshot.mirroredZones(of: mirror, after: 0)
-    noteZones(zones)
-    var cursors = zones.filter { !$0.isDeleted && $0.sequence > position.sequence }.map { zone in
-      Cursor(
-        zone: zone, zoneJSON: Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner).json, source: ZoneSource(zone, in: snapshot),
-        last: position.sequence)
+    let known = try holds.isEmpty ? [] : transaction.zoneHolds(of: mirror.key)
+    for hold in holds where !known.contains(where: { $0.zoneName == hold.zoneName && $0.endSequence >= hold.endSequence }) {
+      try transaction.put(hold, of: mirror.key)
     }
-    var delivered = 0
-    for _ in 0..<Self.scanLimit {
-      var next: (cursor: Int, row: StoredRecord)?
-      for index in cursors.indices {
-        guard let row = try cursors[index].peek(snapshot), next.map({ row.sequence < $0.row.sequence }) ?? true else { continue }
-        next = (index, row)
-      }
-      guard let next else {
-        // Everything up to this snapshot was looked at: there is no echo to tell apart any more but later ones.
-        position.caughtUp(with: database.sequence)
-        return
-      }
-      guard delivered < limit, try deliver(next.row, cursors[next.cursor], &delivered) else { break }
-      position.sequence = next.row.sequence
-      cursors[next.cursor].rows.removeFirst()
-    }
-    page.moreComing = true
-  }
-
-  /// Zones that are gone, or were made anew, since the token: their objects went with them.
-  private mutating func noteZones(_ zones: [StoredZone]) {
-    var known: [Int64: UInt64] = [:]
-    for zone in zones {
-      let hash = ImportPosition.hash(of: zone.zoneName)
-      if !isFirst, let before = position.zones[hash], zone.isDeleted || before != zone.incarnation {
-        output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), reason: .deleted)
-        page.deletedCount += 1
-        position.lostZone()
-      }
-      if !zone.isDeleted { known[hash] = zone.incarnation }
-    }
-    position.zones = known
-  }
-
-  /// - Returns: false when the page has no room for the row.
-  private mutating func deliver(_ row: StoredRecord, _ cursor: Cursor, _ delivered: inout Int) throws -> Bool {
-    if position.isEcho(row, of: mirror) { return true }
-    if let permissions, !permissions.mayRead(row.record) { return true }
-    switch try importer.outcome(of: SourceRecord(record: row.record, isDeleted: row.isDeleted), in: cursor.source) {
-    case .nothing: return true
-    case .problem(let problem): note(problem)
-    case .change(.save(let object, let record)):
-      switch inliner.inlined(object, recordName: record.recordName) {
-      case .failure(let problem): note(problem)
-      case .success(let object): return add(.save(object, record), row, cursor, &delivered)
-      }
-    case .change(let change): return add(change, row, cursor, &delivered)
-    }
-    return true
-  }
-
-  private mutating func note(_ problem: MirroringProblem) {
-    output.add(problem)
-    page.problems.append(problem)
-  }
-
-  private mutating func add(_ change: ImportChange, _ row: StoredRecord, _ cursor: Cursor, _ delivered: inout Int) -> Bool {
-    let encoded = output.encoded(change, tag: RecordChangeTag(sequence: row.sequence), zone: cursor.zoneJSON)
-    guard output.hasRoom(for: encoded) else { return false }
-    output.add(encoded)
-    delivered += 1
-    if row.isDeleted { page.deletedCount += 1 } else { page.savedCount += 1 }
-    return true
-  }
-
-  consuming func finish() -> ([UInt8], ImportedPage) {
-    var page = page
-    page.sequence = position.sequence
-    return (output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing), page)
+    for place in settled { try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key) }
+    for record in leftOut { try transaction.putUnimported(record) }
   }
 }

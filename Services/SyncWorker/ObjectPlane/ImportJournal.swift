@@ -13,8 +13,23 @@ struct ImportedPage: Sendable {
   var moreComing = false
   /// The position the page's token says.
   var sequence: Int64 = 0
+  /// Zones with which the store begins to wait.
+  var holds: [StoredZoneHold] = []
+  /// Records that are left out, and those that no longer are.
+  var leftOut: [StoredUnimported] = []
+  var settled: [RecordPlace] = []
+  /// With it the store has everything, and nobody noted that before.
+  var completesFirstImport = false
+  /// The client had not had everything before.
+  var isFirstRun = false
+  /// The token that was presented has all that there was at the last reset.
+  var completesReset = false
 
+  /// An event tells of the first import, also where everything is nothing (T-I01).
+  var endsFirstRun: Bool { completesFirstImport && isFirstRun }
   var isEmpty: Bool { savedCount + deletedCount == 0 && problems.isEmpty }
+  /// There is something to store, whatever becomes of its event.
+  var isNoteworthy: Bool { completesFirstImport || completesReset || !holds.isEmpty || !leftOut.isEmpty || !settled.isEmpty }
 }
 
 /// Remembers, as long as this worker runs, which stores are in the middle of an import, and how far each has come.
@@ -45,15 +60,17 @@ actor ImportJournal {
   private static let repetitionTime: Int64 = 60_000
 
   /// A store asks for what comes after `position`: it has everything up to there.
+  /// - Parameter stored: what is stored of that, for a store that this worker has not heard of.
   /// - Returns: whether that is news.
-  func confirm(_ position: Int64, of mirror: MirrorID) -> Bool {
+  func confirm(_ position: Int64, of mirror: MirrorID, stored: Int64) -> Bool {
     guard var known = progress[mirror] else {
       if progress.count >= Self.limit { progress = [:] }
-      progress[mirror] = Progress(confirmed: position, sent: position)
-      return true
+      progress[mirror] = Progress(confirmed: max(position, stored), sent: position)
+      return position > stored
     }
     let isNews = position > known.confirmed
-    known.confirmed = position
+    // Two requests of a client may overtake one another.
+    known.confirmed = max(known.confirmed, position)
     progress[mirror] = known
     return isNews
   }
@@ -64,7 +81,7 @@ actor ImportJournal {
     let repeats =
       progress[mirror]?.lastRun.map { last in start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime } ?? false
     progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
-    guard !page.isEmpty || runs[mirror] != nil else { return nil }
+    guard !page.isEmpty || runs[mirror] != nil || page.endsFirstRun else { return nil }
     let isNew = runs[mirror] == nil
     if isNew && repeats { return nil }
     var run = runs[mirror] ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true), reached: start)

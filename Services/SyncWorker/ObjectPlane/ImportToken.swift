@@ -5,25 +5,47 @@ import Records
 
 /// A position in a database's feed, as one store sees it.
 ///
-/// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`, then for each zone its incarnation
-/// with a hash of its name.
+/// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`; then, where it is not 0, the incarnation
+/// 0 (which no zone has) with `epoch`, and while a refetch is under way with its epoch and sequence; then for each zone its incarnation with a
+/// hash of its name.
 struct ImportPosition: Hashable, Sendable {
+  /// What the store is sent again because its model knows more than before (I8), or because it was reset.
+  struct Refetch: Hashable, Sendable {
+    /// The epoch whose model it is for.
+    let epoch: Int64
+    /// Records up to here were sent again, of those up to the position's `sequence`.
+    var sequence: Int64
+  }
+
   /// Records changed up to here were delivered, or left out as the store's own echoes.
   var sequence: Int64 = 0
   /// Behind what the store had when it last had everything. Between two pages of a run that lies behind `sequence`: a record that the store
   /// itself exports meanwhile moves to the end of the feed, past others' changes to it that were not delivered yet. So a record is an echo
   /// only if others left it alone since then, not just since the last page.
   var firstUnseen: Int64 = 1
+  /// `StoredSyncState.modelEpoch` of the model by which everything up to `sequence` was delivered.
+  var epoch: Int64 = 0
+  var refetch: Refetch?
   /// The zones the store knows, by `hash(of:)`, with their incarnations: one that is gone, or was made anew, must be told.
   var zones: [Int64: UInt64] = [:]
 
   /// Zones beyond this number are not watched; a token has to fit into a URL.
   private static let zoneLimit = 32
 
-  init() {}
+  /// Where a client without a token begins. One that was reset has none of its own records any more.
+  init(beginning state: StoredSyncState = StoredSyncState()) {
+    epoch = state.modelEpoch
+    if state.resetSequence > 0 { firstUnseen = 0 }
+  }
 
   /// Whether a store need not be sent a record, because every change to it since then is the store's own.
   func isEcho(_ row: StoredRecord, of mirror: StoredMirror) -> Bool { row.origin == mirror.key && row.sequenceOfOthers < firstUnseen }
+
+  /// The store had everything at least once since it began.
+  var hasBeenComplete: Bool { firstUnseen > 1 }
+
+  /// The client's new copy is whole, since the reset that `state` tells of.
+  func completes(_ state: StoredSyncState) -> Bool { epoch == state.modelEpoch && refetch == nil && sequence >= state.resetSequence }
 
   /// The store has everything up to `sequence`.
   mutating func caughtUp(with sequence: Int64) {
@@ -32,23 +54,33 @@ struct ImportPosition: Hashable, Sendable {
   }
 
   /// A zone that the store knew is gone, and what it had there with it: even its own records are news until the run ends.
-  mutating func lostZone() { firstUnseen = 0 }
+  /// - Parameter restart: where what is in a zone of that name now begins, when the store is to be told all of it.
+  mutating func lostZone(_ restart: Int64) {
+    firstUnseen = 0
+    sequence = min(sequence, restart)
+  }
 
-  /// - Throws: `Unknown sync continuation type` for a token of another database, or of this one before it was restored.
+  /// - Throws: `SyncToken.Refusal.expired` for a token of another database, or of this one before it was restored or began anew.
   init(_ token: SyncToken, of database: StoredDatabase) throws(RecordError) {
     let positions = token.positions
     guard positions.count >= 2, positions[0].incarnation == database.incarnation, positions[0].sequence <= database.sequence,
       positions[1].incarnation == database.incarnation, positions[1].sequence <= positions[0].sequence + 1
-    else { throw SyncToken.Refusal.unknownType.recordError }
+    else { throw SyncToken.Refusal.expired }
     sequence = positions[0].sequence
     firstUnseen = positions[1].sequence
-    for position in positions.dropFirst(2) { zones[position.sequence] = position.incarnation }
+    let epochs = positions.dropFirst(2).prefix { $0.incarnation == 0 }.map(\.sequence)
+    epoch = epochs.first ?? 0
+    if epochs.count == 3 { refetch = Refetch(epoch: epochs[1], sequence: epochs[2]) }
+    for position in positions.dropFirst(2 + epochs.count) { zones[position.sequence] = position.incarnation }
   }
 
   func token(of database: StoredDatabase) -> SyncToken {
     var positions = [
       SyncToken.Position(incarnation: database.incarnation, sequence: sequence), SyncToken.Position(incarnation: database.incarnation, sequence: firstUnseen),
     ]
+    if epoch > 0 || refetch != nil {
+      for number in [epoch] + (refetch.map { [$0.epoch, $0.sequence] } ?? []) { positions.append(SyncToken.Position(incarnation: 0, sequence: number)) }
+    }
     for (hash, incarnation) in zones.sorted(by: { $0.key < $1.key }).prefix(Self.zoneLimit) {
       positions.append(SyncToken.Position(incarnation: incarnation, sequence: hash))
     }

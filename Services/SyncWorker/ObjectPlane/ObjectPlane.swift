@@ -69,6 +69,7 @@ struct StoreCall: ShardCall {
     guard let database = try snapshot.database(request.database), let mirror = try snapshot.mirror(storeIdentifier, in: database.key),
       mirror.userRecordName == user, mirror.scope == request.scope
     else { throw missing }
+    if mirror.lease != 0 { try checkLease(of: mirror, in: snapshot) }
     return mirror
   }
 

@@ -12,6 +12,11 @@ extension StoreCall {
   func listQuarantine() async throws(RecordError) -> PlaneAnswer {
     let after = try integer("after", default: 0, minimum: 0, maximum: .max)
     let limit = try integer("limit", default: Self.quarantineLimit, maximum: Self.quarantineLimit)
+    switch request.query["direction"] {
+    case nil, "export": break
+    case "import": return try await listUnimported(after: Int64(after), limit: limit)
+    default: throw RecordError(.badRequest, "direction must be export or import")
+    }
     var rows = try await read { snapshot in
       try snapshot.quarantined(of: mirror(in: snapshot).key, afterKey: Int64(after), limit: limit + 1)
     }
@@ -28,8 +33,9 @@ extension StoreCall {
     let at = now
     let commit = store.enqueue { transaction -> (count: Int, key: Int64) in
       let mirror = try mirror(in: transaction)
-      if mirror.quarantinedCount == 0 { return (0, mirror.key) }
-      return (try transaction.retryQuarantined(names.map(QuarantineSelection.names) ?? .all, of: mirror.key, at: at), mirror.key)
+      let hastened = try hastenUnimported(names.map(Set.init), of: mirror, at: at, in: transaction)
+      if mirror.quarantinedCount == 0 { return (hastened, mirror.key) }
+      return (hastened + (try transaction.retryQuarantined(names.map(QuarantineSelection.names) ?? .all, of: mirror.key, at: at)), mirror.key)
     }
     startNext()
     let (count, key) = try await value(of: commit)

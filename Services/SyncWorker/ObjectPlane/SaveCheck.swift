@@ -42,7 +42,9 @@ private struct KnownObjects {
   /// - Parameter transactions: with their places in the request; those that are not stored yet.
   /// - Throws: `NOT_FOUND` naming the place, the entity and the object; nothing is stored then.
   func check(_ transactions: [(place: Int, transaction: HistoryTransaction)]) throws {
-    if mirror.defaultZoneName == nil { return }
+    guard let zoneName = mirror.defaultZoneName else { return }
+    // Of a zone that is gone the store has objects which nobody else has any more.
+    if try ZoneStanding(of: mirror, to: transaction.zone(named: zoneName, in: mirror.databaseKey), in: transaction) != .whole { return }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     var known: Set<String> = []
     for (place, saved) in transactions where Exporter.exports(author: saved.author) {

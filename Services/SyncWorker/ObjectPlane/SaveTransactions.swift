@@ -81,6 +81,7 @@ extension StoreCall {
     guard let current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else {
       throw RecordError(.notFound, "The store was reset or removed while the request was under way")
     }
+    guard current.lease == mirror.lease else { throw Self.fenced(until: 0, at: at) }
     var last = current.lastTransactionNumber
     let numbers = try rows.map { row in
       if let earlier = try transaction.transaction(withID: row.transactionID, of: mirror.key) { return earlier.number }

@@ -1,6 +1,7 @@
-// A store's beginning and end: set up, reset, forgotten.
+// A store's beginning: set up, and set up again with another model, policy or lease.
 
 import JSON
+import Mirroring
 import ObjectModel
 import RecordStore
 import Records
@@ -26,7 +27,8 @@ extension StoreCall {
     let watch = context.watch(schema, by: user)
     let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, watch, in: transaction) }
     startNext()
-    let (mirror, zone, fired) = try await value(of: commit)
+    let (installed, zone, fired) = try await value(of: commit)
+    let mirror = installed.mirror
     // What could not be exported for want of its model can be now.
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { await exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
@@ -34,38 +36,74 @@ extension StoreCall {
       context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
       context.publish(fired ?? [])
     }
-    return PlaneAnswer(body: StoreAnswer.setup(storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber)))
+    return PlaneAnswer(
+      body: StoreAnswer.setup(
+        storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber), lease: installed.lease,
+        accountChange: accountChange(setUp.account)))
+  }
+
+  /// A store as it was set up, with the lease that was asked for.
+  private struct Installed: Sendable {
+    var mirror: StoredMirror
+    var lease: (token: String, until: Int64)?
   }
 
   /// - Returns: the store's row, its zone if that was made now, and what its making fired (nil: nobody has subscribed).
   private func install(
     _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
-  ) throws -> (StoredMirror, StoredZone?, [FiredSubscription]?) {
+  ) throws -> (Installed, StoredZone?, [FiredSubscription]?) {
     let database = try transaction.makeDatabase(request.database)
     var mirror: StoredMirror
+    var state: StoredSyncState
     if let existing = try transaction.mirror(storeIdentifier, in: database.key) {
       guard existing.userRecordName == user else { throw missing }
       guard existing.scope == request.scope else {
         throw RecordError(.conflict, "The store identifier is in use for the user's \(existing.scope.rawValue) database")
       }
-      mirror = existing
+      try checkSetUp(setUp, of: existing, in: transaction)
+      (mirror, state) = (existing, try transaction.syncState(of: existing.key))
+      if mirror.modelHash != setUp.modelHash || mirror.configuration != setUp.configuration { state.changeModel(of: mirror) }
       mirror.modelHash = setUp.modelHash
       mirror.configuration = setUp.configuration
       mirror.deviceName = setUp.deviceName ?? existing.deviceName
-      try transaction.update(mirror)
     } else {
       mirror = try transaction.makeMirror(
         storeIdentifier, in: database.key, userRecordName: user, scope: request.scope, modelHash: setUp.modelHash, configuration: setUp.configuration,
         deviceName: setUp.deviceName, createdAt: at)
+      state = StoredSyncState()
+      state.sinceSequence = database.sequence
     }
-    _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: mirror.key)
-    guard let zoneName = mirror.defaultZoneName else { return (mirror, nil, nil) }
+    if let policies = setUp.zonePolicies { state.zonePolicies = policies.mapValues(\.rawValue) }
+    let lease = try setUp.lease.map { try take($0, of: &mirror, &state, at: at) }
+    try transaction.update(mirror)
+    try transaction.put(state, of: mirror.key)
+    let installed = Installed(mirror: mirror, lease: lease)
+    _ = try transaction.put(setUpEvent(identifier, setUp.account, at: at), of: mirror.key)
+    guard let zoneName = mirror.defaultZoneName else { return (installed, nil, nil) }
     let isNew = try transaction.zone(named: zoneName, in: database.key)?.isDeleted ?? true
     let zone = try transaction.makeZone(named: zoneName, in: database.key)
-    if !isNew { return (mirror, nil, nil) }
+    if !isNew { return (installed, nil, nil) }
     let firing = try watch.firing(in: database.key, transaction)
     firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: nil)
-    return (mirror, zone, try firing?.finish())
+    return (installed, zone, try firing?.finish())
+  }
+
+  /// A setup tells of it when the client's store is another account's.
+  private func setUpEvent(_ identifier: String, _ account: SetUpStoreRequest.Account?, at: Int64) -> StoredEvent {
+    var event = StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true)
+    guard accountChange(account) == .accountChange else { return event }
+    event.errorJSON = MirrorErrors.failure(
+      RecordError(.conflict, "The client's objects are another account's: they are not to be saved to this one", cocoaErrorCode: .accountChanged))
+    return event
+  }
+
+  /// Why the objects in the client's store are not the caller's; nil: they are, or nobody says whose they are.
+  private func accountChange(_ account: SetUpStoreRequest.Account?) -> ResetReason? {
+    switch account {
+    case nil, .user(recordName: user): nil
+    case .some(.none): .accountLogin
+    case .user: .accountChange
+    }
   }
 
   // MARK: Models the environment does not know
@@ -92,63 +130,6 @@ extension StoreCall {
       .map { ExtendSchema.SchemaField(recordType: type.name, field: $0.name, type: $0.type, isEncrypted: $0.isEncrypted) }
     }
     try await context.schemas.extend(request.database.container, with: fields)
-  }
-
-  // MARK: Reset and removal
-
-  /// Forgets what the store exported and imported: it is a new one under its old name, and is sent everything, its own records included.
-  /// Transactions that were saved are exported first: an acknowledged save is not lost by a reset.
-  func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    if try ResetStoreRequest(try JSONValue.request(body)).rescansHistory { try await rescanHistory() }
-    let at = now
-    let identifier = context.random.uuid()
-    try await replace(startNext: startNext) { transaction, mirror in
-      let fresh = try transaction.renewMirror(mirror.key, createdAt: at)
-      _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: fresh.key)
-    }
-    return PlaneAnswer(body: StoreAnswer.reset())
-  }
-
-  /// Forgets the store; its records stay, with what it saved last.
-  func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    try await replace(startNext: startNext) { transaction, mirror in try transaction.deleteMirror(mirror.key) }
-    return PlaneAnswer(body: StoreAnswer.empty)
-  }
-
-  /// Exports what is pending and then runs `body`, both in one commit unless there is more than a batch.
-  private func replace(
-    startNext: @Sendable () -> Void, with body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Void
-  ) async throws(RecordError) {
-    let mirror = try await locate()
-    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try checkThrottle(of: mirror) }
-    var next = try await exportRun(for: mirror)
-    var isFirst = true
-    while true {
-      let (outcome, isDone): (ExportOutcome, Bool)
-      do {
-        (outcome, isDone) = try await next.isolating { run in
-          let commit = store.enqueue { transaction -> (ExportOutcome, isDone: Bool) in
-            guard try transaction.mirror(key: mirror.key) != nil else { throw missing }
-            let outcome = try run.callAsFunction(transaction)
-            guard !outcome.moreComing, let current = try transaction.mirror(key: mirror.key) else { return (outcome, false) }
-            try body(transaction, current)
-            return (outcome, true)
-          }
-          if isFirst { startNext() }
-          isFirst = false
-          return try await commit.value
-        }
-      } catch {
-        throw RecordError(storing: error, log: context.log)
-      }
-      outcome.publish(by: context)
-      next.advance(after: outcome)
-      if isDone {
-        await imports.forget(id(of: mirror))
-        context.noticed(id(of: mirror))
-        return
-      }
-    }
   }
 }
 

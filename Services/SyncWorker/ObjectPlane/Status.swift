@@ -10,20 +10,17 @@ extension StoreCall {
   /// With `caughtUp=<token>` also a barrier: whether everything the token covers is in the client's store, for which `wait` waits.
   func status() async throws(RecordError) -> PlaneAnswer {
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
-    let state = try await read { snapshot -> (mirror: StoredMirror, lastExport: StoredEvent?, lastImport: StoredEvent?, uploads: PendingUploads) in
+    let state = try await read { snapshot -> Standing in
       let current = try self.mirror(in: snapshot)
       if waits { watch(current) }
-      return (
-        current, try snapshot.latestEvent(of: current.key, kind: .export), try snapshot.latestEvent(of: current.key, kind: .import),
-        try PendingUploads(of: current, in: snapshot)
-      )
+      return try Standing(of: current, in: snapshot)
     }
     let mirror = state.mirror
     let quarantined = mirror.quarantinedCount
-    let downloads = try await news(for: mirror, after: imports.position(of: id(of: mirror)) ?? 0, through: .max)
+    let downloads = try await news(for: mirror, after: imports.position(of: id(of: mirror)) ?? mirror.importedSequence, through: .max)
     var isCaughtUp = state.uploads.transactionCount == 0 && downloads == 0
     if let target = try await barrier() {
-      let confirmed = await imports.confirmed(of: id(of: mirror)) ?? 0
+      let confirmed = await imports.confirmed(of: id(of: mirror)) ?? mirror.importedSequence
       isCaughtUp = confirmed >= target
       if !isCaughtUp { isCaughtUp = try await news(for: mirror, after: confirmed, through: target) == 0 }
     } else if waits {
@@ -32,11 +29,38 @@ extension StoreCall {
     let facts = await facts(of: mirror, quarantined: quarantined)
     let pending = StoreStatus.Pending(
       uploads: state.uploads.transactionCount, objects: state.uploads.objectCount, downloads: downloads, quarantined: quarantined,
-      bytes: state.uploads.byteCount, isPartial: !state.uploads.isComplete || downloads == Self.newsLimit)
-    let status = StoreStatus(
+      notImported: state.notImportedCount, bytes: state.uploads.byteCount, isPartial: !state.uploads.isComplete || downloads == Self.newsLimit)
+    var status = StoreStatus(
       pending: pending, activity: facts.activity, throttledUntil: facts.throttledUntil, lastExport: state.lastExport.map(event),
       lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)
+    status.firstImportAt = state.sync.firstImportAt
+    status.openReset = state.sync.openResetCount > 0 ? ResetReason(rawValue: state.sync.resetReason) ?? .other : nil
+    status.heldZones = state.holds.map {
+      StoreStatus.HeldZone(zone: Zone.ID(zoneName: $0.zoneName, ownerName: request.database.owner), end: $0.end, since: $0.heldAt)
+    }
     return PlaneAnswer(mayWait: waits && !isCaughtUp, body: status.json)
+  }
+
+  /// What is stored of a store's state.
+  private struct Standing: Sendable {
+    let mirror: StoredMirror
+    let lastExport: StoredEvent?
+    let lastImport: StoredEvent?
+    let uploads: PendingUploads
+    let sync: StoredSyncState
+    /// Zones that stand still.
+    let holds: [StoredZoneHold]
+    let notImportedCount: Int
+
+    init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
+      self.mirror = mirror
+      lastExport = try snapshot.latestEvent(of: mirror.key, kind: .export)
+      lastImport = try snapshot.latestEvent(of: mirror.key, kind: .import)
+      uploads = try PendingUploads(of: mirror, in: snapshot)
+      sync = try snapshot.syncState(of: mirror.key)
+      holds = try snapshot.zoneHolds(of: mirror.key).filter { $0.decision == nil }
+      notImportedCount = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: ImportBatch.unimportedLimit).count
+    }
   }
 
   func id(of mirror: StoredMirror) -> MirrorID { MirrorID(shard: store.shard, key: mirror.key) }

@@ -152,10 +152,3 @@ struct RecordExecution {
     result.didChange = true
   }
 }
-
-extension StoredZone {
-  /// The row after a record was stored at `sequence`.
-  fileprivate func advanced(to sequence: Int64) -> StoredZone {
-    StoredZone(key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: isDeleted)
-  }
-}

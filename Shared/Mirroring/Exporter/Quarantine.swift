@@ -23,12 +23,19 @@ public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   case asset = 8
   /// The user may not write it: tried again when the schema changes, which has the grants.
   case permission = 9
+  /// The object's zone is gone, and the store waits for its user's decision.
+  case zonePaused = 10
+  /// The object's zone is gone, and its objects with it.
+  case zoneEnded = 11
 
   public var name: String { "\(self)" }
 
   /// Milliseconds until the next try after so many; nil: time alone does not solve it.
   public func delay(afterAttempts count: Int) -> Int64? {
-    if self == .deleted || self == .permission { return nil }
+    switch self {
+    case .deleted, .permission, .zonePaused, .zoneEnded: return nil
+    case .other, .schema, .size, .space, .reference, .missing, .damaged, .asset: break
+    }
     return min(Self.shortestDelay << Int64(min(max(count - 1, 0), 16)), Self.longestDelay)
   }
 

@@ -59,24 +59,6 @@ extension InMemoryTransaction {
     }
   }
 
-  func renewMirror(_ mirror: Int64, createdAt: Int64) throws -> StoredMirror {
-    try write {
-      guard let row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
-      let held = rows.quarantine.filter { $0.object.mirror == mirror }
-      try deleteMirror(mirror)
-      let fresh = try makeMirror(
-        row.identifier, in: row.databaseKey, userRecordName: row.userRecordName, scope: row.scope, modelHash: row.modelHash,
-        configuration: row.configuration, deviceName: row.deviceName, createdAt: createdAt)
-      for var row in held {
-        row.object = row.object.moved(to: fresh.key)
-        rows.quarantine.append(row)
-      }
-      rows.quarantine.sort { $0.object.key < $1.object.key }
-      try countQuarantine(of: fresh.key)
-      return rows.mirrors[fresh.key] ?? fresh
-    }
-  }
-
   private func countQuarantine(of mirror: Int64) throws {
     let count = rows.quarantine.count { $0.object.mirror == mirror }
     rows.mirrors[mirror]?.quarantinedCount = count
@@ -92,13 +74,5 @@ extension QuarantineSelection {
     case .cause(let cause): object.cause == cause
     case .otherSchema(let version): object.schemaVersion != version
     }
-  }
-}
-
-extension StoredQuarantine {
-  fileprivate func moved(to mirror: Int64) -> StoredQuarantine {
-    StoredQuarantine(
-      key: key, mirror: mirror, name: name, entity: entity, cause: cause, code: code, cocoaErrorCode: cocoaErrorCode, reason: reason, firstAt: firstAt,
-      lastAt: lastAt, attempts: attempts, dueAt: dueAt, schemaVersion: schemaVersion)
   }
 }

@@ -65,6 +65,12 @@ struct InMemoryRows {
   var consumers: [Int64: [String: StoredConsumer]] = [:]
   /// Ascending by key.
   var quarantine: [QuarantineRow] = []
+  /// By mirror.
+  var syncStates: [Int64: StoredSyncState] = [:]
+  /// By mirror, then by zone name.
+  var zoneHolds: [Int64: [String: StoredZoneHold]] = [:]
+  /// Ascending by key.
+  var unimported: [StoredUnimported] = []
   /// Ascending by number.
   var journal: [JournalRow] = []
   var lastConflict: Int64 = 0

@@ -33,19 +33,21 @@ extension InMemoryTransaction: ShardTransaction {
 
   func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone {
     try write {
-      if let zone = try zone(named: zoneName, in: database) {
-        if !zone.isDeleted { return zone }
-        rows.zones[zone.key] = nil
+      let earlier = try zone(named: zoneName, in: database)
+      if let earlier {
+        if !earlier.isDeleted { return earlier }
+        rows.zones[earlier.key] = nil
       }
       let zone = StoredZone(
-        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(), sequence: try nextSequence(in: database), isDeleted: false)
+        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(), sequence: try nextSequence(in: database), isDeleted: false,
+        end: earlier?.end ?? .deleted, endSequence: earlier?.endSequence ?? 0)
       rows.zones[zone.key] = zone
       rows.horizons[zone.key] = zone.sequence
       return zone
     }
   }
 
-  func deleteZone(_ zone: Int64) throws {
+  func deleteZone(_ zone: Int64, as end: ZoneEnd) throws {
     try write {
       guard let row = rows.zones[zone] else { throw ContradictingWrite("no zone \(zone)") }
       if row.isDeleted { return }
@@ -55,9 +57,7 @@ extension InMemoryTransaction: ShardTransaction {
       rows.names[zone] = nil
       rows.past.removeAll { $0.zone == zone }
       rows.horizons[zone] = nil
-      rows.zones[zone] = StoredZone(
-        key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
-        isDeleted: true)
+      rows.zones[zone] = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
       grow(row.databaseKey, by: -byteCount)
       try countAssets()
     }
@@ -87,9 +87,7 @@ extension InMemoryTransaction: ShardTransaction {
       }
       rows.names[zone, default: [:]][record.sequence] = name
       rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(record.isDeleted ? [] : references))
-      rows.zones[zone] = StoredZone(
-        key: row.key, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: max(row.sequence, record.sequence),
-        isDeleted: false)
+      rows.zones[zone] = row.advanced(to: record.sequence)
       let byteCount = record.isDeleted ? 0 : record.record.countedByteCount
       if earlier?.stored.record.recordType != record.record.recordType, row.places(recordType: record.record.recordType) { notePlacement(of: name, in: row) }
       grow(row.databaseKey, by: byteCount - (rows.byteCounts[zone]?[name] ?? 0))
@@ -155,11 +153,7 @@ extension InMemoryTransaction: ShardTransaction {
   func update(_ mirror: StoredMirror) throws {
     try write {
       guard let row = rows.mirrors[mirror.key] else { throw ContradictingWrite("no mirror \(mirror.key)") }
-      rows.mirrors[mirror.key] = StoredMirror(
-        key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
-        scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName, createdAt: mirror.createdAt,
-        lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-        purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount, exportedStepCount: mirror.exportedStepCount)
+      rows.mirrors[mirror.key] = row.updated(to: mirror)
     }
   }
 
@@ -170,6 +164,7 @@ extension InMemoryTransaction: ShardTransaction {
       rows.consumers[mirror] = nil
       rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror }
       rows.quarantine.removeAll { $0.object.mirror == mirror }
+      deleteRecovery(of: mirror)
       try countAssets()
       rows.events.removeAll { $0.mirror == mirror }
     }

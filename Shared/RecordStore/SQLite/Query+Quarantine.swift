@@ -22,7 +22,6 @@ extension Query {
       """
     case .deleteQuarantined: "DELETE FROM quarantine WHERE id = ?1"
     case .deleteQuarantine: "DELETE FROM quarantine WHERE mirror = ?1"
-    case .moveQuarantine: "UPDATE quarantine SET mirror = ?2 WHERE mirror = ?1"
     case .retryQuarantined: "UPDATE quarantine SET due = ?2 WHERE mirror = ?1"
     case .retryQuarantinedCause: "UPDATE quarantine SET due = ?2 WHERE mirror = ?1 AND cause = ?3"
     case .retryQuarantinedSchema: "UPDATE quarantine SET due = ?2 WHERE mirror = ?1 AND schema <> ?3"

@@ -21,10 +21,12 @@ enum Query: Int, CaseIterable {
   case consumers, putConsumer, deleteConsumer, deleteConsumers
   case eventsAfter, eventsAfterOfKind, latestEvent, abandonedEvents, insertEvent, updateEvent, pruneEvents, deleteEvents
   case quarantinedByName, quarantinedAfter, quarantinedDue, quarantinedPayload, lastQuarantine, nextQuarantineDue, mirrorsWithQuarantine
-  case insertQuarantined, updateQuarantined, deleteQuarantined, deleteQuarantine, moveQuarantine
+  case insertQuarantined, updateQuarantined, deleteQuarantined, deleteQuarantine
   case retryQuarantined, retryQuarantinedCause, retryQuarantinedSchema, retryQuarantinedName, deleteHistoryAsset
   case conflictsAfter, conflictsOfName, conflictByNumber, conflictPayload, openConflicts, oldestConflict, oldConflicts, conflictSizes
   case insertConflict, settleConflict, deleteConflict
+  case syncState, putSyncState, deleteSyncState, zoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
+  case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, renewMirror
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
 
@@ -47,8 +49,8 @@ enum Query: Int, CaseIterable {
     case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
     case .zoneByKey: Self.zoneColumns + " WHERE id = ?1"
     case .zonesAfter: Self.zoneColumns + " WHERE database = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
-    case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, horizon) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5)"
-    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5, horizon = ?6 WHERE id = ?1"
+    case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, horizon, reason, ended) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5, ?8, ?9)"
+    case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5, horizon = ?6, reason = ?7, ended = ?8 WHERE id = ?1"
     case .removeZone: "DELETE FROM zone WHERE id = ?1"
 
     case .doomedZones: "SELECT zone FROM doomed ORDER BY zone"
@@ -145,7 +147,7 @@ enum Query: Int, CaseIterable {
     case .updateMirror:
       """
       UPDATE mirror SET user = ?2, scope = ?3, model = ?4, configuration = ?5, device = ?6, created = ?7, last = ?8, exported = ?9, purged = ?10,
-        quarantined = ?11, slice = ?12 WHERE id = ?1
+        quarantined = ?11, slice = ?12, imported = ?13, lease = ?14 WHERE id = ?1
       """
     case .deleteMirror: "DELETE FROM mirror WHERE id = ?1"
 
@@ -193,15 +195,18 @@ enum Query: Int, CaseIterable {
       SELECT (SELECT count(*) FROM database), (SELECT count(*) FROM zone WHERE deleted = 0), (SELECT coalesce(sum(live), 0) FROM zone),
         (SELECT count(*) FROM mirror)
       """
+    case .syncState, .putSyncState, .deleteSyncState, .zoneHolds, .putZoneHold, .deleteZoneHold, .deleteZoneHolds, .unimportedAfter, .unimportedDue,
+      .putUnimported, .removeUnimported, .deleteUnimported, .renewMirror:
+      recoveryText
     default: quarantineText
     }
   }
 
   private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed FROM database"
-  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon FROM zone"
+  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon, reason, ended FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =
-    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined, slice FROM mirror"
+    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined, slice, imported, lease FROM mirror"
   private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
 }

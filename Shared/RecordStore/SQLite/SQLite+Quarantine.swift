@@ -155,13 +155,6 @@ extension SQLiteTransaction {
     try delete.run()
   }
 
-  func moveQuarantine(from mirror: Int64, to other: Int64) throws {
-    let move = try writing(.moveQuarantine)
-    try move.bind(1, mirror)
-    try move.bind(2, other)
-    try move.run()
-  }
-
   // MARK: Assets: in the table of history's, under the row's key with its sign turned
 
   func heldAssets(inRow row: Int64) throws -> Set<[UInt8]> {

@@ -30,7 +30,7 @@ extension SQLiteSnapshot {
       key: row.int64(0), identifier: row.text(2), databaseKey: row.int64(1), incarnation: UInt64(bitPattern: row.int64(3)), userRecordName: row.text(4),
       scope: scope, modelHash: row.text(6), configuration: row.optionalText(7), deviceName: row.optionalText(8), createdAt: row.int64(9),
       lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11), purgedTransactionNumber: row.int64(12), quarantinedCount: row.int(13),
-      exportedStepCount: row.int(14))
+      exportedStepCount: row.int(14), importedSequence: row.int64(15), lease: row.int64(16))
   }
 
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {

@@ -130,7 +130,7 @@ class SQLiteSnapshot: ShardSnapshot {
     ZoneRow(
       zone: StoredZone(
         key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), incarnation: UInt64(bitPattern: row.int64(3)),
-        sequence: row.int64(4), isDeleted: row.bool(5)),
+        sequence: row.int64(4), isDeleted: row.bool(5), end: ZoneEnd(rawValue: row.int(9)) ?? .deleted, endSequence: row.int64(10)),
       liveCount: row.int64(6), byteCount: row.int64(7), horizon: row.int64(8))
   }
 

@@ -38,27 +38,7 @@ extension SQLiteTransaction: ShardTransaction {
   func update(_ mirror: StoredMirror) throws {
     try write {
       guard let row = try self.mirror(key: mirror.key) else { throw ContradictingWrite("no mirror \(mirror.key)") }
-      setMirror(
-        StoredMirror(
-          key: row.key, identifier: row.identifier, databaseKey: row.databaseKey, incarnation: row.incarnation, userRecordName: mirror.userRecordName,
-          scope: mirror.scope, modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName,
-          createdAt: mirror.createdAt, lastTransactionNumber: mirror.lastTransactionNumber, exportedTransactionNumber: mirror.exportedTransactionNumber,
-          purgedTransactionNumber: mirror.purgedTransactionNumber, quarantinedCount: row.quarantinedCount, exportedStepCount: mirror.exportedStepCount))
-    }
-  }
-
-  func renewMirror(_ mirror: Int64, createdAt: Int64) throws -> StoredMirror {
-    try write {
-      guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
-      try remove(row)
-      var fresh = try makeMirror(
-        row.identifier, in: row.databaseKey, userRecordName: row.userRecordName, scope: row.scope, modelHash: row.modelHash,
-        configuration: row.configuration, deviceName: row.deviceName, createdAt: createdAt)
-      guard row.quarantinedCount > 0 else { return fresh }
-      try moveQuarantine(from: mirror, to: fresh.key)
-      fresh.quarantinedCount = row.quarantinedCount
-      setMirror(fresh)
-      return fresh
+      setMirror(row.updated(to: mirror))
     }
   }
 
@@ -66,21 +46,19 @@ extension SQLiteTransaction: ShardTransaction {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       if row.quarantinedCount > 0 { try deleteQuarantine(of: mirror) }
-      try remove(row)
+      try deleteRecovery(of: mirror)
+      _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
+      for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] { try deleteRows(query, of: mirror) }
+      cache.mirrors.set(nil, for: mirror)
+      cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
     }
   }
 
-  /// The row, its history and its events.
-  private func remove(_ row: StoredMirror) throws {
-    let mirror = row.key
-    _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
-    for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] {
-      let delete = try writing(query)
-      try delete.bind(1, mirror)
-      try delete.run()
-    }
-    cache.mirrors.set(nil, for: mirror)
-    cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
+  /// Runs a statement that has a mirror's key for its parameter.
+  func deleteRows(_ query: Query, of mirror: Int64) throws {
+    let delete = try writing(query)
+    try delete.bind(1, mirror)
+    try delete.run()
   }
 
   func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws {
@@ -115,7 +93,7 @@ extension SQLiteTransaction: ShardTransaction {
     }
   }
 
-  private func deleteTransactions(of mirror: Int64, through number: Int64) throws -> Int {
+  func deleteTransactions(of mirror: Int64, through number: Int64) throws -> Int {
     let delete = try writing(.purgeTransactions)
     try delete.bind(1, HistoryRowID.of(mirror, 0))
     try delete.bind(2, HistoryRowID.of(mirror, number))
@@ -144,6 +122,8 @@ extension SQLiteTransaction: ShardTransaction {
     try update.bind(10, row.purgedTransactionNumber)
     try update.bind(11, row.quarantinedCount)
     try update.bind(12, row.exportedStepCount)
+    try update.bind(13, row.importedSequence)
+    try update.bind(14, row.lease)
     try update.run()
   }
 

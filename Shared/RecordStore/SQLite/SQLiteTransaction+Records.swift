@@ -53,9 +53,7 @@ extension SQLiteTransaction {
       let growth = written.use.byteCount - (earlier?.use.byteCount ?? 0)
       row.byteCount += growth
       setByteCount(of: database, to: database.byteCount + growth)
-      row.zone = StoredZone(
-        key: zone, databaseKey: row.zone.databaseKey, zoneName: row.zone.zoneName, incarnation: row.zone.incarnation,
-        sequence: max(row.zone.sequence, stored.sequence), isDeleted: false)
+      row.zone = row.zone.advanced(to: stored.sequence)
       setZone(row)
       if earlier?.type != written.type, row.zone.places(recordType: stored.record.recordType) { try notePlacement(of: name.name, in: row.zone) }
     }

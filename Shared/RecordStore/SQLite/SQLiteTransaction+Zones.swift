@@ -50,7 +50,8 @@ extension SQLiteTransaction {
   func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone {
     try write {
       let name = WriterCache.Name(parent: database, name: zoneName)
-      if let earlier = try zoneRow(named: zoneName, in: database)?.zone {
+      let earlier = try zoneRow(named: zoneName, in: database)?.zone
+      if let earlier {
         if !earlier.isDeleted { return earlier }
         // A new key: records of the old one may still be waiting to be removed.
         let remove = try writing(.removeZone)
@@ -61,7 +62,7 @@ extension SQLiteTransaction {
       }
       let zone = StoredZone(
         key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: nextIncarnation(), sequence: try nextSequence(in: database),
-        isDeleted: false)
+        isDeleted: false, end: earlier?.end ?? .deleted, endSequence: earlier?.endSequence ?? 0)
       let insert = try writing(.makeZone)
       try insert.bind(1, zone.key)
       try insert.bind(2, database)
@@ -70,6 +71,8 @@ extension SQLiteTransaction {
       try insert.bind(5, zone.sequence)
       try insert.bind(6, false)
       try insert.bind(7, 0)
+      try insert.bind(8, zone.end.rawValue)
+      try insert.bind(9, zone.endSequence)
       try insert.run()
       cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false), for: zone.key)
       cache.zoneKeys.set(zone.key, for: name)
@@ -77,7 +80,7 @@ extension SQLiteTransaction {
     }
   }
 
-  func deleteZone(_ zone: Int64) throws {
+  func deleteZone(_ zone: Int64, as end: ZoneEnd) throws {
     try write {
       guard let found = try zoneRow(key: zone) else { throw ContradictingWrite("no zone \(zone)") }
       let row = found.zone
@@ -88,9 +91,7 @@ extension SQLiteTransaction {
       try doom.run()
       doomed?.insert(zone)
       seen.removeAll()
-      let deleted = StoredZone(
-        key: zone, databaseKey: row.databaseKey, zoneName: row.zoneName, incarnation: row.incarnation, sequence: try nextSequence(in: row.databaseKey),
-        isDeleted: true)
+      let deleted = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
       // What its records used is let go of with them; what they count for, at once.
       if let database = try database(key: row.databaseKey) { setByteCount(of: database, to: database.byteCount - found.byteCount) }
       setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0, horizon: deleted.sequence))
@@ -123,6 +124,8 @@ extension SQLiteTransaction {
       try update.bind(4, cached.row.liveCount)
       try update.bind(5, cached.row.byteCount)
       try update.bind(6, cached.row.horizon)
+      try update.bind(7, cached.row.zone.end.rawValue)
+      try update.bind(8, cached.row.zone.endSequence)
       try update.run()
       cache.zones.set(CachedRow(row: cached.row, isDirty: false), for: key)
     }

@@ -33,6 +33,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case journal = 13
   /// Which objects are in other zones than the default ones. Cost: passes over the names and types of the records of those zones once.
   case placements = 14
+  /// How imports and recoveries stand. Cost: none, empty tables, and columns whose defaults are not written into rows.
+  case recovery = 15
 
   var statements: [String] {
     switch self {
@@ -62,6 +64,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .openEvents: ["CREATE INDEX event_open ON event(id) WHERE ended IS NULL"]
     case .journal: Self.journalTables
     case .placements: Self.placementTables
+    case .recovery: Self.recoveryTables
     }
   }
 
@@ -189,6 +192,29 @@ enum FormatChange: Int, CaseIterable, Sendable {
         AND substr(s.text, 1, \(ReservedName.recordTypePrefix.utf8.count)) = '\(ReservedName.recordTypePrefix)'
     """,
     "UPDATE database SET placed = 1 WHERE id IN (SELECT database FROM placement)",
+  ]
+
+  private static let recoveryTables = [
+    "ALTER TABLE zone ADD COLUMN reason INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE zone ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN imported INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN lease INTEGER NOT NULL DEFAULT 0",
+    // Beside the mirror's row, which every save writes.
+    """
+    CREATE TABLE syncstate(mirror INTEGER PRIMARY KEY, since INTEGER NOT NULL, firstImport INTEGER, resets INTEGER NOT NULL, resetReason INTEGER NOT NULL,
+      resetSeq INTEGER NOT NULL, epoch INTEGER NOT NULL, previousModel TEXT, previousConfiguration TEXT, leaseUntil INTEGER NOT NULL, onDeleted INTEGER,
+      onPurged INTEGER, onReset INTEGER)
+    """,
+    """
+    CREATE TABLE zonehold(mirror INTEGER NOT NULL, zone TEXT NOT NULL, reason INTEGER NOT NULL, ended INTEGER NOT NULL, at INTEGER NOT NULL,
+      decision INTEGER, PRIMARY KEY(mirror, zone)) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE unimported(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, zone INTEGER NOT NULL, name NOT NULL, entity TEXT NOT NULL, code TEXT NOT NULL,
+      reason TEXT NOT NULL, seq INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, attempts INTEGER NOT NULL, due INTEGER NOT NULL,
+      UNIQUE(mirror, zone, name))
+    """,
+    "CREATE INDEX unimported_due ON unimported(mirror, due)",
   ]
 
   private static let quarantineTables = [

@@ -230,6 +230,14 @@ struct ShardVerification {
       "a mirror counts other objects as held back than there are"
     ),
     ("verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)", "a held back object's mirror is missing"),
+    (
+      "verifyRecoveryMirrors",
+      """
+      SELECT mirror FROM (SELECT mirror FROM syncstate UNION SELECT mirror FROM zonehold UNION SELECT mirror FROM unimported)
+        WHERE mirror NOT IN (SELECT id FROM mirror)
+      """,
+      "how a store's imports stand is kept for one that is missing"
+    ),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
     ("verifyPastZones", "SELECT id FROM past WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a past state's zone is missing"),
     (

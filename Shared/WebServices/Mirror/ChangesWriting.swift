@@ -6,9 +6,40 @@ import JSON
 public import Mirroring
 public import Records
 
-/// Why a zone's objects are gone.
-public enum ZoneChangeReason: String, Sendable {
-  case deleted, purged, encryptedDataReset, shared, left
+/// What an import's page says of the import itself.
+public struct ImportState: Sendable {
+  /// How far the run has come, of how far it has to; in steps of the database, not in records.
+  public var done: Int64
+  public var total: Int64
+  /// The store had everything at least once.
+  public var isInitialImportDone: Bool
+  /// The reset that is under way, and whether the client's new copy is whole with this page.
+  public var reset: (reason: ResetReason, isDone: Bool)?
+
+  public init(done: Int64, total: Int64, isInitialImportDone: Bool, reset: (reason: ResetReason, isDone: Bool)? = nil) {
+    self.done = done
+    self.total = total
+    self.isInitialImportDone = isInitialImportDone
+    self.reset = reset
+  }
+
+  func writeMembers(to writer: inout JSONWriter) {
+    writer.key("progress")
+    writer.beginObject()
+    writer.member("done", done)
+    writer.member("total", total)
+    writer.endObject()
+    writer.key("initialImport")
+    writer.beginObject()
+    writer.member("done", isInitialImportDone)
+    writer.endObject()
+    guard let reset else { return }
+    writer.key("reset")
+    writer.beginObject()
+    writer.member("reason", reset.reason.name)
+    writer.member("done", reset.isDone)
+    writer.endObject()
+  }
 }
 
 /// Collects the changes of an import batch.
@@ -29,9 +60,12 @@ public struct ImportBatchWriter {
   public var byteCount: Int { writer.bytes.count }
 
   /// A change as JSON, to be added if there is room for it.
-  /// - Parameter zone: the zone ID as JSON (`Zone.ID.json`).
-  public func encoded(_ change: ImportChange, tag: RecordChangeTag, zone: [UInt8]) -> [UInt8] {
+  /// - Parameters:
+  ///   - zone: the zone ID as JSON (`Zone.ID.json`).
+  ///   - isAgain: the client was told of this state before, by a model that knew less of it, or before a reset.
+  public func encoded(_ change: ImportChange, tag: RecordChangeTag, zone: [UInt8], isAgain: Bool = false) -> [UInt8] {
     StoreAnswer.object { writer in
+      if isAgain { writer.member("redelivered", true) }
       switch change {
       case .save(let object, let record):
         writer.member("changeType", "save")
@@ -74,12 +108,15 @@ public struct ImportBatchWriter {
 
   public mutating func add(_ encoded: [UInt8]) { writer.raw(encoded) }
 
-  public mutating func addZone(_ zone: Zone.ID, reason: ZoneChangeReason) {
+  /// A zone that is gone, and what the client is to do with its objects.
+  public mutating func addZone(_ zone: Zone.ID, end: ZoneEnd, policy: ZonePolicy) {
     writer.beginObject()
     writer.member("changeType", "zone")
     writer.key("zoneID")
     zone.write(to: &writer)
-    writer.member("reason", reason.rawValue)
+    writer.member("reason", end.name)
+    writer.member("action", policy.action)
+    writer.member("recovery", policy.recovery.rawValue)
     writer.endObject()
   }
 
@@ -87,7 +124,7 @@ public struct ImportBatchWriter {
   public mutating func add(_ problem: MirroringProblem) { quarantined.append(problem) }
 
   /// The whole answer. `quarantined` is there only when a record was left out.
-  public consuming func finish(importToken: String, moreComing: Bool) -> [UInt8] {
+  public consuming func finish(importToken: String, moreComing: Bool, state: ImportState) -> [UInt8] {
     writer.endArray()
     if !quarantined.isEmpty {
       writer.key("quarantined")
@@ -96,6 +133,7 @@ public struct ImportBatchWriter {
     writer.member("importToken", importToken)
     writer.member("moreComing", moreComing)
     writer.member("caughtUp", !moreComing)
+    state.writeMembers(to: &writer)
     writer.endObject()
     return writer.bytes
   }
@@ -126,7 +164,7 @@ extension JSONWriter {
   mutating func problemMembers(_ problem: MirroringProblem) {
     member("objectID", problem.recordName)
     member("entity", problem.entity)
-    member("ckErrorCode", problem.code.row.ckErrorCode)
+    member("ckErrorCode", problem.ckErrorCode)
     member("serverErrorCode", problem.code.rawValue)
     if let code = problem.cocoaErrorCode { member("cocoaErrorCode", code.rawValue) }
     member("reason", problem.reason)

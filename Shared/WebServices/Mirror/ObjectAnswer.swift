@@ -100,6 +100,19 @@ extension RecordError {
 
   func writeMirrorMembers(to writer: inout JSONWriter) {
     writeMembers(to: &writer)
-    writer.member("ckErrorCode", code.row.ckErrorCode)
+    writer.member("ckErrorCode", ckErrorCode)
+    if let recovery { writer.member("recovery", recovery.rawValue) }
+  }
+
+  /// What the client is to do, where section 9 has something to say of it.
+  private var recovery: RecoveryAction? {
+    let signal: RecoverySignal
+    switch (specialCKErrorCode, cocoaErrorCode) {
+    case (21?, _): signal = .databaseTokenExpired
+    case (_, .historyTokenExpired?): signal = .historyExpired
+    default: return nil
+    }
+    guard case .recover(let action) = RecoveryTable.step(for: signal, in: .own) else { return nil }
+    return action
   }
 }

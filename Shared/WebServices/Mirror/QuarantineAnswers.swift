@@ -12,13 +12,16 @@ public struct QuarantinedObject: Sendable {
   public let lastAt: Int64
   public let attempts: Int
   public let dueAt: Int64?
+  /// Of a record that an import left out: the zone it is in. nil: an export's.
+  public let zoneID: Zone.ID?
 
-  public init(problem: MirroringProblem, firstAt: Int64, lastAt: Int64, attempts: Int, dueAt: Int64?) {
+  public init(problem: MirroringProblem, firstAt: Int64, lastAt: Int64, attempts: Int, dueAt: Int64?, zoneID: Zone.ID? = nil) {
     self.problem = problem
     self.firstAt = firstAt
     self.lastAt = lastAt
     self.attempts = attempts
     self.dueAt = dueAt
+    self.zoneID = zoneID
   }
 
   public func writeMembers(to writer: inout JSONWriter) {
@@ -28,6 +31,9 @@ public struct QuarantinedObject: Sendable {
     writer.member("lastDate", MirrorDate.text(lastAt))
     writer.member("attempts", attempts)
     writer.nullable("retryDate", dueAt.map(MirrorDate.text))
+    guard let zoneID else { return }
+    writer.key("zoneID")
+    zoneID.write(to: &writer)
   }
 }
 

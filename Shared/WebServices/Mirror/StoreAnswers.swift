@@ -2,9 +2,9 @@
 
 import History
 public import JSON
-import Mirroring
+public import Mirroring
 public import ObjectModel
-import Records
+public import Records
 
 /// A mirroring event as clients see it (semantics section 11).
 public struct MirrorEvent: Sendable {
@@ -58,11 +58,28 @@ public struct MirrorEvent: Sendable {
 /// The objects of an answer that are not lists of changes.
 public enum StoreAnswer {
   /// `PUT stores/{id}`
-  public static func setup(storeIdentifier: String, historyToken: String) -> [UInt8] {
+  /// - Parameters:
+  ///   - lease: its token, and until when it lasts (milliseconds since 1970), where one was asked for.
+  ///   - accountChange: why the client's store is not the caller's (section 10).
+  public static func setup(
+    storeIdentifier: String, historyToken: String, lease: (token: String, until: Int64)? = nil, accountChange: ResetReason? = nil
+  ) -> [UInt8] {
     object { writer in
       writer.member("storeIdentifier", storeIdentifier)
       writer.member("historyToken", historyToken)
       writer.nullable("importToken", nil)
+      if let lease {
+        writer.member("leaseToken", lease.token)
+        writer.member("leaseUntil", MirrorDate.text(lease.until))
+      }
+      guard let accountChange else { return }
+      writer.key("accountChange")
+      writer.beginObject()
+      writer.member("reason", accountChange.name)
+      // Objects that were made without an account are the user's who signs in; another's are not.
+      writer.member("action", accountChange == .accountLogin ? ZonePolicy.keepAndReupload.action : ZonePolicy.delete.action)
+      if accountChange != .accountLogin { writer.member("cocoaErrorCode", CocoaErrorCode.accountChanged.rawValue) }
+      writer.endObject()
     }
   }
 
@@ -112,8 +129,30 @@ public enum StoreAnswer {
     object { $0.member("deletedTransactions", count) }
   }
 
-  public static func reset() -> [UInt8] {
-    object { $0.nullable("importToken", nil) }
+  /// `POST reset`
+  /// - Parameter through: where the client's new copy is whole, also for `status?caughtUp=`.
+  public static func reset(_ reason: ResetReason, through: String) -> [UInt8] {
+    object { writer in
+      writer.nullable("importToken", nil)
+      writer.key("reset")
+      writer.beginObject()
+      writer.member("reason", reason.name)
+      writer.member("through", through)
+      writer.endObject()
+    }
+  }
+
+  /// `POST purge`
+  public static func purgedZone(_ recordCount: Int) -> [UInt8] { object { $0.member("purged", recordCount) } }
+
+  /// `POST zones/{zoneName}/resume`
+  public static func resumed(_ zone: Zone.ID, _ decision: ZonePolicy) -> [UInt8] {
+    object { writer in
+      writer.key("zoneID")
+      zone.write(to: &writer)
+      writer.member("action", decision.action)
+      writer.member("recovery", decision.recovery.rawValue)
+    }
   }
 
   public static let empty: [UInt8] = object { _ in }

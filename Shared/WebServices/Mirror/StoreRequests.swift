@@ -1,6 +1,7 @@
 // The smaller request bodies of the mirror API's store calls.
 
 public import JSON
+public import Mirroring
 public import Records
 
 /// `PUT stores/{id}`
@@ -8,16 +9,89 @@ public struct SetUpStoreRequest: Hashable, Sendable {
   public let modelHash: String
   public let configuration: String?
   public let deviceName: String?
+  /// What is to become of the store's objects when their zone ends; nil: as it was asked for before.
+  public let zonePolicies: [ZoneEnd: ZonePolicy]?
+  /// The user whose objects are in the client's store; nil: the client does not say.
+  public let account: Account?
+  public let lease: Lease?
+
+  /// Whose objects a client's store has.
+  public enum Account: Hashable, Sendable {
+    /// Nobody's: it was made without an account.
+    case none
+    case user(recordName: String)
+  }
+
+  /// A lease that is asked for.
+  public struct Lease: Hashable, Sendable {
+    /// For so long, unless it is asked for again with its token.
+    public let seconds: Int64
+    /// Of the lease the client has; nil: it wants one.
+    public let token: String?
+    /// Also while another process has it.
+    public let takesOver: Bool
+
+    static let secondsRange: ClosedRange<Int64> = 1...3600
+    static let standardSeconds: Int64 = 60
+  }
 
   /// - Throws: `BAD_REQUEST` naming the key.
   public init(_ body: JSONValue) throws(RecordError) {
     modelHash = try body.requiredString("modelHash")
     configuration = try body.optionalString("configuration")
     deviceName = try body.optionalObject("device")?.optionalString("name")
+    zonePolicies = try Self.zonePolicies(of: body)
+    account = body["account"].map { $0.isNull } == true ? Account.none : try body.optionalString("account").map { .user(recordName: $0) }
+    lease = try Self.lease(of: body)
     for (key, value) in [("configuration", configuration), ("device.name", deviceName)] {
       guard let value, value.utf8.count > Limit.nameByteCount else { continue }
       throw RecordError(.badRequest, "\(key) has more than \(Limit.nameByteCount) bytes")
     }
+  }
+
+  /// `"zonePolicy": {"purged": "keep-and-pause"}`: the ways that are not named are as semantics has them.
+  private static func zonePolicies(of body: JSONValue) throws(RecordError) -> [ZoneEnd: ZonePolicy]? {
+    guard let object = try body.optionalObject("zonePolicy") else { return nil }
+    var policies: [ZoneEnd: ZonePolicy] = [:]
+    for (name, value) in object.members {
+      guard let end = ZoneEnd(name: name) else { throw RecordError(.badRequest, "zonePolicy: a zone does not end as '\(name.prefix(40))'") }
+      guard let policy = value.string.flatMap(ZonePolicy.init(name:)) else {
+        throw RecordError(.badRequest, "zonePolicy.\(name) must be one of \(ZonePolicy.allCases.map(\.name).joined(separator: ", "))")
+      }
+      policies[end] = policy
+    }
+    return policies
+  }
+
+  /// `"lease": true`, or a number of seconds.
+  private static func lease(of body: JSONValue) throws(RecordError) -> Lease? {
+    guard let value = body["lease"], !value.isNull, value.bool != false else { return nil }
+    guard let seconds = value.bool == true ? Lease.standardSeconds : value.int64, Lease.secondsRange.contains(seconds) else {
+      throw RecordError(.badRequest, "lease must be true, or a number of seconds from \(Lease.secondsRange.lowerBound) to \(Lease.secondsRange.upperBound)")
+    }
+    return Lease(seconds: seconds, token: try body.optionalString("leaseToken"), takesOver: try body.optionalBool("takeOver") ?? false)
+  }
+}
+
+/// `POST purge`
+public struct PurgeZoneRequest: Hashable, Sendable {
+  public let zone: ZoneReference
+
+  public init(_ body: JSONValue) throws(RecordError) {
+    guard let value = body["zoneID"] else { throw RecordError(.badRequest, "zoneID is missing") }
+    zone = try ZoneReference(value)
+  }
+}
+
+/// `POST zones/{zoneName}/resume`
+public struct ResumeZoneRequest: Hashable, Sendable {
+  public let decision: ZonePolicy
+
+  public init(_ body: JSONValue) throws(RecordError) {
+    guard let decision = ZonePolicy(decision: try body.requiredString("action")) else {
+      throw RecordError(.badRequest, "action must be delete or reupload")
+    }
+    self.decision = decision
   }
 }
 
@@ -37,14 +111,13 @@ public struct ObjectIDsRequest: Hashable, Sendable {
 
 /// `POST reset`
 public struct ResetStoreRequest: Hashable, Sendable {
-  /// For the log.
-  public let reason: String?
+  public let reason: ResetReason
 
   /// Whether objects of the history that the zone lacks are exported again before (H10).
   public let rescansHistory: Bool
 
   public init(_ body: JSONValue) throws(RecordError) {
-    reason = try body.optionalString("reason")
+    reason = ResetReason(name: try body.optionalString("reason"))
     rescansHistory = try body.optionalBool("rescan") ?? false
   }
 }

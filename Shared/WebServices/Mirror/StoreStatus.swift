@@ -2,6 +2,7 @@
 
 import JSON
 public import Mirroring
+public import Records
 
 /// What a store has still to do, how far it has come, and why it goes no further (V3).
 public struct StoreStatus: Sendable {
@@ -15,6 +16,8 @@ public struct StoreStatus: Sendable {
     public var downloads: Int
     /// Changes that the last export left out.
     public var quarantined: Int
+    /// Records that imports left out.
+    public var notImported: Int
     /// Conflicts that wait for a decision.
     public var conflicts: Int
     /// Of `uploads`, without the large values that lie in files.
@@ -22,18 +25,38 @@ public struct StoreStatus: Sendable {
     /// So much waits that `objects`, `downloads` and `bytes` are of a part of it only.
     public var isPartial: Bool
 
-    public init(uploads: Int64, objects: Int, downloads: Int, quarantined: Int, conflicts: Int = 0, bytes: Int, isPartial: Bool) {
+    public init(uploads: Int64, objects: Int, downloads: Int, quarantined: Int, notImported: Int = 0, conflicts: Int = 0, bytes: Int, isPartial: Bool) {
       self.uploads = uploads
       self.objects = objects
       self.downloads = downloads
       self.quarantined = quarantined
+      self.notImported = notImported
       self.conflicts = conflicts
       self.bytes = bytes
       self.isPartial = isPartial
     }
   }
 
+  /// A zone that ended, and stands still until somebody decides.
+  public struct HeldZone: Hashable, Sendable {
+    public let zone: Zone.ID
+    public let end: ZoneEnd
+    /// Milliseconds since 1970.
+    public let since: Int64
+
+    public init(zone: Zone.ID, end: ZoneEnd, since: Int64) {
+      self.zone = zone
+      self.end = end
+      self.since = since
+    }
+  }
+
   public var pending: Pending
+  /// Milliseconds since 1970: when the first import was complete.
+  public var firstImportAt: Int64?
+  /// Why the store was reset and has not had everything since.
+  public var openReset: ResetReason?
+  public var heldZones: [HeldZone] = []
   public var activity: StoreFacts.Activity
   /// Milliseconds since 1970.
   public var throttledUntil: Int64?
@@ -66,6 +89,7 @@ public struct StoreStatus: Sendable {
       writer.member("downloads", pending.downloads)
       writer.member("links", Self.pendingLinks)
       writer.member("quarantined", pending.quarantined)
+      writer.member("notImported", pending.notImported)
       writer.member("conflicts", pending.conflicts)
       writer.member("bytes", pending.bytes)
       writer.member("isPartial", pending.isPartial)
@@ -76,7 +100,28 @@ public struct StoreStatus: Sendable {
         writer.key(name)
         if let event { event.write(to: &writer) } else { writer.null() }
       }
+      writer.key("initialImport")
+      writer.beginObject()
+      writer.member("done", firstImportAt != nil)
+      writer.nullable("date", firstImportAt.map(MirrorDate.text))
+      writer.endObject()
+      writer.nullable("reset", openReset?.name)
+      writeHeldZones(to: &writer)
       writer.member("caughtUp", caughtUp)
     }
+  }
+
+  private func writeHeldZones(to writer: inout JSONWriter) {
+    writer.key("heldZones")
+    writer.beginArray()
+    for held in heldZones {
+      writer.beginObject()
+      writer.key("zoneID")
+      held.zone.write(to: &writer)
+      writer.member("reason", held.end.name)
+      writer.member("since", MirrorDate.text(held.since))
+      writer.endObject()
+    }
+    writer.endArray()
   }
 }

@@ -38,10 +38,10 @@ enum ScriptStep: Sendable {
   case quarantine(owner: Int, mirror: Int, name: Int, at: Int64)
   case release(owner: Int, mirror: Int, name: Int)
   case retry(owner: Int, mirror: Int, which: Int, at: Int64)
-  case renewMirror(owner: Int, mirror: Int)
   case conflict(owner: Int, name: Int, state: Int, at: Int64)
   case settle(owner: Int, position: Int, at: Int64)
   case forgetConflicts(before: Int64, limit: Int)
+  case resetMirror(owner: Int, mirror: Int)
   case makeIndex(owner: Int, index: Int)
   case dropIndex(owner: Int, index: Int)
   case outcome(key: Int, at: Int64)
@@ -92,7 +92,7 @@ struct Script: Sendable {
         switch number(4) {
         case 0: return .release(owner: owner, mirror: mirror, name: name)
         case 1: return .retry(owner: owner, mirror: mirror, which: zone + name % 2, at: at)
-        case 2: return number(3) > 0 ? .quarantine(owner: owner, mirror: mirror, name: name, at: at) : .renewMirror(owner: owner, mirror: mirror)
+        case 2: return number(3) > 0 ? .quarantine(owner: owner, mirror: mirror, name: name, at: at) : .resetMirror(owner: owner, mirror: mirror)
         default: return .quarantine(owner: owner, mirror: mirror, name: name, at: at)
         }
       case 86..<88: return number(3) > 0 ? .makeIndex(owner: owner, index: number(Self.indexes.count)) : .dropIndex(owner: owner, index: number(Self.indexes.count))
@@ -224,7 +224,7 @@ struct Script: Sendable {
         number: number, identifier: "\(ends)", kind: StoredEvent.Kind(rawValue: kind) ?? .setup, startedAt: ends, endedAt: number == 0 ? nil : 9,
         errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
       return "\(try transaction.put(event, of: row.key))"
-    case .quarantine, .release, .retry, .renewMirror: return try runQuarantine(step, in: transaction)
+    case .quarantine, .release, .retry, .resetMirror: return try runQuarantine(step, in: transaction)
     case .conflict, .settle, .forgetConflicts: return try runJournal(step, in: transaction)
     case .makeIndex(let owner, let index):
       let database = try transaction.makeDatabase(Sample.database("\(owner)"))
@@ -265,9 +265,9 @@ struct Script: Sendable {
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let selections: [QuarantineSelection] = [.all, .cause(1), .otherSchema(than: at % 3), .names([names[1], names[2], names[1]])]
       return "\(try transaction.retryQuarantined(selections[which], of: row.key, at: at)) \(String(describing: try transaction.nextQuarantineDue()))"
-    case .renewMirror(let owner, let mirror):
+    case .resetMirror(let owner, let mirror):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
-      return "\(try transaction.renewMirror(row.key, createdAt: 3))"
+      return "\(try transaction.resetMirror(row.key))"
     default: return "unknown step"
     }
   }

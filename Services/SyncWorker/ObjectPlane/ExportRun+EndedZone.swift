@@ -1,0 +1,84 @@
+// Exports for a zone that is gone: nothing makes it again that was saved before its store heard of the end.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceKit
+
+extension ExportRun {
+  /// A batch of which nothing is written.
+  struct Unwritten {
+    var problems: [MirroringProblem]
+    var retryAt: Int64?
+  }
+
+  /// Takes out of a batch what the store saved for its default zone, if that is gone: it waits in the quarantine while the zone stands still,
+  /// and where the objects go with their zone, it is kept in the journal, from which it can be brought back.
+  /// - Parameter zone: the default zone as it is.
+  /// - Returns: nil: the zone is what the store takes it for.
+  func leaveOut(
+    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], from zone: StoredZone?, of mirror: StoredMirror, in transaction: any ShardTransaction
+  ) throws -> Unwritten? {
+    guard let zone, let refusal = try ZoneStanding(of: mirror, to: zone, in: transaction).refusal else { return nil }
+    let locator = try ObjectLocator(of: mirror, in: transaction)
+    func isGone(_ objectID: String) throws -> Bool { try locator.zone(of: objectID).map { $0.zoneName == zone.zoneName } ?? true }
+    let lost = try retried.filter { try isGone($0.row.name) }
+    retried = try retried.filter { try !isGone($0.row.name) }
+    var gone: [HistoryTransaction] = []
+    for index in batch.transactions.indices {
+      let changes = batch.transactions[index].changes
+      if Exporter.exports(author: batch.transactions[index].author) {
+        gone.append(batch.transactions[index])
+        gone[gone.count - 1].changes = try changes.filter { try isGone($0.objectID) }
+      }
+      batch.transactions[index].changes = try changes.filter { try !isGone($0.objectID) }
+    }
+    // The transactions are the slice's parts.
+    batch.slice = nil
+    let again = lost.map { HistoryTransaction(transactionID: "", timestamp: $0.row.firstAt, changes: $0.changes) }
+    return try keep(again + gone, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
+  }
+
+  private func keep(
+    _ unwritten: [HistoryTransaction], retried: [RetriedObject], for refusal: (cause: QuarantineCause, reason: String), from zoneName: String,
+    of mirror: StoredMirror, in transaction: any ShardTransaction
+  ) throws -> Unwritten {
+    func problem(_ change: HistoryChange) -> MirroringProblem {
+      MirroringProblem(recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: refusal.reason, cause: refusal.cause)
+    }
+    if refusal.cause == .zonePaused {
+      let leftOut = unwritten.flatMap(\.changes).map { LeftOutChange($0, problem($0)) }
+      let settled = try settle(leftOut, [], retried: retried, sent: unwritten, of: mirror, in: transaction)
+      return Unwritten(problems: settled.problems, retryAt: settled.retryAt)
+    }
+    let losses = UnexportedChanges(unwritten, of: mirror).losses
+    let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now)
+    for loss in losses { try journal.append(loss, inZone: zoneName) }
+    for object in retried { try transaction.removeQuarantined(object.row.name, of: mirror.key) }
+    return Unwritten(problems: losses.compactMap(\.lost.last).map(problem))
+  }
+}
+
+/// What a store saved and nobody will export, object by object.
+struct UnexportedChanges {
+  let losses: [ConflictLoss]
+
+  init(_ transactions: [HistoryTransaction], of mirror: StoredMirror) {
+    var order: [String] = []
+    var changes: [String: (changes: [HistoryChange], timestamp: Int64)] = [:]
+    for transaction in transactions {
+      for change in transaction.changes {
+        if changes[change.objectID] == nil { order.append(change.objectID) }
+        changes[change.objectID, default: ([], 0)].changes.append(change)
+        changes[change.objectID]?.timestamp = transaction.timestamp
+      }
+    }
+    losses = order.compactMap { name in
+      guard let object = changes[name], let last = object.changes.last else { return nil }
+      return ConflictLoss(
+        kind: .unexported, objectID: name, entity: last.entity, lost: HeldChanges.compacted(object.changes),
+        edit: Stamp(timestamp: object.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.identifier))
+    }
+  }
+}

@@ -1,0 +1,296 @@
+// A page of an import: records of all the store's zones in the order of their changes, as objects, without the store's own echoes.
+
+import Mirroring
+import RecordStore
+import Records
+import WebServices
+
+/// Where a record is.
+struct RecordPlace: Hashable, Sendable {
+  /// The key of the zone's row.
+  let zone: Int64
+  let name: String
+}
+
+/// Turns rows into changes for one store; what can't be read is a problem of that record alone.
+struct ImportReader: Sendable {
+  let importer: Importer
+  let inliner: AssetInliner
+  /// nil in a private database.
+  let permissions: RecordPermissions?
+
+  /// - Throws: what the store throws, except for rows that are damaged.
+  func outcome(of row: StoredRecord, in source: ZoneSource) throws -> ImportOutcome {
+    if let permissions, !permissions.mayRead(row.record) { return .nothing }
+    do {
+      let outcome = try importer.outcome(of: SourceRecord(record: row.record, isDeleted: row.isDeleted), in: source)
+      guard case .change(.save(let object, let record)) = outcome else { return outcome }
+      switch inliner.inlined(object, recordName: record.recordName) {
+      case .failure(let problem): return .problem(problem)
+      case .success(let object): return .change(.save(object, record))
+      }
+    } catch StoreError.corrupt {
+      // Dropped because the page tells of it: a record it needs is damaged.
+      return .problem(.damaged(row.record.recordName, row.record.recordType))
+    }
+  }
+}
+
+/// One page of changes on its way.
+struct ImportBatch {
+  private let mirror: StoredMirror
+  private let database: StoredDatabase
+  private var position: ImportPosition
+  /// The client brought no token: it knows of no zone that could be gone.
+  private let isFirst: Bool
+  private let state: StoredSyncState
+  private let reader: ImportReader
+  /// What is to be sent again, if the store's token is of an earlier epoch.
+  private let upgrade: ModelUpgrade?
+  /// Milliseconds since 1970.
+  private let now: Int64
+  private let holds: [String: StoredZoneHold]
+  /// Records that earlier pages left out.
+  private let known: [RecordPlace: StoredUnimported]
+  private var output: ImportBatchWriter
+  private var page = ImportedPage()
+  private var deliveredCount = 0
+  private var scannedCount = 0
+  private let wasComplete: Bool
+  /// Where the store last had everything: a run's progress counts from there.
+  private let runStart: Int64
+  /// How much of the feed is looked over again besides.
+  private let againCount: Int64
+
+  /// Records looked at in one call, most of which may be echoes.
+  private static let scanLimit = 5000
+  /// Of a store: what is left out beyond them is told and not remembered.
+  static let unimportedLimit = 10_000
+
+  init(
+    mirror: StoredMirror, database: StoredDatabase, position: ImportPosition, isFirst: Bool, state: StoredSyncState, reader: ImportReader,
+    upgrade: ModelUpgrade?, at now: Int64, output: ImportBatchWriter, in snapshot: any ShardSnapshot
+  ) throws {
+    self.mirror = mirror
+    self.database = database
+    self.position = position
+    self.isFirst = isFirst
+    self.state = state
+    self.reader = reader
+    self.upgrade = upgrade
+    self.now = now
+    self.output = output
+    holds = Dictionary(try snapshot.zoneHolds(of: mirror.key).map { ($0.zoneName, $0) }, uniquingKeysWith: { first, _ in first })
+    known = Dictionary(
+      try snapshot.unimported(of: mirror.key, afterKey: 0, limit: Self.unimportedLimit).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
+      uniquingKeysWith: { first, _ in first })
+    wasComplete = position.hasBeenComplete || state.firstImportAt != nil
+    runStart = max(position.firstUnseen - 1, 0)
+    againCount = upgrade.map { $0.isEmpty ? 0 : position.sequence } ?? 0
+    page.completesReset = state.openResetCount > 0 && !isFirst && position.completes(state)
+  }
+
+  mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
+    let zones = try zonesNoted(try snapshot.mirroredZones(of: mirror, after: 0))
+    if let upgrade {
+      guard try sendAgain(upgrade, zones, limit: limit, from: snapshot) else {
+        page.moreComing = true
+        return
+      }
+    }
+    let isAtEnd = try walk(zones, after: position.sequence, through: .max, from: snapshot) { batch, row, cursor in
+      guard try batch.deliver(row, cursor, limit: limit, isAgain: false) else { return false }
+      batch.position.sequence = row.sequence
+      return true
+    }
+    if isAtEnd {
+      // Everything up to this snapshot was looked at: there is no echo to tell apart any more but later ones.
+      position.caughtUp(with: database.sequence)
+    } else {
+      page.moreComing = true
+    }
+  }
+
+  /// Sends again what the store's model reads more of than the one before did (I8).
+  /// - Returns: whether that is all of it.
+  private mutating func sendAgain(_ upgrade: ModelUpgrade, _ zones: [StoredZone], limit: Int, from snapshot: any ShardSnapshot) throws -> Bool {
+    let epoch = state.modelEpoch
+    var isDone = upgrade.isEmpty
+    if !isDone {
+      // Begun for a model that is not the store's any more: that was not enough.
+      if position.refetch?.epoch != epoch { position.refetch = ImportPosition.Refetch(epoch: epoch, sequence: 0) }
+      isDone = try walk(zones, after: position.refetch?.sequence ?? 0, through: position.sequence, from: snapshot) { batch, row, cursor in
+        if case .record(let stored) = row, !stored.isDeleted, upgrade.concerns(stored.record) {
+          guard try batch.deliver(row, cursor, limit: limit, isAgain: true) else { return false }
+        }
+        batch.position.refetch?.sequence = row.sequence
+        return true
+      }
+    }
+    if isDone {
+      position.epoch = epoch
+      position.refetch = nil
+    }
+    return isDone
+  }
+
+  /// Looks at the rows of several zones in the order of their changes, until `visit` or the limit of a call says stop.
+  /// - Returns: whether none is left.
+  private mutating func walk(
+    _ zones: [StoredZone], after start: Int64, through end: Int64, from snapshot: any ShardSnapshot,
+    visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
+  ) throws -> Bool {
+    var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, after: start, in: snapshot) }
+    while scannedCount < Self.scanLimit {
+      var next: (cursor: Int, row: ZoneCursor.Row)?
+      for index in cursors.indices {
+        guard let row = try cursors[index].peek(snapshot), next.map({ row.sequence < $0.row.sequence }) ?? true else { continue }
+        next = (index, row)
+      }
+      guard let next, next.row.sequence <= end else { return true }
+      guard try visit(&self, next.row, cursors[next.cursor]) else { return false }
+      cursors[next.cursor].advance()
+      scannedCount += 1
+    }
+    return false
+  }
+
+  // MARK: Zones
+
+  /// Tells of zones that are gone, or were made anew, since the token: their objects went with them, or wait, or are to be sent again.
+  /// - Returns: those whose records are delivered.
+  private mutating func zonesNoted(_ zones: [StoredZone]) throws -> [StoredZone] {
+    var remembered: [Int64: UInt64] = [:]
+    var delivered: [StoredZone] = []
+    for zone in zones {
+      let hash = ImportPosition.hash(of: zone.zoneName)
+      if !isFirst, let before = position.zones[hash], zone.isDeleted || before != zone.incarnation, !tell(ofEndOf: zone) {
+        remembered[hash] = before
+      } else if !zone.isDeleted {
+        remembered[hash] = zone.incarnation
+        delivered.append(zone)
+      }
+    }
+    position.zones = remembered
+    let keys = Set(delivered.map(\.key))
+    for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
+    return delivered
+  }
+
+  /// - Returns: false while the store waits for a decision: what is in the zone now is not for it, and the end is still to be told.
+  private mutating func tell(ofEndOf zone: StoredZone) -> Bool {
+    let hold = holds[zone.zoneName].flatMap { $0.endSequence == zone.endSequence ? $0 : nil }
+    if let hold, hold.decision == nil { return false }
+    let policy = hold?.decision.flatMap(ZonePolicy.init(rawValue:)) ?? state.policy(for: zone.end)
+    output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), end: zone.end, policy: policy)
+    page.deletedCount += 1
+    if policy == .keepAndPause {
+      page.holds.append(StoredZoneHold(zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now))
+      return false
+    }
+    position.lostZone(zone.endSequence)
+    return true
+  }
+
+  // MARK: Records
+
+  /// - Returns: false when the page has no room for the row.
+  private mutating func deliver(_ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool) throws -> Bool {
+    guard case .record(let stored) = row else {
+      leaveOut(row, cursor, .damaged(row.recordName, ""))
+      return true
+    }
+    if !isAgain, position.isEcho(stored, of: mirror) { return true }
+    switch try reader.outcome(of: stored, in: cursor.source) {
+    case .nothing: break
+    case .problem(let problem):
+      leaveOut(row, cursor, problem)
+      return true
+    case .change(let change):
+      let encoded = output.encoded(change, tag: RecordChangeTag(sequence: stored.sequence), zone: cursor.zoneJSON, isAgain: isAgain)
+      guard deliveredCount < limit, output.hasRoom(for: encoded) else { return false }
+      output.add(encoded)
+      deliveredCount += 1
+      if stored.isDeleted { page.deletedCount += 1 } else { page.savedCount += 1 }
+    }
+    if !known.isEmpty, let place = cursor.place(of: row), known[place] != nil { page.settled.append(place) }
+    return true
+  }
+
+  private mutating func leaveOut(_ row: ZoneCursor.Row, _ cursor: ZoneCursor, _ problem: MirroringProblem) {
+    output.add(problem)
+    page.problems.append(problem)
+    guard let place = cursor.place(of: row), known.count + page.leftOut.count < Self.unimportedLimit else { return }
+    let earlier = known[place].flatMap { $0.sequence == row.sequence ? $0 : nil }
+    page.leftOut.append(StoredUnimported(problem, place, row.sequence, of: mirror, after: earlier, at: now))
+  }
+
+  consuming func finish() -> ([UInt8], ImportedPage) {
+    var page = page
+    page.sequence = position.sequence
+    page.completesFirstImport = state.firstImportAt == nil && !page.moreComing
+    page.isFirstRun = !wasComplete
+    let reset = state.openResetCount > 0 ? (reason: ResetReason(rawValue: state.resetReason) ?? .other, isDone: position.completes(state)) : nil
+    let total = againCount + max(database.sequence - runStart, 0)
+    let done = position.refetch?.sequence ?? againCount + max(position.sequence - runStart, 0)
+    let importState = ImportState(
+      done: page.moreComing ? min(done, total) : total, total: total, isInitialImportDone: wasComplete || !page.moreComing, reset: reset)
+    return (output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing, state: importState), page)
+  }
+}
+
+/// A zone's part of the feed, read as it is needed.
+struct ZoneCursor {
+  enum Row {
+    case record(StoredRecord)
+    case damaged(DamagedRecord)
+
+    var sequence: Int64 {
+      switch self {
+      case .record(let stored): stored.sequence
+      case .damaged(let row): row.sequence
+      }
+    }
+
+    var recordName: String {
+      switch self {
+      case .record(let stored): stored.record.recordName
+      case .damaged(let row): row.recordName
+      }
+    }
+  }
+
+  let zone: StoredZone
+  let zoneJSON: [UInt8]
+  let source: ZoneSource
+  private var rows: ArraySlice<Row> = []
+  private var last: Int64
+  private var isAtEnd = false
+
+  /// Rows read at once.
+  private static let chunk = 64
+
+  init(_ zone: StoredZone, of owner: String, after sequence: Int64, in snapshot: any ShardSnapshot) {
+    self.zone = zone
+    zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
+    source = ZoneSource(zone, in: snapshot)
+    last = sequence
+  }
+
+  mutating func peek(_ snapshot: any ShardSnapshot) throws -> Row? {
+    if rows.isEmpty, !isAtEnd {
+      let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk)
+      isAtEnd = changes.rowCount < Self.chunk
+      var read = changes.records.map(Row.record)
+      if !changes.damaged.isEmpty { read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence } }
+      rows = read[...]
+      last = read.last?.sequence ?? last
+    }
+    return rows.first
+  }
+
+  mutating func advance() { rows.removeFirst() }
+
+  /// nil for a row whose name can't be read.
+  func place(of row: Row) -> RecordPlace? { row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName) }
+}

@@ -1,0 +1,129 @@
+// Records that imports left out: remembered, shown, and tried again, so that none of them is forgotten or blocks the others (R10, T-M21).
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoredUnimported {
+  /// - Parameter earlier: what is stored of the same change of the record.
+  init(_ problem: MirroringProblem, _ place: RecordPlace, _ sequence: Int64, of mirror: StoredMirror, after earlier: StoredUnimported?, at now: Int64) {
+    let attempts = (earlier?.attempts ?? 0) + 1
+    self.init(
+      mirror: mirror.key, zone: place.zone, name: place.name, entity: problem.entity, code: problem.code.rawValue, reason: problem.reason, sequence: sequence,
+      firstAt: earlier?.firstAt ?? now, lastAt: now, attempts: attempts,
+      dueAt: problem.retryDelay(afterAttempts: attempts).map { now + $0 } ?? StoredQuarantine.never)
+  }
+}
+
+extension MirroringProblem {
+  /// Milliseconds until a record is looked at again. What does not fit the model is right again with another state of the record, or another
+  /// model: both are delivered then anyhow.
+  fileprivate func retryDelay(afterAttempts count: Int) -> Int64? {
+    switch cause {
+    case .damaged, .asset: cause.delay(afterAttempts: count)
+    default: code == .internalError ? QuarantineCause.damaged.delay(afterAttempts: count) : nil
+    }
+  }
+}
+
+extension StoreCall {
+  /// Records looked at again in one call.
+  private static let unimportedRetryLimit = 100
+
+  /// What became of a record that was left out.
+  private enum Retry: Sendable {
+    /// It can be read: written again as it is, it comes with the feed, to every store.
+    case readable(RecordPlace, sequence: Int64)
+    case stillUnreadable(StoredUnimported)
+    /// It is gone, or has changed since: then the feed had it.
+    case outdated(RecordPlace)
+  }
+
+  /// Looks again at what was left out and is due.
+  func retryUnimported(of mirror: StoredMirror, with reader: ImportReader, _ schema: EnvironmentSchema) async throws(RecordError) {
+    let at = now
+    let retries = try await read { snapshot -> [Retry] in
+      try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in try self.retry(row, of: mirror, reader, at: at, in: snapshot) }
+    }
+    if retries.isEmpty { return }
+    let changed = try await value(
+      of: store.enqueue { transaction -> [StoredZone] in
+        guard try transaction.mirror(key: mirror.key) != nil else { return [] }
+        var changed: Set<Int64> = []
+        for retry in retries {
+          switch retry {
+          case .readable(let place, let sequence):
+            try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key)
+            guard let zone = try transaction.zone(key: place.zone), !zone.isDeleted,
+              let row = try transaction.record(named: place.name, in: zone.key), row.sequence == sequence
+            else { continue }
+            let writer = ZoneWriter(
+              transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+            _ = row.isDeleted ? try writer.delete(row, modified: row.record.modified) : try writer.save(row.record, replacing: row)
+            changed.insert(zone.key)
+          case .stillUnreadable(let row): try transaction.putUnimported(row)
+          case .outdated(let place): try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key)
+          }
+        }
+        return try changed.sorted().compactMap { try transaction.zone(key: $0) }
+      })
+    for zone in changed {
+      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: false))
+    }
+  }
+
+  private func retry(_ row: StoredUnimported, of mirror: StoredMirror, _ reader: ImportReader, at now: Int64, in snapshot: any ShardSnapshot) throws -> Retry {
+    let place = RecordPlace(zone: row.zone, name: row.name)
+    guard let zone = try snapshot.zone(key: row.zone), !zone.isDeleted else { return .outdated(place) }
+    let problem: MirroringProblem
+    do {
+      guard let stored = try snapshot.record(named: row.name, in: zone.key), stored.sequence == row.sequence else { return .outdated(place) }
+      guard case .problem(let found) = try reader.outcome(of: stored, in: ZoneSource(zone, in: snapshot)) else {
+        return .readable(place, sequence: row.sequence)
+      }
+      problem = found
+    } catch StoreError.corrupt {
+      // Dropped because it is what the row says already.
+      problem = .damaged(row.name, row.entity)
+    }
+    return .stillUnreadable(StoredUnimported(problem, place, row.sequence, of: mirror, after: row, at: now))
+  }
+
+  // MARK: Calls
+
+  /// `GET quarantine?direction=import`
+  func listUnimported(after: Int64, limit: Int) async throws(RecordError) -> PlaneAnswer {
+    var (rows, names) = try await read { snapshot -> ([StoredUnimported], [Int64: String]) in
+      let rows = try snapshot.unimported(of: mirror(in: snapshot).key, afterKey: after, limit: limit + 1)
+      var names: [Int64: String] = [:]
+      for row in rows where names[row.zone] == nil { names[row.zone] = try snapshot.zone(key: row.zone)?.zoneName }
+      return (rows, names)
+    }
+    let moreComing = rows.count > limit
+    if moreComing { rows.removeLast() }
+    let owner = request.database.owner
+    let objects = rows.map { row in
+      QuarantinedObject(
+        problem: MirroringProblem(
+          recordName: row.name, entity: row.entity, code: ServerErrorCode(rawValue: row.code) ?? .internalError, reason: row.reason,
+          cause: row.dueAt == StoredQuarantine.never ? .other : .damaged), firstAt: row.firstAt, lastAt: row.lastAt, attempts: row.attempts,
+        dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt, zoneID: names[row.zone].map { Zone.ID(zoneName: $0, ownerName: owner) })
+    }
+    return PlaneAnswer(body: StoreAnswer.quarantine(objects, last: rows.last?.key ?? after, moreComing: moreComing))
+  }
+
+  /// Makes what imports left out due now; the next request for changes looks at it.
+  func hastenUnimported(_ names: Set<String>?, of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws -> Int {
+    var count = 0
+    for var row in try transaction.unimported(of: mirror.key, afterKey: 0, limit: ImportBatch.unimportedLimit) where names?.contains(row.name) ?? true {
+      row.dueAt = now
+      try transaction.putUnimported(row)
+      count += 1
+    }
+    return count
+  }
+}

@@ -1,0 +1,110 @@
+// A store's new beginning and its end: reset, forgotten (semantics section 10).
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoreCall {
+  /// Forgets what the store exported and imported: it is sent everything again, its own records included, while the client keeps its copy until
+  /// the new one is whole (P5). Transactions that were saved are exported first: an acknowledged save is not lost by a reset.
+  func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let asked = try ResetStoreRequest(try JSONValue.request(body))
+    try await checkResets(asked.reason)
+    if asked.rescansHistory { try await rescanHistory() }
+    let at = now
+    let identifier = context.random.uuid()
+    let through = try await exportingFirst(startNext: startNext) { transaction, mirror -> SyncToken in
+      guard let database = try transaction.database(key: mirror.databaseKey) else { throw missing }
+      _ = try transaction.resetMirror(mirror.key)
+      var state = try transaction.syncState(of: mirror.key)
+      state.openResetCount += 1
+      state.resetReason = asked.reason.rawValue
+      state.resetSequence = max(database.sequence, 1)
+      // Tokens of before are of another epoch, whose model nobody knows: who goes on with one is sent everything.
+      state.modelEpoch += 1
+      state.previousModelHash = nil
+      state.previousConfiguration = nil
+      state.sinceSequence = database.sequence
+      try transaction.put(state, of: mirror.key)
+      try release(try transaction.zoneHolds(of: mirror.key), of: mirror, at: at, in: transaction)
+      _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: mirror.key)
+      return SyncToken(.database, incarnation: database.incarnation, sequence: database.sequence)
+    }
+    return PlaneAnswer(body: StoreAnswer.reset(asked.reason, through: through.text))
+  }
+
+  /// A client that is reset again and again before it has everything would empty its user's store time after time: it is told so, and what it
+  /// has stays as it is (T-R09). Whoever imports to the end is free again.
+  private func checkResets(_ reason: ResetReason) async throws(RecordError) {
+    let (mirror, state) = try await read { snapshot in
+      let mirror = try self.mirror(in: snapshot)
+      return (mirror, try snapshot.syncState(of: mirror.key))
+    }
+    if ResetBreaker.allows(openResetCount: state.openResetCount) { return }
+    let refusal = RecordError(
+      .tryAgainLater, "The store was reset \(state.openResetCount) times without having imported everything since: import to the end before it is reset again",
+      cocoaErrorCode: .unrecoverable, httpStatus: 409)
+    let (at, identifier) = (now, context.random.uuid())
+    try await value(
+      of: store.enqueue { transaction in
+        guard try transaction.mirror(key: mirror.key) != nil else { return }
+        let event = StoredEvent(
+          identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: false, errorJSON: MirrorErrors.failure(refusal))
+        _ = try transaction.put(event, of: mirror.key)
+      })
+    context.noticed(id(of: mirror))
+    throw refusal
+  }
+
+  /// Zones that stood still do so no more: what was held back for them is tried again.
+  private func release(_ holds: [StoredZoneHold], of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws {
+    if holds.isEmpty { return }
+    for hold in holds { try transaction.deleteZoneHold(of: hold.zoneName, mirror.key) }
+    _ = try transaction.retryQuarantined(.cause(QuarantineCause.zonePaused.rawValue), of: mirror.key, at: now)
+  }
+
+  /// Forgets the store; its records stay, with what it saved last.
+  func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    try await exportingFirst(startNext: startNext) { transaction, mirror in try transaction.deleteMirror(mirror.key) }
+    return PlaneAnswer(body: StoreAnswer.empty)
+  }
+
+  /// Exports what is pending and then runs `body`, both in one commit unless there is more than a batch.
+  func exportingFirst<Value: Sendable>(
+    startNext: @Sendable () -> Void, _ body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Value
+  ) async throws(RecordError) -> Value {
+    let mirror = try await locate()
+    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try checkThrottle(of: mirror) }
+    var next = try await exportRun(for: mirror)
+    var isFirst = true
+    while true {
+      let (outcome, value): (ExportOutcome, Value?)
+      do {
+        (outcome, value) = try await next.isolating { run in
+          let commit = store.enqueue { transaction -> (ExportOutcome, Value?) in
+            guard let earlier = try transaction.mirror(key: mirror.key), earlier.incarnation == mirror.incarnation else { throw missing }
+            let outcome = try run.callAsFunction(transaction)
+            guard !outcome.moreComing, let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
+            return (outcome, try body(transaction, current))
+          }
+          if isFirst { startNext() }
+          isFirst = false
+          return try await commit.value
+        }
+      } catch {
+        throw RecordError(storing: error, log: context.log)
+      }
+      outcome.publish(by: context)
+      next.advance(after: outcome)
+      if let value {
+        await imports.forget(id(of: mirror))
+        context.noticed(id(of: mirror))
+        return value
+      }
+    }
+  }
+}

@@ -1,0 +1,31 @@
+// Why a store begins anew (semantics P1).
+
+/// The reasons of Core Data's reset notifications. The raw value is theirs, and stored: never renumber.
+public enum ResetReason: Int, Hashable, Sendable, CaseIterable {
+  /// None of them, or one this release does not know.
+  case other = 0
+  case accountLogin = 1
+  case accountLogout = 2
+  case accountChange = 3
+  case userPurgedZone = 4
+  case zoneDeleted = 5
+  case historyExpired = 6
+  case serverChangeTokenExpired = 7
+
+  /// As Core Data spells it.
+  public var name: String {
+    let name = "\(self)"
+    return name.prefix(1).uppercased() + name.dropFirst()
+  }
+
+  /// - Parameter name: what a client sent; any text is taken.
+  public init(name: String?) { self = Self.allCases.first { $0.name == name } ?? .other }
+}
+
+/// Resets that follow one another without one being seen to its end: something makes the client start over again and again (P5, T-R09).
+public enum ResetBreaker {
+  /// So many are granted.
+  public static let limit = 2
+
+  public static func allows(openResetCount: Int) -> Bool { openResetCount < limit }
+}

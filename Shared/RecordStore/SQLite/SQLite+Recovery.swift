@@ -1,0 +1,166 @@
+// Imports and recoveries of mirrored stores in a shard's file.
+
+import Records
+import SQLite
+
+extension SQLiteSnapshot {
+  func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges {
+    guard limit > 0, try !isDoomed(zone) else { return ReadableChanges() }
+    let statement = try statement(.changes)
+    try statement.bind(1, zone)
+    try statement.bind(2, sequence)
+    try statement.bind(3, limit)
+    defer { statement.reset() }
+    var changes = ReadableChanges()
+    while try statement.step() {
+      let name = statement.recordName(9)
+      do {
+        changes.records.append(try record(statement, named: recordName(statement, 9), zone: zone))
+      } catch StoreError.corrupt {
+        // Dropped because the caller is told of the row, and whoever asks for it alone meets the error.
+        changes.damaged.append(DamagedRecord(recordName: name ?? "", sequence: statement.int64(1)))
+      }
+    }
+    return changes
+  }
+
+  func syncState(of mirror: Int64) throws -> StoredSyncState {
+    let select = try statement(.syncState)
+    try select.bind(1, mirror)
+    return try select.first { row in
+      var state = StoredSyncState()
+      state.sinceSequence = row.int64(0)
+      state.firstImportAt = row.optionalInt64(1)
+      state.openResetCount = row.int(2)
+      state.resetReason = row.int(3)
+      state.resetSequence = row.int64(4)
+      state.modelEpoch = row.int64(5)
+      state.previousModelHash = row.optionalText(6)
+      state.previousConfiguration = row.optionalText(7)
+      state.leaseUntil = row.int64(8)
+      for (index, end) in ZoneEnd.allCases.enumerated() { state.zonePolicies[end] = row.optionalInt64(9 + Int32(index)).map { Int($0) } }
+      return state
+    } ?? StoredSyncState()
+  }
+
+  func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold] {
+    let select = try statement(.zoneHolds)
+    try select.bind(1, mirror)
+    return try select.all { row in
+      guard let end = ZoneEnd(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): a zone held for mirror \(mirror) ended for no reason") }
+      return StoredZoneHold(
+        zoneName: row.text(0), end: end, endSequence: row.int64(2), heldAt: row.int64(3), decision: row.optionalInt64(4).map { Int($0) })
+    }
+  }
+
+  func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported] { try unimported(.unimportedAfter, mirror, key, limit) }
+
+  func unimported(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredUnimported] { try unimported(.unimportedDue, mirror, time, limit) }
+
+  private func unimported(_ query: Query, _ mirror: Int64, _ bound: Int64, _ limit: Int) throws -> [StoredUnimported] {
+    guard limit > 0 else { return [] }
+    let select = try statement(query)
+    try select.bind(1, mirror)
+    try select.bind(2, bound)
+    try select.bind(3, limit)
+    return try select.all { row in
+      StoredUnimported(
+        key: row.int64(0), mirror: mirror, zone: row.int64(1), name: try recordName(row, 2), entity: row.text(3), code: row.text(4), reason: row.text(5),
+        sequence: row.int64(6), firstAt: row.int64(7), lastAt: row.int64(8), attempts: row.int(9), dueAt: row.int64(10))
+    }
+  }
+}
+
+extension SQLiteTransaction {
+  func put(_ state: StoredSyncState, of mirror: Int64) throws {
+    try write {
+      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      let put = try writing(.putSyncState)
+      try put.bind(1, mirror)
+      try put.bind(2, state.sinceSequence)
+      try put.bind(3, state.firstImportAt)
+      try put.bind(4, state.openResetCount)
+      try put.bind(5, state.resetReason)
+      try put.bind(6, state.resetSequence)
+      try put.bind(7, state.modelEpoch)
+      try put.bind(8, state.previousModelHash)
+      try put.bind(9, state.previousConfiguration)
+      try put.bind(10, state.leaseUntil)
+      for (index, end) in ZoneEnd.allCases.enumerated() { try put.bind(11 + Int32(index), state.zonePolicies[end].map { Int64($0) }) }
+      try put.run()
+    }
+  }
+
+  func put(_ hold: StoredZoneHold, of mirror: Int64) throws {
+    try write {
+      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      let put = try writing(.putZoneHold)
+      try put.bind(1, mirror)
+      try put.bind(2, hold.zoneName)
+      try put.bind(3, hold.end.rawValue)
+      try put.bind(4, hold.endSequence)
+      try put.bind(5, hold.heldAt)
+      try put.bind(6, hold.decision.map { Int64($0) })
+      try put.run()
+    }
+  }
+
+  func deleteZoneHold(of zoneName: String, _ mirror: Int64) throws {
+    try write {
+      let delete = try writing(.deleteZoneHold)
+      try delete.bind(1, mirror)
+      try delete.bind(2, zoneName)
+      try delete.run()
+    }
+  }
+
+  func putUnimported(_ record: StoredUnimported) throws {
+    try write {
+      guard try mirror(key: record.mirror) != nil else { throw ContradictingWrite("no mirror \(record.mirror)") }
+      let put = try writing(.putUnimported)
+      try put.bind(1, record.mirror)
+      try put.bind(2, record.zone)
+      try put.bind(3, recordName: record.name)
+      try put.bind(4, record.entity)
+      try put.bind(5, record.code)
+      try put.bind(6, record.reason)
+      try put.bind(7, record.sequence)
+      try put.bind(8, record.firstAt)
+      try put.bind(9, record.lastAt)
+      try put.bind(10, record.attempts)
+      try put.bind(11, record.dueAt)
+      try put.run()
+    }
+  }
+
+  func removeUnimported(_ name: String, in zone: Int64, of mirror: Int64) throws {
+    try write {
+      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      let delete = try writing(.removeUnimported)
+      try delete.bind(1, mirror)
+      try delete.bind(2, zone)
+      try delete.bind(3, recordName: name)
+      try delete.run()
+    }
+  }
+
+  func resetMirror(_ mirror: Int64) throws -> StoredMirror {
+    try write {
+      guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
+      try deleteRows(.deleteConsumers, of: mirror)
+      let fresh = row.renewed(incarnation: nextIncarnation())
+      let renew = try writing(.renewMirror)
+      try renew.bind(1, mirror)
+      try renew.bind(2, Int64(bitPattern: fresh.incarnation))
+      try renew.run()
+      setMirror(fresh)
+      return fresh
+    }
+  }
+
+  /// What goes with a mirror.
+  func deleteRecovery(of mirror: Int64) throws {
+    for query in [Query.deleteSyncState, .deleteZoneHolds, .deleteUnimported] { try deleteRows(query, of: mirror) }
+  }
+}

@@ -1,0 +1,200 @@
+// Zones that come to their end: reasons, policies, pauses, and what devices had not exported by then.
+
+import History
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import Testing
+
+@testable import SyncWorker
+
+private func insertTag(_ id: String, _ name: String = "") -> String {
+  #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
+}
+
+private func updateTag(_ id: String, _ name: String) -> String {
+  #"{"changeType":"update","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
+}
+
+private let zoneName = ReservedName.privateMirrorZone
+
+extension ObjectPlaneWorld {
+  /// Ends alice's mirror zone as its deletion by somebody else would.
+  fileprivate func endZone(_ end: ZoneEnd) async throws {
+    let id = request("GET", "stores/x").database
+    try await store.enqueue { store in
+      guard let database = try store.database(id), let zone = try store.zone(named: zoneName, in: database.key) else { throw CancellationError() }
+      try store.deleteZone(zone.key, as: end)
+    }.value
+  }
+
+  fileprivate func post(_ path: String, _ body: String, user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
+    try await send(request("POST", "stores/\(path)", user: user, scope: scope), body)
+  }
+
+  fileprivate func held(_ store: String) async throws -> [String: String] {
+    let rows = try await get("\(store)/quarantine").json["quarantined"]?.elements ?? []
+    return Dictionary(rows.map { ($0["objectID"]?.string ?? "", $0["cause"]?.string ?? "") }, uniquingKeysWith: { first, _ in first })
+  }
+}
+
+private func zoneChange(_ changes: [JSONValue]) -> [String] {
+  changes.filter { $0["changeType"]?.string == "zone" }.map {
+    "\($0["reason"]?.string ?? "") \($0["action"]?.string ?? "") \($0["recovery"]?.int64 ?? -1)"
+  }
+}
+
+private func saved(_ changes: [JSONValue]) -> [String] {
+  changes.compactMap { $0["changeType"]?.string == "save" ? $0["objectID"]?.string : nil }
+}
+
+@Test(arguments: StoreKind.allCases) func `T-R01 a zone that was deleted is made again, and what every device has of it is sent again without duplicates`(_ kind: StoreKind)
+  async throws
+{
+  try await ObjectPlaneWorld.with(kind) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.save("A", insertTag("T", "one") + "," + insertTag("U", "two"), query: ["wait": "export"])
+    try await a.pull()
+    try await b.pull()
+    try await world.endZone(.deleted)
+    #expect(zoneChange(try await a.pull()) == ["deleted reupload 298"])
+    // The device keeps its objects, and saves them again under their names.
+    try await world.save("A", insertTag("T", "one") + "," + insertTag("U", "two"), query: ["wait": "export"])
+    let news = try await b.pull()
+    #expect(zoneChange(news) == ["deleted reupload 298"] && saved(news) == ["T", "U"])
+    try await world.save("B", insertTag("T", "one") + "," + insertTag("U", "two"), query: ["wait": "export"])
+    #expect(try await world.liveRecords().map(\.recordName) == ["T", "U"])
+    #expect(b.graph.objects.mapValues { $0["name"] } == ["T": "\"one\"", "U": "\"two\""])
+    #expect(try await a.pull().isEmpty, "what B sent again is what A sent")
+    #expect(try await b.pull().isEmpty)
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `T-R02 a purged zone takes its objects along everywhere, and nothing that was saved before brings it back`(_ kind: StoreKind)
+  async throws
+{
+  try await ObjectPlaneWorld.with(kind) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
+    try await a.pull()
+    try await b.pull()
+    let reply = try await world.post("A/purge", #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#)
+    #expect(reply.status == 200 && reply.json["purged"]?.int64 == 1)
+    #expect(try await world.post("A/purge", #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#).json["purged"]?.int64 == 0, "said again it finds nothing")
+    // B has not heard of it.
+    #expect(try await world.save("B", updateTag("T", "late") + "," + insertTag("L", "late"), query: ["wait": "export"]).status == 200)
+    #expect(try await world.liveRecords().isEmpty)
+    let event = try #require(try await world.get("B/events", ["type": "export"]).json["events"]?.elements.last)
+    #expect(event["succeeded"]?.bool == false && event["error"]?["partialErrors"]?.elements.map { $0["ckErrorCode"]?.int64 } == [28, 28])
+    #expect(zoneChange(try await b.pull()) == ["purged delete 9"])
+    #expect(zoneChange(try await a.pull()) == ["purged delete 9"])
+    #expect(try await b.pull().isEmpty)
+    // From now on the zone is wanted again.
+    try await world.save("B", insertTag("N", "new"), query: ["wait": "export"])
+    #expect(try await world.liveRecords().map(\.recordName) == ["N"])
+    #expect(saved(try await a.pull()) == ["N"])
+    // Who purged knows of it without an import.
+    _ = try await world.post("B/purge", #"{"zoneID":"\#(zoneName)"}"#)
+    try await world.save("B", insertTag("O"), query: ["wait": "export"])
+    #expect(try await world.liveRecords().map(\.recordName) == ["O"])
+    let news = try await a.pull()
+    #expect(zoneChange(news) == ["purged delete 9"] && saved(news) == ["O"])
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `T-R03 after a reset of encrypted data every device sends again what it has`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    let a = try await Device("A", world)
+    try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
+    try await a.pull()
+    try await world.endZone(.encryptedDataReset)
+    #expect(zoneChange(try await a.pull()) == ["encryptedDataReset reupload 298"])
+    try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
+    #expect(try await world.liveRecords().map(\.recordName) == ["T"])
+  }
+}
+
+@Test(arguments: ["delete", "reupload"]) func `T-R02 a store that keeps and pauses stands still for the zone until its user decides`(_ decision: String) async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.setUp("B", more: #","zonePolicy":{"purged":"keep-and-pause"}"#)
+    try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
+    try await a.pull()
+    try await b.pull()
+    _ = try await world.post("A/purge", #"{"zoneID":"\#(zoneName)"}"#)
+    #expect(zoneChange(try await b.pull()) == ["purged pause 0"])
+    try await world.save("A", insertTag("N", "new"), query: ["wait": "export"])
+    #expect(try await world.save("B", updateTag("T", "edited"), query: ["wait": "export"]).status == 200, "its user goes on with what he has")
+    #expect(try await world.held("B") == ["T": "zonePaused"])
+    #expect(try await b.pull().isEmpty, "nothing of the zone arrives, and the end is told once")
+    let status = try await world.get("B/status").json
+    #expect(status["heldZones"]?.elements.map { $0["zoneID"]?["zoneName"]?.string } == [zoneName])
+    #expect(status["heldZones"]?.elements.first?["reason"]?.string == "purged")
+    #expect(try await world.post("B/zones/Other/resume", #"{"action":"delete"}"#).status == 404)
+    #expect(try await world.post("B/zones/\(zoneName)/resume", #"{"action":"pause"}"#).status == 400)
+    try await world.withExports {
+      let reply = try await world.post("B/zones/\(zoneName)/resume", #"{"action":"\#(decision)"}"#)
+      #expect(reply.status == 200 && reply.json["recovery"]?.int64 == (decision == "delete" ? 9 : 298), "\(reply.text)")
+      let news = try await b.pull()
+      #expect(zoneChange(news) == ["purged \(decision) \(decision == "delete" ? 9 : 298)"] && saved(news) == ["N"])
+      if decision == "reupload" { try await world.save("B", insertTag("T", "one"), query: ["wait": "export"]) }
+      let names = decision == "delete" ? ["N"] : ["N", "T"]
+      #expect(try await world.liveRecords().map(\.recordName) == names)
+      if decision == "reupload" { #expect(try await world.liveRecords().last?.fields.string("CD_name") == "one", "the device's whole object is newer than its edit") }
+    }
+    #expect(try await world.post("B/zones/\(zoneName)/resume", #"{"action":"\#(decision)"}"#).status == 200)
+    #expect(try await world.post("B/zones/\(zoneName)/resume", #"{"action":"\#(decision == "delete" ? "reupload" : "delete")"}"#).status == 409)
+    #expect(try await world.get("B/status").json["heldZones"]?.count == 0)
+    #expect(try await b.pull().isEmpty)
+  }
+}
+
+@Test func `a policy may have a deleted zone's objects deleted, and what a zone policy may say is checked`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    let a = try await Device("A", world)
+    try await world.setUp("A", more: #","zonePolicy":{"deleted":"delete"}"#)
+    try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
+    try await a.pull()
+    try await world.endZone(.deleted)
+    #expect(zoneChange(try await a.pull()) == ["deleted delete 9"])
+    for policy in [#"{"lost":"delete"}"#, #"{"deleted":"burn"}"#, #"{"deleted":5}"#, #""delete""#] {
+      let reply = try await world.send(
+        world.request("PUT", "stores/A"), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","zonePolicy":\#(policy)}"#)
+      #expect(reply.status == 400 && reply.reason?.contains("zonePolicy") == true, "\(reply.text)")
+    }
+  }
+}
+
+@Test func `zones are purged where they are one's own, and nowhere else`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    try await world.setUp("A")
+    try await world.setUp("P", scope: .public)
+    try await world.setUp("S", scope: .shared)
+    try await world.save("A", insertTag("T"), query: ["wait": "export"])
+    for (body, status) in [
+      ("{}", 400), (#"{"zoneID":5}"#, 400), (#"{"zoneID":{"zoneName":"_defaultZone"}}"#, 404),
+      (#"{"zoneID":{"zoneName":"\#(zoneName)","ownerRecordName":"_bob"}}"#, 404),
+    ] {
+      #expect(try await world.post("A/purge", body).status == status, "\(body)")
+    }
+    let wrongScope = try await world.post("P/purge", #"{"zoneID":{"zoneName":"_defaultZone"}}"#, scope: .public)
+    #expect(wrongScope.status == 400 && wrongScope.json["cocoaErrorCode"]?.int64 == 134060)
+    #expect(try await world.post("S/purge", #"{"zoneID":{"zoneName":"x"}}"#, scope: .shared).reason?.contains("sharing") == true)
+    #expect(try await world.post("A/purge", #"{"zoneID":{"zoneName":"x"}}"#, user: "_bob").status == 404)
+    #expect(try await world.liveRecords().map(\.recordName) == ["T"])
+  }
+}
+
+@Test func `a store that is set up after the end of a zone knows of it`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    let a = try await Device("A", world)
+    try await world.save("A", insertTag("T"), query: ["wait": "export"])
+    try await a.pull()
+    _ = try await world.post("A/purge", #"{"zoneID":"\#(zoneName)"}"#)
+    try await world.setUp("N")
+    try await world.save("N", insertTag("U"), query: ["wait": "export"])
+    #expect(try await world.liveRecords().map(\.recordName) == ["U"])
+  }
+}
