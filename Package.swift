@@ -35,7 +35,7 @@ let layers: [Target] = [
   shared("JSON", ["CSimdJSON", "Crypto"]),
   shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
-  shared("Indexing", ["Records"]),
+  shared("Indexing", ["Records", "Crypto"]),
   shared("ObjectModel", ["Records", "Crypto"]),
   shared("XCDataModel", ["ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),

@@ -12,6 +12,7 @@ struct AdminCall: Hashable, Sendable {
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
+    case exportRules, importRules, listDuplicates
     case status, workers, shards, stores, zones, subscriptions
     case explain, listQuarantine, retryQuarantine
     case backup, restore
@@ -69,6 +70,9 @@ struct AdminCall: Hashable, Sendable {
     case .promoteSchema: self.init("POST", admin + ["schema", container, "development", "promote"], query: Self.trial(invocation))
     case .resetSchema: self.init("POST", admin + ["schema", container, "development", "reset"])
     case .diffSchema: self.init("GET", admin + ["schema", container, "development", "diff"], textKey: "diff")
+    case .exportRules: self.init("GET", admin + ["rules", container, environment])
+    case .importRules: self.init("PUT", admin + ["rules", container, environment], query: Self.trial(invocation), body: content)
+    case .listDuplicates: self.init("GET", admin + ["duplicates"])
     case .status: self.init("GET", admin + ["status"])
     case .workers: self.init("GET", admin + ["workers"])
     case .shards: self.init("GET", admin + ["shards"])

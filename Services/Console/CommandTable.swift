@@ -1,7 +1,7 @@
 // Every command of `aquifer` (mirror-api.md, "Operator surface").
 
 extension Command {
-  static let table: [Command] = running + people + apps + models + schemas + looking + zones
+  static let table: [Command] = running + people + apps + models + schemas + rules + looking + zones
 
   private static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
   private static let environment = Option.required("environment", "E", "development or production")
@@ -164,6 +164,25 @@ extension Command {
     Command(
       "schema diff", [], [container], summary: "Show what development has more than production",
       examples: ["aquifer schema diff --container iCloud.org.example.photos"], action: .call(.diffSchema)),
+  ]
+
+  private static let rules: [Command] = [
+    Command(
+      "rules export", [], [container, development], summary: "Print what is unique in an environment, as `rules import` takes it",
+      examples: ["aquifer rules export --container iCloud.org.example.photos"], action: .call(.exportRules)),
+    Command(
+      "rules import", [Argument(name: "FILE", explanation: "the rules as JSON")],
+      [container, development, .flag("dry-run", "check the rules, and change nothing")], summary: "Declare what is unique, and what becomes of duplicates",
+      discussion: """
+        FILE is {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}, all rules of the environment. Policies:
+        merge-lowest-uuid  duplicates in a zone become the one with the lowest record name, also those that are there already
+        reject             a save that would make a duplicate is refused with UNIQUE_FIELD_ERROR
+        report             duplicates are listed by `aquifer duplicates list`
+        """, examples: ["aquifer rules import rules.json --container iCloud.org.example.photos"], action: .call(.importRules)),
+    Command(
+      "duplicates list", summary: "List objects that share what is declared to be unique",
+      discussion: "Of each group some names, with how many there are; `merging` are those that wait to be removed because another stands for them.",
+      examples: ["aquifer duplicates list"], action: .call(.listDuplicates)),
   ]
 
   private static let looking: [Command] = [

@@ -81,7 +81,7 @@ public struct Console: Sendable {
       }
       return []
     case .addKey: path = invocation.value("public-key")
-    case .importSchema: path = invocation.arguments[0]
+    case .importSchema, .importRules: path = invocation.arguments[0]
     default: path = nil
     }
     guard let path else { return [] }
@@ -101,7 +101,9 @@ public struct Console: Sendable {
   }
 
   private func call(_ kind: AdminCall.Kind, _ invocation: Invocation, content: [UInt8]) async -> Int32 {
-    await send(AdminCall(kind, invocation, content: content), invocation)
+    let call = AdminCall(kind, invocation, content: content)
+    // A document, to be imported again as it is.
+    return kind == .exportRules ? await send(call, invocation) { terminal.output(Self.line($0)) } : await send(call, invocation)
   }
 
   /// - Parameter present: shows the body of an answer; nil: by its shape.
@@ -128,7 +130,7 @@ public struct Console: Sendable {
 
   /// Commands that servers of an earlier release don't know.
   private func isYoung(_ command: Command) -> Bool {
-    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "subscriptions", "explain"].contains(command.path[0])
+    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "subscriptions", "explain", "rules", "duplicates"].contains(command.path[0])
   }
 
   func server(of invocation: Invocation) -> String {

@@ -117,6 +117,7 @@ extension RouteTable {
       Route([.get, .put], "\(environment)/schema", .operatorCall),
       Route([.post], "\(environment)/schema/promote", .operatorCall),
       Route([.post], "\(environment)/schema/reset", .operatorCall),
+      Route([.get, .put], "\(environment)/rules", .operatorCall),
       Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),

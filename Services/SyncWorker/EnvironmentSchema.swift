@@ -1,5 +1,6 @@
 // An environment's schema and models, made ready once for all requests that are served with them.
 
+import Indexing
 import Mirroring
 import ObjectModel
 import RecordStore
@@ -25,12 +26,14 @@ struct EnvironmentSchema: Sendable {
   let relationshipFields: RelationshipFields
   /// How often the environment was reset.
   let generation: Int64
+  /// What is unique; nil where nothing is.
+  let uniqueRules: UniqueRules?
   /// The custom roles of users, by record name.
   let userRoles: [String: [String]]
 
   init(
     version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil, userRoles: [String: [String]] = [:],
-    generation: Int64 = 0
+    generation: Int64 = 0, rules: EnvironmentRules = .none
   ) {
     self.generation = generation
     self.version = version
@@ -42,6 +45,7 @@ struct EnvironmentSchema: Sendable {
     grants = GrantIndex(schema)
     modelIndexes = models.mapValues { ModelIndex($0) }
     mirrorModels = modelIndexes.mapValues { MirrorModel($0) }
+    uniqueRules = UniqueRules(rules, models: mirrorModels, latestModelHash: latestModelHash)
     relationshipFields = RelationshipFields(models: modelIndexes.values)
   }
 
@@ -64,9 +68,17 @@ struct EnvironmentSchema: Sendable {
     return references
   }
 
+  /// The latest model, or another where that is none that is known.
+  var anyModel: MirrorModel? { latestModelHash.flatMap { mirrorModels[$0] } ?? mirrorModels.min { $0.key < $1.key }?.value }
+
+  /// Whether a store may keep an index: the schema or the rules declare it.
+  func declares(_ index: FieldIndex, in environment: Environment) -> Bool {
+    index.kind == .unique ? uniqueRules?.indexes.contains(index) ?? false : schemaIndex.declares(index, in: environment)
+  }
+
   init(_ reply: FetchSchema.Reply) {
     self.init(
       version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash, userRoles: reply.userRoles ?? [:],
-      generation: reply.generation ?? 0)
+      generation: reply.generation ?? 0, rules: reply.rules ?? .none)
   }
 }

@@ -41,6 +41,8 @@ struct PlaneContext: Sendable {
   var pause: @Sendable (Duration) async -> Void = { _ in await Task.yield() }
   /// Who waits for which store: one for all planes of a worker.
   var watches = StoreWatches()
+  /// Where more duplicates are left than one commit may merge.
+  var duplicates = DuplicateBacklog()
 }
 
 /// An HTTP answer a plane made.

@@ -35,6 +35,7 @@ public final class Worker: Sendable {
     let host: ShardHost
     let schemas: DirectorySchemaSource
     let generations: EnvironmentGenerations
+    let duplicates: DuplicateKeeper
     let changes: ConflatedChangePublisher
     let planes: Planes
   }
@@ -104,7 +105,9 @@ public final class Worker: Sendable {
       if let parts = parts.withLock({ $0 }) {
         await parts.schemas.invalidate(message)
         parts.generations.note(message)
-        if !message.schemas.isEmpty { for plane in parts.planes.values { await plane.schemasChanged() } }
+        if message.schemas.isEmpty { return Answer(Acknowledgement()) }
+        parts.duplicates.schemasChanged()
+        for plane in parts.planes.values { await plane.schemasChanged() }
       }
       return Answer(Acknowledgement())
     }
@@ -144,11 +147,11 @@ public final class Worker: Sendable {
       // Dropped because whoever pauses looks at its task's cancellation itself.
       try? await sleep(duration)
     }
-    let planes = makePlanes(
-      PlaneContext(
-        clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
-        assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey,
-        userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause))
+    let planeContext = PlaneContext(
+      clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
+      assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey,
+      userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause)
+    let planes = makePlanes(planeContext)
     let keeper = AssetKeeper(
       assets: AssetStore(directory: dataPath + "/assets"), grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
       log: context.log, pause: pause)
@@ -158,11 +161,12 @@ public final class Worker: Sendable {
     let conflicts = PastKeeper(
       subject: .conflicts, retention: context.options.duration("conflict-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log,
       pause: pause)
+    let duplicates = DuplicateKeeper(planeContext)
     let generations = EnvironmentGenerations(schemas: schemas, changes: changes, clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations],
+      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates],
       log: context.log, pause: pause)
-    return Parts(host: host, schemas: schemas, generations: generations, changes: changes, planes: planes)
+    return Parts(host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, planes: planes)
   }
 
   // MARK: Requests

@@ -34,6 +34,7 @@ struct WorkerReports: Sendable {
       let after = report.query["after"].flatMap { Int64($0) } ?? 0
       try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
     case "explain": try await writeExplanations(report.query, to: &output)
+    case "duplicates": try await writeRows("duplicates", to: &output) { try Self.duplicates(in: $0) }
     case "quarantine": try await writeRows("quarantine", to: &output) { try Self.quarantine(in: $0) }
     default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
     }
@@ -164,6 +165,10 @@ struct WorkerReports: Sendable {
       }
     }
     return rows
+  }
+
+  private static func duplicates(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+    try DuplicateGroup.all(in: snapshot, limit: rowLimit).map { group in row(group.database) { group.writeMembers(to: &$0) } }
   }
 
   private static func quarantine(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {

@@ -14,6 +14,8 @@ public struct FieldIndex: Hashable, Sendable {
     case words = 2
     /// Places on earth.
     case place = 3
+    /// Values of several fields together (`UniqueKey`): which records share all of them. No query asks for it.
+    case unique = 4
   }
 
   public let recordType: String
@@ -28,6 +30,11 @@ public struct FieldIndex: Hashable, Sendable {
 
   /// All records of a type.
   public init(recordsOfType recordType: String) { self.init(recordType: recordType, key: .system(.recordName), kind: .type) }
+
+  /// All of `fields` together, in any order.
+  public init(uniqueFields fields: [String], ofRecordType recordType: String) {
+    self.init(recordType: recordType, key: .field(Set(fields).sorted().joined(separator: String(UniqueKey.separator))), kind: .unique)
+  }
 
   /// The one key that every record has in an index of kind `type`.
   public static let typeRange = IndexRange(key: [])
@@ -45,6 +52,9 @@ public struct FieldIndex: Hashable, Sendable {
     case .place:
       guard case .location(let place)? = key.value(in: record) else { return [] }
       return [PlaceKey.key(of: place)]
+    case .unique:
+      guard case .field(let names) = key else { return [] }
+      return UniqueKey.key(of: record, fields: names.split(separator: UniqueKey.separator).map(String.init)).map { [$0] } ?? []
     }
   }
 

@@ -25,15 +25,36 @@ public struct RecordPointer: Hashable, Sendable {
   }
 }
 
+/// What the name of a duplicate stands for (semantics section 12).
+public struct RecordRedirect: Hashable, Sendable {
+  public let survivor: String
+  /// When they were found to be the same: milliseconds since 1970.
+  public let since: Int64
+  /// The duplicate is not removed yet.
+  public let isPending: Bool
+
+  public init(survivor: String, since: Int64, isPending: Bool) {
+    self.survivor = survivor
+    self.since = since
+    self.isPending = isPending
+  }
+}
+
 /// One zone of records, in one consistent state.
 public protocol RecordSource {
   /// The record or its tombstone; nil when the name was never used.
   func record(named recordName: String) throws -> SourceRecord?
   /// Live records that point to `target` by a to-one field, or as a link record (field `CD_recordNames`), in a stable order.
   func pointers(to target: String) throws -> [RecordPointer]
+  /// Whether `redirect(of:)` need be asked.
+  var hasRedirects: Bool { get }
+  func redirect(of recordName: String) throws -> RecordRedirect?
 }
 
 extension RecordSource {
+  public var hasRedirects: Bool { false }
+  public func redirect(of recordName: String) throws -> RecordRedirect? { nil }
+
   /// Whether the name's record was deleted; not so for one that was never used, whose record may still arrive.
   func isTombstone(named recordName: String) throws -> Bool { try record(named: recordName)?.isDeleted ?? false }
 }

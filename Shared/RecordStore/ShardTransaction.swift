@@ -35,8 +35,8 @@ public protocol ShardSnapshot: RecoverySnapshot {
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64?
   /// When the first of the shard's past states was replaced: milliseconds since 1970; nil when there is none.
   func oldestReplacement() throws -> Int64?
-  /// Pointers to `target` from live records, ascending by (field, source, action's wire name).
-  func references(to target: String, in zone: Int64) throws -> [IncomingReference]
+  /// Pointers to `target` from live records, ascending by (field, source, action's wire name); of more than `limit` any so many.
+  func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference]
   /// The names of live records that an action other than `none` binds to `target`, each once, ascending; of more than `limit` any so many.
   /// Costs nothing while no record of the shard ever had such a reference.
   func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String]
@@ -55,6 +55,20 @@ public protocol ShardSnapshot: RecoverySnapshot {
   func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord]
   /// How many entries an index has in a range, at most `limit`.
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int
+
+  /// Keys of an index that more than one record has, after `key`, ascending.
+  func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]]
+
+  /// Whether a zone of the database has redirects; of one that lost its zones with them it may still be said. Costs the writer nothing.
+  func hasRedirects(in database: Int64) throws -> Bool
+  /// What a duplicate's name stands for.
+  func redirect(of recordName: String, in zone: Int64) throws -> StoredRedirect?
+  /// The duplicates that stand for a record, ascending by name.
+  func redirects(to recordName: String, in zone: Int64, limit: Int) throws -> [StoredRedirect]
+  /// Those whose duplicates are not removed yet, ascending by the duplicate's name, after `recordName`.
+  func pendingRedirects(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRedirect]
+  /// Zones of a database (nil: of all) that have such, with keys after `key`, ascending.
+  func zonesWithPendingRedirects(in database: Int64?, afterKey key: Int64, limit: Int) throws -> [StoredZone]
 
   func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription?
   /// A user's, ascending by identifier.
@@ -171,6 +185,15 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction {
   /// Takes an index out of use; its entries go behind this commit, a slice at a time. Does nothing for one that is not in use.
   func dropIndex(_ index: Int64) throws
 
+  /// Stores a redirect in the place of the one of the same duplicate, if there is one. One to a duplicate leads to what that stands for, and
+  /// those that led to this one's duplicate lead on with it: there are no chains.
+  /// - Throws: `ContradictingWrite` for one that would lead to itself.
+  func put(_ redirect: StoredRedirect, in zone: Int64) throws
+  /// Removing one that is not there changes nothing.
+  func removeRedirect(of recordName: String, in zone: Int64) throws
+  /// Adds to the progress of a zone's pending redirects that are from before `time` (milliseconds since 1970).
+  func note(_ progress: StoredRedirect.Progress, ofPendingRedirectsBefore time: Int64, in zone: Int64) throws
+
   func makeMirror(
     _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
     deviceName: String?, createdAt: Int64
@@ -262,6 +285,9 @@ extension ShardTransaction {
 }
 
 extension ShardSnapshot {
+  /// All of them.
+  public func references(to target: String, in zone: Int64) throws -> [IncomingReference] { try references(to: target, in: zone, limit: .max) }
+
   /// The same, however many bytes they have.
   public func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {
     try transactions(of: mirror, after: number, limit: limit, byteLimit: .max)

@@ -93,6 +93,22 @@ struct StoredFormatTests {
     await again.close()
   }
 
+  @Test func `a shard from before redirects takes them when it is opened`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try Self.store(folder)
+    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    earlier.changes = earlier.changes.filter { $0.format < FormatChange.redirects.rawValue }
+    try earlier.takeOver().connection.close()
+    let shard = try await store.open(shard: 0)
+    let place = try await Place(in: shard)
+    let redirect = StoredRedirect(loser: "b", survivor: "a", since: 1, rule: "Note(title)")
+    #expect(try await shard.write { try $0.hasRedirects(in: place.database) } == false)
+    try await shard.write { try $0.put(redirect, in: place.zone) }
+    #expect(try await shard.read { try $0.redirect(of: "b", in: place.zone) } == redirect)
+    if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+    await shard.close()
+  }
+
   @Test func `a shard from before consumers takes them when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)

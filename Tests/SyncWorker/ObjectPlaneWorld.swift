@@ -37,7 +37,15 @@ final class ModelSchemas: SchemaSource {
     let byHash = Dictionary(known.map { (ModelIndex($0).modelHash, $0) }, uniquingKeysWith: { first, _ in first })
     return EnvironmentSchema(
       version: version.withLock { $0 }, schema: schemas.withLock { $0[environment] ?? Schema.initial }, models: byHash,
-      latestModelHash: known.last.map { ModelIndex($0).modelHash }, userRoles: userRoles.withLock { $0 })
+      latestModelHash: known.last.map { ModelIndex($0).modelHash }, userRoles: userRoles.withLock { $0 }, rules: rules.withLock { $0 })
+  }
+
+  private let rules = Mutex<EnvironmentRules>(.none)
+
+  /// What is unique, as an operator declares it.
+  func declare(_ unique: EnvironmentRules.Unique...) {
+    rules.withLock { $0 = EnvironmentRules(unique: unique) }
+    version.withLock { $0 += 1 }
   }
 
   /// Custom roles by user, as an operator granted them.
@@ -77,6 +85,7 @@ final class ObjectPlaneWorld: Sendable {
   let store: any ShardStore
   let plane: ObjectPlane
   let records: RecordPlane
+  let duplicates: DuplicateKeeper
   let folder: String
   var assets: AssetStore { AssetStore(directory: folder + "/assets") }
 
@@ -93,6 +102,9 @@ final class ObjectPlaneWorld: Sendable {
       })
     plane = ObjectPlane(context: context)
     records = RecordPlane(context: context)
+    var restless = context
+    restless.pause = { _ in await Task.yield() }
+    duplicates = DuplicateKeeper(restless)
   }
 
   /// Runs `body` in a fresh world and cleans up behind it.
@@ -266,6 +278,9 @@ final class Device {
     self.world = world
     try await world.setUp(store)
   }
+
+  /// An edit of the device's own, as a change that it might have imported.
+  func edit(_ change: String) throws { graph.apply(try JSONValue(parsing: Array(change.utf8))) }
 
   /// Pulls pages until there are no more.
   /// - Returns: the changes, in order.

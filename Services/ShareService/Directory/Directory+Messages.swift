@@ -1,6 +1,7 @@
 // The bus's questions to the directory, answered.
 
 import Crypto
+import ObjectModel
 import Records
 import ServiceBus
 import ServiceKit
@@ -87,10 +88,13 @@ extension Directory {
 
   /// - Throws: `notFound` for the container.
   func fetchSchema(_ message: FetchSchema) throws -> FetchSchema.Reply {
-    let state = try environment(EnvironmentKey(container: message.container, environment: message.environment))
+    let key = EnvironmentKey(container: message.container, environment: message.environment)
+    let state = try environment(key)
     var reply = FetchSchema.Reply(version: state.version, models: state.models, latestModelHash: state.latestModelHash, schema: state.schema)
     if state.generation > 0 { reply.generation = state.generation }
-    reply.userRoles = try userRoles(in: EnvironmentKey(container: message.container, environment: message.environment))
+    reply.userRoles = try userRoles(in: key)
+    let rules = try rules(of: key)
+    if !rules.unique.isEmpty { reply.rules = rules }
     return reply
   }
 

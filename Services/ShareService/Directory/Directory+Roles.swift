@@ -66,8 +66,8 @@ extension Directory {
     environments[key] = nil
   }
 
-  /// Workers know who has which role with the schema, and tell by its version whether it is another. Within a change.
-  private func raiseVersion(of key: EnvironmentKey) throws {
+  /// Workers know who has which role, and which rules hold, with the schema, and tell by its version whether it is another. Within a change.
+  func raiseVersion(of key: EnvironmentKey) throws {
     try connection.statement(SQL("environment.raise", "UPDATE environment SET version = ?3 WHERE container = ?1 AND name = ?2"))
       .binding(try self.key(of: key.container), key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection)).run()
   }

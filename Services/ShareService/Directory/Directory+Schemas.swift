@@ -92,7 +92,7 @@ extension Directory {
     return .changed(added: diff.added, schema: wanted)
   }
 
-  /// Adds what development has more to production, with the models that it covers.
+  /// Adds what development has more to production, with the models that it covers and the rules.
   /// - Parameter isDryRun: answers the same and changes nothing.
   /// - Throws: `notFound` for the container; `badRequest` when production has no room for another model.
   func promote(_ container: ContainerID, isDryRun: Bool = false) throws -> SchemaOutcome {
@@ -107,8 +107,11 @@ extension Directory {
       for (hash, model) in development.models.sorted(by: { $0.key < $1.key }) where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty {
         try copyModel(hash, from: source, to: target)
       }
-      let latest = try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil }
-      return (merged, latest ?? production.latestModelHash)
+      let latest = try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil } ?? production.latestModelHash
+      return (merged, latest)
+    } and: {
+      let latest = try latestModelHash(of: target)
+      try promoteRules(from: source, to: target, latestModel: latest.flatMap { development.models[$0] ?? production.models[$0] })
     }
     return .changed(added: diff.added, schema: merged)
   }
@@ -120,13 +123,14 @@ extension Directory {
       to: try environment(EnvironmentKey(container: container, environment: .development)).schema)
   }
 
-  /// Forgets development's schema and models, and begins another generation, with which workers let go of its records, stores and subscriptions.
+  /// Forgets development's schema, models and rules, and begins another generation, with which workers let go of its records, stores and subscriptions.
   /// - Throws: `notFound` for the container.
   func resetDevelopment(_ container: ContainerID) throws {
     let key = EnvironmentKey(container: container, environment: .development)
     try update(key, beginsGeneration: true) {
       try connection.statement(SQL("model.deleteAll", "DELETE FROM model WHERE container = ?1 AND environment = ?2"))
         .binding(try self.key(of: container), key.environment.rawValue).run()
+      try store(EnvironmentRules.none, of: key)
       return (.initial, nil)
     }
   }
@@ -156,7 +160,10 @@ extension Directory {
   // MARK: pieces
 
   /// One durable change of an environment.
-  private func update(_ key: EnvironmentKey, beginsGeneration: Bool = false, _ body: () throws -> (schema: Schema, latestModel: String?)) throws {
+  /// - Parameter last: what is written after the environment's row, which is there by then.
+  private func update(
+    _ key: EnvironmentKey, beginsGeneration: Bool = false, _ body: () throws -> (schema: Schema, latestModel: String?), and last: () throws -> Void = {}
+  ) throws {
     try change {
       let container = try self.key(of: key.container)
       let (schema, latestModel) = try body()
@@ -172,6 +179,7 @@ extension Directory {
         container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection), SchemaPrinter.text(of: schema), latestModel,
         beginsGeneration ? 1 : 0
       ).run()
+      try last()
     }
     environments[key] = nil
   }

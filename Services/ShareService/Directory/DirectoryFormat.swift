@@ -21,6 +21,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   case sessionOrigins = 4
   /// How often an environment was reset. Cost: none, the new column is 0.
   case generations = 5
+  /// Rules of environments, as JSON. Cost: none, the new column is NULL.
+  case rules = 6
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -70,6 +72,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .rolesAndQuotas: Self.roles
     case .sessionOrigins: "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
     case .generations: "ALTER TABLE environment ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
+    case .rules: "ALTER TABLE environment ADD COLUMN rules TEXT;"
     }
   }
 

@@ -9,7 +9,7 @@ struct ClusterReports: Sendable {
   /// Longer, and one worker that hangs would hide what the others say.
   private static let deadline = Duration.seconds(2)
   /// Subjects whose reports are lists under the subject's own name, put together over all workers.
-  private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain"]
+  private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates"]
 
   let bus: any Bus
   let shardCount: Int

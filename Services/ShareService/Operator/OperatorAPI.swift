@@ -96,6 +96,7 @@ struct OperatorAPI: Sendable {
       switch path[4] {
       case "model": return try await model(request(after: 5), key)
       case "schema": return try await schema(request(after: 5), key)
+      case "rules": return try await rules(request(after: 5), key)
       default: throw Self.noSuchCall(path)
       }
     }
@@ -111,6 +112,9 @@ struct OperatorAPI: Sendable {
     case "schema":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await schema(request(after: 5), Self.environment(path[3], path[4]))
+    case "rules":
+      guard path.count >= 5 else { throw Self.noSuchCall(path) }
+      return try await rules(request(after: 5), Self.environment(path[3], path[4]))
     case "quarantine" where path.count == 4 && path[3] == "retry":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else { throw Self.noSuchCall(path) }

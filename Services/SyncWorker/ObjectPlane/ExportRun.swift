@@ -22,6 +22,8 @@ struct ExportOutcome: Sendable {
   var zoneChanges: [ZoneChange] = []
   /// As `zoneChanges`.
   var fired: [FiredSubscription] = []
+  /// As `zoneChanges`: what the batch's end let happen to duplicates.
+  var effects = ZoneEffects()
   /// What the next batch continues, if more is coming.
   var running: RunningExport?
   /// The transaction whose next slice it begins with.
@@ -36,6 +38,7 @@ struct ExportOutcome: Sendable {
     for change in zoneChanges { context.changes.publish(change) }
     if let noticed { context.noticed(noticed) }
     context.publish(fired)
+    effects.publish(by: context)
   }
 }
 
@@ -181,7 +184,8 @@ struct ExportRun: Sendable {
     }
     let plan = ExportPlan(writes: zones.flatMap(\.written))
     if isEvent(plan.savedCount + plan.deletedCount, problems) { outcome.noticed = MirrorID(shard: shard, key: mirrorKey) }
-    outcome.running = try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, moreComing: outcome.moreComing, in: transaction)
+    outcome.running = try putEvent(
+      saved: plan.savedCount, deleted: plan.deletedCount, problems, moreComing: outcome.moreComing, for: &outcome, mirror, in: transaction)
     return outcome
   }
 
@@ -190,7 +194,8 @@ struct ExportRun: Sendable {
 
   /// A run of one batch has one event, begun and ended in its commit; a longer one begins its event with the first (T-V01).
   private func putEvent(
-    saved: Int, deleted: Int, _ problems: [MirroringProblem], moreComing: Bool, in transaction: any ShardTransaction
+    saved: Int, deleted: Int, _ problems: [MirroringProblem], moreComing: Bool, for outcome: inout ExportOutcome, _ mirror: StoredMirror,
+    in transaction: any ShardTransaction
   ) throws -> RunningExport? {
     if !isEvent(saved + deleted, problems) { return nil }
     let now = context.clock.now
@@ -204,6 +209,8 @@ struct ExportRun: Sendable {
     }
     if !moreComing { run.event.endedAt = now }
     run.event.number = try transaction.put(run.event, of: mirrorKey)
+    let removal = DuplicateRemoval(database: database, schema: schema, context: context, userRecordName: mirror.userRecordName)
+    outcome.effects = try removal.note(run.event, of: mirror.databaseKey, in: transaction)
     return moreComing ? run : nil
   }
 }

@@ -47,6 +47,7 @@ struct ExportWrites {
       guard case .save(let record, let changedKeys) = item else { return nil }
       return sizeProblem(item, record) ?? schemaProblem(item, record, changedKeys)
     }
+    if let unique = schema.uniqueRules, !unique.rejecting.isEmpty { try refuseDuplicates(&verdict, by: unique) }
     var rules = ReferenceRules(transaction: transaction, zone: zone.key)
     if let permissions { rules.isVisible = permissions.mayRead }
     if let isolation { try refuseDamaged(&verdict, rules, isolation) }
@@ -82,6 +83,19 @@ struct ExportWrites {
       return item.problem(refusal.code, refusal.reason, .schema)
     }
     return nil
+  }
+
+  /// What a save could not know: another device's came first, or the rule did.
+  private func refuseDuplicates(_ verdict: inout Verdict, by unique: UniqueRules) throws {
+    var planned: [String: Record?] = [:]
+    for write in verdict.writes { planned[write.item.recordName] = if case .save(let record, _) = write.item { .some(record) } else { .some(nil) } }
+    var check = UniqueCheck(unique, planned: planned, in: zone, transaction)
+    if let permissions { check.mayName = permissions.mayRead }
+    try refuse(&verdict) { item in
+      guard case .save(let record, _) = item else { return nil }
+      let earlier = try source.row(named: item.recordName).flatMap { $0.isDeleted ? nil : $0.record }
+      return try check.conflict(of: record, replacing: earlier).map { item.problem(.uniqueFieldError, $0.reason, .other) }
+    }
   }
 
   private func judge(_ writes: [PlannedWrite], by rules: ReferenceRules) throws -> ReferenceRules.Verdict {

@@ -39,7 +39,7 @@ extension StoreCall {
     }
     // Only now: a token that is another store's was refused.
     if await imports.confirm(start, of: id(of: mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
-    try await note(page, after: start, of: mirror, started: started)
+    try await note(page, after: start, of: mirror, schema, started: started)
     return PlaneAnswer(mayWait: waits && page.isEmpty && !page.moreComing, body: answer)
   }
 
@@ -72,22 +72,27 @@ extension StoreCall {
 
   /// Stores what a page means for the store: its event when a run of pages begins or ends, how far the client says that it is, what stands
   /// still, and what was left out. A poll that brought nothing new writes nothing.
-  private func note(_ page: ImportedPage, after start: Int64, of mirror: StoredMirror, started: Int64) async throws(RecordError) {
+  private func note(
+    _ page: ImportedPage, after start: Int64, of mirror: StoredMirror, _ schema: EnvironmentSchema, started: Int64
+  ) async throws(RecordError) {
     let event = await imports.note(page, after: start, of: id(of: mirror), at: started, identifier: context.random.uuid())
     let isConfirmed = start > mirror.importedSequence
     guard event != nil || isConfirmed || page.isNoteworthy else { return }
     let at = now
-    let number = try await value(
-      of: store.enqueue { transaction -> Int64 in
+    let removal = DuplicateRemoval(database: request.database, schema: schema, context: context, userRecordName: mirror.userRecordName)
+    let (number, effects) = try await value(
+      of: store.enqueue { transaction -> (Int64, ZoneEffects) in
         // Reset or removed meanwhile: the page was of what it was before.
-        guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return 0 }
+        guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return (0, ZoneEffects()) }
         if start > current.importedSequence {
           current.importedSequence = start
           try transaction.update(current)
         }
         try page.store(of: current, at: at, in: transaction)
-        return try event.map { try transaction.put($0, of: mirror.key) } ?? 0
+        guard let event else { return (0, ZoneEffects()) }
+        return (try transaction.put(event, of: mirror.key), try removal.note(event, of: mirror.databaseKey, in: transaction))
       })
+    effects.publish(by: context)
     if let event, event.endedAt == nil { await imports.stored(number, of: id(of: mirror)) }
     if event != nil { context.noticed(id(of: mirror)) }
   }

@@ -5,8 +5,8 @@ import Mirroring
 import RecordStore
 import Records
 
-/// What has to be asked of the store before a save is appended. In a private database whose objects are all in one zone, and for a save
-/// without updates, that is nothing.
+/// What has to be asked of the store before a save is appended. In a private database whose objects are all in one zone, where nothing is
+/// unique, and for a save without updates, that is nothing.
 struct SaveCheck: Sendable {
   private let transactions: [HistoryTransaction]
   private let run: ExportRun
@@ -25,12 +25,14 @@ struct SaveCheck: Sendable {
   /// - Throws: what refuses it, naming the place; nothing is stored then.
   func callAsFunction(of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     let hasZones = try transaction.database(key: mirror.databaseKey)?.hasPlacements == true
-    guard hasUpdates || hasZones || permissions != nil, let current = try transaction.mirror(key: mirror.key) else { return }
+    let mayConflict = run.schema.uniqueRules?.rejecting.isEmpty == false
+    guard hasUpdates || hasZones || permissions != nil || mayConflict, let current = try transaction.mirror(key: mirror.key) else { return }
     let new = try transactions.enumerated().filter { try transaction.transaction(withID: $0.element.transactionID, of: mirror.key) == nil }
       .map { (place: $0.offset, transaction: $0.element) }
     if hasUpdates { try KnownObjects(mirror: current, transaction: transaction).check(new) }
     if let permissions { try PermissionCheck.check(new, of: current, run, permissions, in: transaction) }
     if hasZones { try ZoneChoice.make(for: new, of: current, run.model.index, in: transaction) }
+    if mayConflict { try run.checkUniqueness(of: new.map(\.transaction), of: current, in: transaction) }
   }
 }
 

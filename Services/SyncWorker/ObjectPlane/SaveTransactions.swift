@@ -56,7 +56,16 @@ extension StoreCall {
     let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
     if let export { await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard) }
-    let appended = try await value(of: append)
+    let appended: (numbers: [Int64], last: Int64)
+    do {
+      appended = try await append.value
+    } catch let violation as UniquenessViolation {
+      return PlaneAnswer(
+        status: ServerErrorCode.uniqueFieldError.row.httpStatus,
+        body: StoreAnswer.uniquenessRefusal(violation.conflicts.map { ($0.recordName, $0.entity, $0.reason, $0.winner) }, uuid: request.uuid))
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
     let exported = waitsForExport ? try await exported(through: appended.last, mirror, run) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(

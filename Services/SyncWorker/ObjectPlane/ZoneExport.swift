@@ -35,6 +35,7 @@ extension ExportRun {
     while true {
       var exporter = exporter(
         of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys), isolatesErrors: isolation != nil)
+      if source.hasRedirects { exporter.importedAt = try transaction.latestEvent(of: mirror.key, kind: .import)?.startedAt ?? 0 }
       for transaction in earlier { try exporter.apply(transaction) }
       try batch.apply(to: &exporter)
       let plan = exporter.plan()
@@ -49,6 +50,7 @@ extension ExportRun {
       export.leftOut = plan.leftOut
       export.refused = verdict.refused.filter { $0.problem.cause != .permission }
       export.written = try write(verdict, of: mirror, to: zone, from: source, firing, in: transaction)
+      export.written += try merged(export.written, of: mirror, in: zone, from: source, firing, in: transaction)
       let told = Set(export.written.map(\.item.recordName))
       let undone = forbidden.map(\.write.item.record).filter { !told.contains($0.recordName) } + plan.withdrawn
       export.written += try tellAgain(undone, of: mirror, in: zone, from: source, firing, in: transaction)
@@ -118,6 +120,25 @@ extension ExportRun {
     }
     isolation?.end()
     return written
+  }
+
+  /// - Returns: what was written to merge duplicates among what the batch wrote, and to follow what it says of earlier ones.
+  private func merged(
+    _ written: [PlannedWrite], of mirror: StoredMirror, in zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
+    in transaction: any ShardTransaction
+  ) throws -> [PlannedWrite] {
+    guard try DuplicateMerge.concerns(zone.databaseKey, schema, in: transaction) else { return [] }
+    var merge = DuplicateMerge(
+      transaction: transaction, zone: zone, schema: schema, writer: writer(origin: 0, of: mirror, to: zone, firing, in: transaction),
+      stamp: stamp(of: mirror), random: context.random)
+    if database.isPublic { merge.mayWrite = schema.permissions(ofAbsentUser: mirror.userRecordName).mayWrite }
+    let outcome = try merge.run(
+      written.map { write in
+        guard case .save(let record, _) = write.item else { return DuplicateMerge.Touched(earlier: write.item.record, later: nil) }
+        return DuplicateMerge.Touched(earlier: try source.row(named: record.recordName).flatMap { $0.isDeleted ? nil : $0.record }, later: record)
+      })
+    if outcome.isUnfinished { context.duplicates.note(shard) }
+    return outcome.writes
   }
 
   /// Lets the store import what is in the zone in the place of what it made of these records: the record as it is, or its deletion.

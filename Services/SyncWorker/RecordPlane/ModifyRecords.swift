@@ -21,7 +21,7 @@ extension RecordPlaneCall {
         stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
         permissions: schema.permissions(of: request.caller, in: database),
         quota: StorageQuota(of: request.caller, in: database, standard: context.userQuota), key: key, originDevice: request.clientID,
-        watch: context.watch(schema, by: user))
+        watch: context.watch(schema, by: user), context: context, shard: store.shard)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {

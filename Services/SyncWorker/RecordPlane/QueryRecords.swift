@@ -52,7 +52,7 @@ extension RecordPlaneCall {
       findings.wishes = search.wishes
       return findings
     }
-    maintainIndexes(after: findings, schema)
+    maintainIndexes(after: findings, environmentSchema)
     return write(findings.page, as: request, syncToken: findings.syncToken)
   }
 
@@ -61,7 +61,7 @@ extension RecordPlaneCall {
   }
 
   /// Takes the index into use that the query missed most, and those out of use that the schema has no more.
-  private func maintainIndexes(after findings: QueryFindings, _ schema: SchemaIndex) {
+  private func maintainIndexes(after findings: QueryFindings, _ schema: EnvironmentSchema) {
     let environment = database.environment
     let stale = findings.indexes.filter { !schema.declares($0.index, in: environment) }.map(\.key)
     let known = Set(findings.indexes.map(\.index))

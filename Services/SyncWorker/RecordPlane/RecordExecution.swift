@@ -23,6 +23,8 @@ struct RecordExecution {
   private var rules: ReferenceRules
   /// What earlier units of the request deleted by references, as it is now.
   private var tombstones: [String: StoredRecord] = [:]
+  /// What was written, in order, while duplicates are of any interest.
+  private var touched: [DuplicateMerge.Touched]?
 
   init(_ modification: RecordModification, zone: StoredZone?, _ transaction: any ShardTransaction) throws {
     self.modification = modification
@@ -32,13 +34,32 @@ struct RecordExecution {
     writer = try zone.map { try modification.writer($0, transaction) }
     rules = ReferenceRules(transaction: transaction, zone: zone?.key)
     if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
+    let mayHaveDuplicates = try modification.schema.uniqueRules != nil || zone.map { try transaction.hasRedirects(in: $0.databaseKey) } ?? false
+    touched = mayHaveDuplicates ? [] : nil
   }
 
   /// To be called after the last unit.
   func finish() throws -> RecordModification.Result {
     var result = result
+    if let writer, let touched, !touched.isEmpty { try merge(touched, by: writer, &result) }
     result.fired = try writer?.firing?.finish()
     return result
+  }
+
+  /// Merges duplicates among what was written. Records that this changes are answered as they are then, so that their tags hold.
+  private func merge(_ touched: [DuplicateMerge.Touched], by writer: ZoneWriter, _ result: inout RecordModification.Result) throws {
+    var merge = DuplicateMerge(
+      transaction: transaction, zone: writer.zone, schema: modification.schema,
+      writer: ZoneWriter(serverOf: writer.zone, modification.schema, writer.firing, in: transaction), stamp: modification.stamp,
+      random: modification.context.random)
+    if let permissions = modification.permissions { merge.mayWrite = permissions.mayWrite }
+    let outcome = try merge.run(touched.lastOfEach)
+    if outcome.isUnfinished { modification.context.duplicates.note(modification.shard) }
+    if outcome.writes.isEmpty { return }
+    result.zone = try transaction.zone(key: writer.zone.key) ?? result.zone
+    for (index, item) in result.items.enumerated() {
+      if case .saved(let stored) = item, let later = outcome.stored[stored.record.recordName], !later.isDeleted { result.items[index] = .saved(later) }
+    }
   }
 
   /// The row that an operation meets, after the units before it.
@@ -82,6 +103,7 @@ struct RecordExecution {
       case .success(.nothing), .failure: break
       }
     }
+    if let unique = modification.schema.uniqueRules, !unique.rejecting.isEmpty, try refuse(&steps, by: unique) { return [] }
     let verdict = try rules.verdict(on: saves, deleting: deletions)
     if !verdict.problems.isEmpty {
       for index in steps.indices {
@@ -90,6 +112,33 @@ struct RecordExecution {
     }
     if verdict.problems.isEmpty, !saves.isEmpty, let quota = modification.quota { try refuse(&steps, over: quota, besides: Set(verdict.cascade)) }
     return verdict.cascade
+  }
+
+  /// Turns saves that would make duplicates into failures, where the rules say so.
+  /// - Returns: whether there are any.
+  private func refuse(_ steps: inout [Step], by unique: UniqueRules) throws -> Bool {
+    guard steps.contains(where: { if case .success(.save(let record)) = $0.decision { unique.rejecting.contains(record.recordType) } else { false } }) else {
+      return false
+    }
+    var planned: [String: Record?] = [:]
+    for step in steps {
+      switch step.decision {
+      case .success(.save(let record)): planned[record.recordName] = record
+      case .success(.delete): planned[step.operation.recordName] = .some(nil)
+      case .success(.nothing), .failure: break
+      }
+    }
+    var check = UniqueCheck(unique, planned: planned, in: writer?.zone, transaction)
+    if let permissions = modification.permissions { check.mayName = permissions.mayRead }
+    var isRefused = false
+    for (index, step) in steps.enumerated() {
+      guard case .success(.save(let record)) = step.decision,
+        let conflict = try check.conflict(of: record, replacing: step.existing.flatMap { $0.isDeleted ? nil : $0.record })
+      else { continue }
+      steps[index].decision = .failure(conflict.error)
+      isRefused = true
+    }
+    return isRefused
   }
 
   /// Turns saves that grow into failures when the unit as a whole makes the database larger than it may be.
@@ -125,6 +174,7 @@ struct RecordExecution {
       writer = opened
       rules.zone = opened.zone.key
       let stored = try opened.save(record, replacing: step.existing)
+      touched?.append(DuplicateMerge.Touched(earlier: step.existing.flatMap { $0.isDeleted ? nil : $0.record }, later: record))
       tombstones[record.recordName] = nil
       result.items.append(.saved(stored))
       advance(to: stored)
@@ -143,6 +193,7 @@ struct RecordExecution {
   private mutating func delete(_ existing: StoredRecord) throws -> StoredRecord {
     guard let writer else { throw StoreError.corrupt("a record was found in no zone") }
     let tombstone = try writer.delete(existing, modified: modification.stamp)
+    touched?.append(DuplicateMerge.Touched(earlier: existing.record, later: nil))
     advance(to: tombstone)
     return tombstone
   }
@@ -150,5 +201,22 @@ struct RecordExecution {
   private mutating func advance(to stored: StoredRecord) {
     result.zone = writer?.zone.advanced(to: stored.sequence)
     result.didChange = true
+  }
+}
+
+extension [DuplicateMerge.Touched] {
+  /// A record that was written more than once, as it was before the first time and after the last.
+  fileprivate var lastOfEach: [DuplicateMerge.Touched] {
+    var places: [String: Int] = [:]
+    var merged: [DuplicateMerge.Touched] = []
+    for item in self {
+      if let place = places[item.recordName] {
+        merged[place] = DuplicateMerge.Touched(earlier: merged[place].earlier, later: item.later)
+      } else {
+        places[item.recordName] = merged.count
+        merged.append(item)
+      }
+    }
+    return merged
   }
 }

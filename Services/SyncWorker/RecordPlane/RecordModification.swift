@@ -40,6 +40,8 @@ struct RecordModification: Sendable {
   let key: IdempotencyKey
   let originDevice: String?
   let watch: SubscriptionWatch
+  let context: PlaneContext
+  let shard: Int
 
   /// Decides all operations, then executes those that may be.
   /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, or what the store throws; nothing is written then.

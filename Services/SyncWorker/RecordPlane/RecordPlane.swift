@@ -45,7 +45,7 @@ struct RecordPlane: Plane {
           try snapshot.indexes(afterKey: after, limit: Self.indexPage).map { ($0, try snapshot.database(key: $0.databaseKey)?.id) }
         }
         for case (let stored, let database?) in page {
-          let schema = try await context.schemas.schema(of: database.container, database.environment).schemaIndex
+          let schema = try await context.schemas.schema(of: database.container, database.environment)
           if !schema.declares(stored.index, in: database.environment) { try await store.enqueue { try $0.dropIndex(stored.key) }.value }
         }
         guard page.count == Self.indexPage, let end = page.last else { return }

@@ -77,6 +77,8 @@ extension ZoneCall {
       record.shortGUID = existing.flatMap { $0.isDeleted ? nil : $0.record.shortGUID }
       _ = try writer.save(record, replacing: existing)
     }
+    let touched = changes.map { DuplicateMerge.Touched(earlier: $0.existing.flatMap { $0.isDeleted ? nil : $0.record }, later: $0.record) }
+    try merge(touched, in: zone, schema, by: writer, transaction)
     let growth = try (transaction.database(key: database.key)?.byteCount ?? 0) - database.byteCount
     if let problem = quota?.problem(growth: growth, of: database) { throw problem }
     return ImportResult(zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, fired: try firing?.finish())

@@ -49,6 +49,7 @@ extension ZoneCall {
     let writer = writer(zone, schema, firing, in: transaction)
     let rows = try transaction.changes(in: zone.key, after: answer.after, limit: Self.restoreLimit)
     answer.moreComing = rows.count == Self.restoreLimit
+    var touched: [DuplicateMerge.Touched] = []
     for row in rows {
       guard row.sequence <= through else {
         answer.moreComing = false
@@ -59,14 +60,17 @@ extension ZoneCall {
       guard var record = state else {
         if row.isDeleted { continue }
         _ = try writer.delete(row, modified: stamp)
+        touched.append(DuplicateMerge.Touched(earlier: row.record, later: nil))
         answer.deletedCount += 1
         continue
       }
       if !row.isDeleted, row.record.saysTheSame(as: record) { continue }
       record.modified = stamp
       _ = try writer.save(record, replacing: row)
+      touched.append(DuplicateMerge.Touched(earlier: row.isDeleted ? nil : row.record, later: record))
       answer.restoredCount += 1
     }
+    try merge(touched, in: zone, schema, by: writer, transaction)
     return RestoreResult(zone: try transaction.zone(key: zone.key) ?? zone, answer: answer, fired: try firing?.finish())
   }
 

@@ -87,6 +87,14 @@ struct ZoneCall: ShardCall {
   }
 
   func writer(_ zone: StoredZone, _ schema: EnvironmentSchema, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction) -> ZoneWriter {
-    ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
+    ZoneWriter(serverOf: zone, schema, firing, in: transaction)
+  }
+
+  /// Merges duplicates among what a call wrote.
+  func merge(_ touched: [DuplicateMerge.Touched], in zone: StoredZone, _ schema: EnvironmentSchema, by writer: ZoneWriter, _ transaction: any ShardTransaction) throws {
+    guard try DuplicateMerge.concerns(zone.databaseKey, schema, in: transaction) else { return }
+    var merge = DuplicateMerge(
+      transaction: transaction, zone: zone, schema: schema, writer: writer, stamp: Stamp(timestamp: now, userRecordName: user), random: context.random)
+    if try merge.run(touched).isUnfinished { context.duplicates.note(store.shard) }
   }
 }

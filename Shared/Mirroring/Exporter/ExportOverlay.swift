@@ -39,6 +39,10 @@ struct ExportOverlay {
 
   init(source: any RecordSource) { self.source = source }
 
+  var hasRedirects: Bool { source.hasRedirects }
+
+  func redirect(of name: String) throws -> RecordRedirect? { try source.redirect(of: name) }
+
   mutating func entry(_ name: String) throws -> OverlayEntry {
     if let entry = entries[name] { return entry }
     let entry = OverlayEntry(base: try source.record(named: name))

@@ -46,19 +46,31 @@ extension Exporter {
       entry.record = entry.baseRecord ?? linkRecord(link, owner, target, named: name)
       overlay.set(entry, named: name)
     } else {
-      let name = makeRecordName()
-      var entry = OverlayEntry(base: nil)
-      entry.record = linkRecord(link, owner, target, named: name)
-      overlay.set(entry, named: name)
-      pairs[key] = [name]
-      overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: owner)
-      overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: target)
+      pairs[key] = [makeLink(link, owner, target)]
     }
+  }
+
+  /// - Returns: the new record's name.
+  @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) -> String {
+    makeLink(with: LinkRecord.fields(of: link, source: owner, target: target), isToldAgain: standIns.contains(owner) || standIns.contains(target))
+  }
+
+  @discardableResult mutating func makeLink(with fields: Fields, isToldAgain: Bool = false) -> String {
+    let name = makeRecordName()
+    let record = Record(recordName: name, recordType: ReservedName.linkRecordType, fields: fields, created: stamp, modified: stamp)
+    var entry = OverlayEntry(base: nil)
+    entry.isToldAgain = isToldAgain
+    entry.record = record
+    overlay.set(entry, named: name)
+    if let ends = LinkRecord(record)?.ends {
+      for end in [ends.first, ends.second] { overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: end) }
+    }
+    return name
   }
 
   private mutating func removeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws {
     let key = link.key(source: owner, target: target)
-    for name in try linkRecords(key, owner, target) { try remove(name) }
+    for name in try linkRecords(key, owner, target) { try remove(name, isServersOwn: standIns.contains(owner) || standIns.contains(target)) }
   }
 
   private func linkRecord(_ link: LinkDescription, _ owner: String, _ target: String, named name: String) -> Record {

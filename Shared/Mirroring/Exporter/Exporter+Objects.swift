@@ -38,12 +38,23 @@ extension Exporter {
   }
 
   /// Deletes the object, its links, and clears what pointed to it. Deleting what is gone already is no error.
+  ///
+  /// A duplicate is deleted with the object that stands for it, unless the store has imported since: then it may merge duplicates by itself.
   mutating func delete(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
+    if let redirect = try redirect(of: change.objectID), importedAt <= redirect.since, try overlay.entry(redirect.survivor).record != nil {
+      standIns.insert(redirect.survivor)
+      try deleteObject(redirect.survivor, isServersOwn: true)
+    }
     guard let record = try overlay.entry(change.objectID).record else { return }
     try check(record, is: entity, change)
-    try remove(change.objectID)
-    for pointer in try overlay.pointers(to: change.objectID) where pointer.source != change.objectID {
+    try deleteObject(change.objectID)
+  }
+
+  mutating func deleteObject(_ objectID: String, isServersOwn: Bool = false) throws {
+    guard try overlay.entry(objectID).record != nil else { return }
+    try remove(objectID, isServersOwn: isServersOwn)
+    for pointer in try overlay.pointers(to: objectID) where pointer.source != objectID {
       if pointer.field == ReservedName.linkRecordNames {
         try remove(pointer.source)
       } else {

@@ -29,7 +29,13 @@ public struct Exporter {
   /// How many were ever put there.
   private var leftOutTotal = 0
   /// Whether a change that meets what can't be read is left out, instead of all of them with it. Every change costs more then.
-  private let isolatesErrors: Bool
+  let isolatesErrors: Bool
+  /// When the store last began to import: milliseconds since 1970. A duplicate that it deletes without having heard of the survivor is both.
+  public var importedAt: Int64 = 0
+  /// Objects that were named by the names of their duplicates.
+  var standIns: Set<String> = []
+  /// What the store has to hear of because of that.
+  var toldAgain: [String] = []
 
   /// - Parameters:
   ///   - stamp: who exports, from which device, and when.
@@ -98,7 +104,8 @@ public struct Exporter {
         try isolating(change) { exporter in try exporter.dropState(of: change.objectID) }
       }
     case .export:
-      try applyChanges(transaction.changes)
+      try applyChanges(try redirected(transaction).changes)
+      try tellOfStandIns()
     }
   }
 
@@ -168,6 +175,7 @@ public struct Exporter {
       let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter { $0.changeType == .delete }
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
+      let transaction = try redirected(transaction)
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() where change.changeType == .delete { lastDeletion[change.objectID] = index }
       for step in slice {
@@ -190,6 +198,7 @@ public struct Exporter {
           }
         }
       }
+      try tellOfStandIns()
     }
   }
 
@@ -306,7 +315,7 @@ public struct Exporter {
   }
 
   /// Names of fields that differ, ascending.
-  private static func changedKeys(from base: Record?, to record: Record) -> [String] {
+  static func changedKeys(from base: Record?, to record: Record) -> [String] {
     guard let base else { return record.fields.map(\.name) }
     var changed: [String] = []
     var (old, new) = (base.fields.elements[...], record.fields.elements[...])

@@ -77,6 +77,8 @@ struct InMemoryRows {
   /// Ascending by number.
   var events: [EventRow] = []
   var outcomes: [String: OutcomeRow] = [:]
+  /// By zone, then by the duplicate's name.
+  var redirects: [Int64: [String: StoredRedirect]] = [:]
   var lastKey: Int64 = 0
   var lastEventNumber: Int64 = 0
   /// What that was when the present owner came.
@@ -164,19 +166,19 @@ extension InMemoryTransaction: ShardSnapshot {
   }
 
   /// Worked out from the records each time.
-  private func entries(of index: Int64, in zone: Int64, range: IndexRange) -> [IndexedRecord] {
+  func entries(of index: Int64, in zone: Int64, range: IndexRange) -> [IndexedRecord] {
     guard let index = rows.indexes[index]?.index else { return [] }
     return (rows.records[zone] ?? [:]).values.map(\.stored).filter { !$0.isDeleted && $0.record.recordType == index.recordType }
       .flatMap { stored in index.keys(of: stored.record).filter(range.contains).map { IndexedRecord(key: $0, stored: stored) } }
   }
 
-  func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
+  func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference] {
     (rows.records[zone] ?? [:]).values
       .flatMap { row in
         row.references.filter { $0.target == target }
           .map { IncomingReference(field: $0.field, source: row.stored.record.recordName, action: $0.action) }
       }
-      .sorted { $0.precedes($1) }
+      .sorted { $0.precedes($1) }.first(limit)
   }
 
   func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String] {

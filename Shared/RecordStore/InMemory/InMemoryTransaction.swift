@@ -57,6 +57,7 @@ extension InMemoryTransaction: ShardTransaction {
       rows.names[zone] = nil
       rows.past.removeAll { $0.zone == zone }
       rows.horizons[zone] = nil
+      rows.redirects[zone] = nil
       rows.zones[zone] = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
       grow(row.databaseKey, by: -byteCount)
       try countAssets()

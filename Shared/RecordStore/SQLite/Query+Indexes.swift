@@ -3,6 +3,7 @@
 extension Query {
   var indexText: String {
     switch self {
+    case .liveZone: "SELECT 1 FROM zone WHERE database = ?1 AND live > 0 LIMIT 1"
     case .indexes: Self.indexColumns + " WHERE database = ?1 ORDER BY id"
     case .indexesAfter: Self.indexColumns + " WHERE id > ?1 AND state <> \(IndexState.dropping.rawValue) ORDER BY id LIMIT ?2"
     case .allIndexes: Self.indexColumns + " ORDER BY id"

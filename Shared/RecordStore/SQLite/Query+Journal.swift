@@ -22,7 +22,7 @@ extension Query {
       """
     case .settleConflict: "UPDATE journal SET state = ?2, settled = ?3 WHERE id = ?1"
     case .deleteConflict: "DELETE FROM journal WHERE id = ?1"
-    default: preconditionFailure("no text for statement \(self)")
+    default: redirectText
     }
   }
 

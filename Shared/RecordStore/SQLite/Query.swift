@@ -11,10 +11,10 @@ enum Query: Int, CaseIterable {
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
   case subscriptionByName, subscriptionsOfUser, subscriptionsAfter, subscriptionCount, insertSubscription, deleteSubscription, updateEdition
-  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs, sweepEntries
+  case doomedZones, doomZone, releaseZone, sweepRecords, sweepReferences, sweepShortGUIDs, sweepEntries, sweepRedirects
   case recordsByName, pastStates, firstReplacement, archiveRecord, oldestPast, forgetPast, sweepPast
   case recordByName, recordByRow, recordNames, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
-  case indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
+  case liveZone, indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
   case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
   case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, firstTransactionAt, appendTransaction, purgeTransactions
@@ -27,6 +27,8 @@ enum Query: Int, CaseIterable {
   case insertConflict, settleConflict, deleteConflict
   case syncState, putSyncState, deleteSyncState, zoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
   case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, renewMirror
+  case redirect, redirectsTo, pendingRedirects, zonesWithPendingRedirects, redirectedDatabases, hasRedirects, sharedKeys
+  case putRedirect, followRedirect, deleteRedirect, noteRedirects
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
 
@@ -103,7 +105,7 @@ enum Query: Int, CaseIterable {
     case .forgetPast: "DELETE FROM past WHERE id <= ?1 RETURNING zone, until, deleted, data"
     case .sweepPast: "DELETE FROM past WHERE id IN (SELECT id FROM past WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
 
-    case .references: "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2"
+    case .references: "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 LIMIT ?3"
     case .sources:
       """
       SELECT DISTINCT r.name FROM reference f CROSS JOIN record r ON r.id = f.source
@@ -126,7 +128,7 @@ enum Query: Int, CaseIterable {
     case .deleteSubscription: "DELETE FROM subscription WHERE id = ?1 AND database = ?2"
     case .updateEdition: "UPDATE database SET subscriptions = ?2 WHERE id = ?1"
 
-    case .indexes, .indexesAfter, .allIndexes, .makeIndex, .updateIndex, .removeIndex, .zoneAfterName, .entriesUp, .entriesDown, .countEntries, .insertEntry,
+    case .liveZone, .indexes, .indexesAfter, .allIndexes, .makeIndex, .updateIndex, .removeIndex, .zoneAfterName, .entriesUp, .entriesDown, .countEntries, .insertEntry,
       .deleteEntry, .dropEntries, .sweepEntries:
       indexText
     default: historyText
@@ -203,7 +205,7 @@ enum Query: Int, CaseIterable {
   }
 
   private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed FROM database"
-  private static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon, reason, ended FROM zone"
+  static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon, reason, ended FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =

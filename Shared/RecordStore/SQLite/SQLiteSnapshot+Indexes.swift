@@ -71,6 +71,16 @@ extension SQLiteSnapshot {
     return try statement.all { IndexedRecord(key: $0.blob(10), stored: try record($0, named: recordName($0, 9), zone: scan.zone)) }
   }
 
+  func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let statement = try statement(.sharedKeys)
+    try statement.bind(1, zone)
+    try statement.bind(2, index)
+    try statement.bind(3, key)
+    try statement.bind(4, limit)
+    return try statement.all { $0.blob(0) }
+  }
+
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int {
     guard limit > 0, try !isDoomed(zone) else { return 0 }
     let statement = try statement(.countEntries)

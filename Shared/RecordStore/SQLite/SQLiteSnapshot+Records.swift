@@ -41,11 +41,12 @@ extension SQLiteSnapshot {
     return try statement.all { try transform($0.int64(0), record($0, named: self.recordName($0, 9), zone: zone)) }
   }
 
-  func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
-    if try isDoomed(zone) { return [] }
+  func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
     let statement = try statement(.references)
     try statement.bind(1, zone)
     try statement.bind(2, recordName: target)
+    try statement.bind(3, limit)
     // Sorted here: names are kept in two forms, fields by number.
     return try statement.all { row in
       let key = ReferenceKey(rawValue: row.int64(0))

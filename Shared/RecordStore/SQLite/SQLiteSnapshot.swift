@@ -126,12 +126,18 @@ class SQLiteSnapshot: ShardSnapshot {
     return try statement.all { Self.zoneRow($0).zone }
   }
 
-  private static func zoneRow(_ row: Statement) -> ZoneRow {
+  static func zoneRow(_ row: Statement) -> ZoneRow {
     ZoneRow(
       zone: StoredZone(
         key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), incarnation: UInt64(bitPattern: row.int64(3)),
         sequence: row.int64(4), isDeleted: row.bool(5), end: ZoneEnd(rawValue: row.int(9)) ?? .deleted, endSequence: row.int64(10)),
       liveCount: row.int64(6), byteCount: row.int64(7), horizon: row.int64(8))
+  }
+
+  func hasRedirects(in database: Int64) throws -> Bool {
+    let statement = try statement(.hasRedirects)
+    try statement.bind(1, database)
+    return try statement.first { _ in true } ?? false
   }
 
   final func isDoomed(_ zone: Int64) throws -> Bool {

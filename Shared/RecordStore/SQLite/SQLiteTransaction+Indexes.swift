@@ -38,7 +38,7 @@ extension SQLiteTransaction {
     try write {
       guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
       if let row = indexes.byDatabase[database]?.first(where: { $0.index == index && $0.state != .dropping }) { return row.stored }
-      let row = IndexRow(key: nextKey(), databaseKey: database, index: index, state: .filling)
+      let row = IndexRow(key: nextKey(), databaseKey: database, index: index, state: try hasRecords(in: database) ? .filling : .ready)
       let insert = try writing(.makeIndex)
       try insert.bind(1, row.key)
       try insert.bind(2, database)
@@ -52,6 +52,14 @@ extension SQLiteTransaction {
       indexes.set(row)
       return row.stored
     }
+  }
+
+  /// Where there is no record, there is nothing to fill in.
+  private func hasRecords(in database: Int64) throws -> Bool {
+    try flushCachedRows()
+    let select = try statement(.liveZone)
+    try select.bind(1, database)
+    return try select.first { _ in true } ?? false
   }
 
   func dropIndex(_ index: Int64) throws {

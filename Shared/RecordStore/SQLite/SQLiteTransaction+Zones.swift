@@ -151,8 +151,8 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, past states, references, short GUIDs, placements and index entries of a deleted zone; a doomed zone
-  /// with none left is released.
+  /// Removes up to `limit` rows each of records, past states, references, redirects, short GUIDs, placements and index entries of a deleted zone; a
+  /// doomed zone with none left is released.
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
     guard let zone = doomed?.min() else { return 0 }
@@ -162,7 +162,8 @@ extension SQLiteTransaction {
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
     let placements = try sweep(.sweepPlacements, zone, limit)
     let entries = try sweep(.sweepEntries, zone, limit)
-    if [records, past, references, shortGUIDs, placements, entries].allSatisfy({ $0 < limit }) {
+    let redirects = try sweep(.sweepRedirects, zone, limit)
+    if [records, past, references, shortGUIDs, placements, entries, redirects].allSatisfy({ $0 < limit }) {
       let release = try writing(.releaseZone)
       try release.bind(1, zone)
       try release.run()

@@ -31,6 +31,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private var doomedBeforeBody: Set<Int64>?
   var indexes = ShardIndexes()
   private var indexesBeforeBody = ShardIndexes()
+  /// The databases that have redirects, and perhaps some whose zones with them are gone.
+  var redirectedDatabases: Set<Int64> = []
+  private var redirectedDatabasesBeforeBody: Set<Int64> = []
   /// Tells outcomes of one millisecond apart.
   var outcomeCounter: Int64 = 0
 
@@ -89,6 +92,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     isLoaded = true
     doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
     indexes = ShardIndexes(try statement(.allIndexes).all(indexRow))
+    redirectedDatabases = Set(try statement(.redirectedDatabases).all { $0.int64(0) })
   }
 
   /// To be called when the SQL transaction has begun.
@@ -127,6 +131,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     countersBeforeBody = counters
     doomedBeforeBody = doomed
     indexesBeforeBody = indexes
+    redirectedDatabasesBeforeBody = redirectedDatabases
   }
 
   /// Ends a body that returned.
@@ -144,6 +149,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     counters = countersBeforeBody
     doomed = doomedBeforeBody
     indexes = indexesBeforeBody
+    redirectedDatabases = redirectedDatabasesBeforeBody
     seen.removeAll(keepingCapacity: true)
     guard bodyHasWritten else { return false }
     session.forgetSymbols()
@@ -243,6 +249,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
     cache.mirrorKeys.load(mirror.key, for: WriterCache.Name(parent: mirror.databaseKey, name: mirror.identifier))
     return mirror
   }
+
+  override func hasRedirects(in database: Int64) throws -> Bool { redirectedDatabases.contains(database) }
 
   override var mayHoldBindingReferences: Bool { counters.bindsReferences != 0 }
 

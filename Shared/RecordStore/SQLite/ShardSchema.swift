@@ -35,6 +35,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case placements = 14
   /// How imports and recoveries stand. Cost: none, empty tables, and columns whose defaults are not written into rows.
   case recovery = 15
+  /// Duplicates stand for others, and indexes find them. Cost: none, an empty table.
+  case redirects = 16
 
   var statements: [String] {
     switch self {
@@ -65,6 +67,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .journal: Self.journalTables
     case .placements: Self.placementTables
     case .recovery: Self.recoveryTables
+    case .redirects: Self.redirectTables
     }
   }
 
@@ -215,6 +218,15 @@ enum FormatChange: Int, CaseIterable, Sendable {
       UNIQUE(mirror, zone, name))
     """,
     "CREATE INDEX unimported_due ON unimported(mirror, due)",
+  ]
+
+  private static let redirectTables = [
+    """
+    CREATE TABLE redirect(zone INTEGER NOT NULL, loser NOT NULL, survivor NOT NULL, since INTEGER NOT NULL, rule TEXT NOT NULL, progress INTEGER NOT NULL,
+      removed INTEGER, PRIMARY KEY(zone, loser)) WITHOUT ROWID
+    """,
+    "CREATE INDEX redirect_survivor ON redirect(zone, survivor)",
+    "CREATE INDEX redirect_pending ON redirect(zone, loser) WHERE removed IS NULL",
   ]
 
   private static let quarantineTables = [

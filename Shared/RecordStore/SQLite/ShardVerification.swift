@@ -290,6 +290,17 @@ struct ShardVerification {
       "SELECT DISTINCT fieldindex FROM entry WHERE fieldindex NOT IN (SELECT id FROM fieldindex) AND zone NOT IN (SELECT zone FROM doomed)",
       "an index that does not exist has entries"
     ),
+    (
+      "verifyRedirectZones", "SELECT loser FROM redirect WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)",
+      "a redirect's zone is missing"
+    ),
+    (
+      "verifyRedirectChains",
+      """
+      SELECT r.loser FROM redirect r WHERE r.loser = r.survivor OR EXISTS (SELECT 1 FROM redirect s WHERE s.zone = r.zone AND s.loser = r.survivor)
+      """,
+      "a redirect leads to a record that is one itself"
+    ),
     ("verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)", "an index's database is missing"),
     ("verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)", "a conflict's database is missing"),
     ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),

@@ -121,6 +121,8 @@ public struct FetchSchema: Message {
     public var generation: Int64?
     /// The custom roles of users, by record name, for what is done for them while they are not there to be asked. nil: nobody has any.
     public var userRoles: [String: [String]]?
+    /// What is unique in the environment's zones. nil: nothing.
+    public var rules: EnvironmentRules?
 
     public init(version: Int64, models: [String: ManagedObjectModel], latestModelHash: String?, schema: Schema) {
       self.version = version

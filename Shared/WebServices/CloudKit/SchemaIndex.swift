@@ -55,13 +55,14 @@ extension SchemaIndex {
   }
 
   /// Whether a store may keep an index: the schema declares it. In development every system field may have one; a type's own index
-  /// shows in no answer and needs no declaration.
+  /// shows in no answer and needs no declaration. What is unique no schema says, but the environment's rules.
   public func declares(_ index: FieldIndex, in environment: Environment) -> Bool {
     if index.kind == .type { return true }
     if case .system = index.key, environment == .development { return true }
     let declared = indexes(of: index.key, in: index.recordType)
     return switch index.kind {
     case .type: true
+    case .unique: false
     case .value: !declared.isDisjoint(with: [.queryable, .sortable])
     case .words: declared.contains(.searchable)
     case .place: declared.contains(.queryable)

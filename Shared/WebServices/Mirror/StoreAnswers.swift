@@ -101,6 +101,26 @@ public enum StoreAnswer {
     }
   }
 
+  /// The refusal of a save that would make duplicates of what must be unique.
+  /// - Parameter conflicts: at least one; `winner` is the object that is to be used instead, nil where the caller may not know of it.
+  public static func uniquenessRefusal(_ conflicts: [(objectID: String, entity: String, reason: String, winner: String?)], uuid: String) -> [UInt8] {
+    object { writer in
+      writer.member("uuid", uuid)
+      let error = RecordError(.uniqueFieldError, conflicts.map { "\($0.entity) \($0.objectID): \($0.reason)" }.joined(separator: "; "))
+      error.writeMirrorMembers(to: &writer)
+      writer.key("conflicts")
+      writer.beginArray()
+      for conflict in conflicts {
+        writer.beginObject()
+        writer.member("objectID", conflict.objectID)
+        writer.member("entity", conflict.entity)
+        writer.nullable("winner", conflict.winner)
+        writer.endObject()
+      }
+      writer.endArray()
+    }
+  }
+
   /// `POST transactions`
   /// - Parameter syncToken: with `wait=export`, what covers everything that was exported: for the `caughtUp` of other stores.
   public static func saved(

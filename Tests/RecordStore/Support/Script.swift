@@ -42,6 +42,7 @@ enum ScriptStep: Sendable {
   case settle(owner: Int, position: Int, at: Int64)
   case forgetConflicts(before: Int64, limit: Int)
   case resetMirror(owner: Int, mirror: Int)
+  case redirect(owner: Int, zone: Int, loser: Int, survivor: Int, at: Int64)
   case makeIndex(owner: Int, index: Int)
   case dropIndex(owner: Int, index: Int)
   case outcome(key: Int, at: Int64)
@@ -61,6 +62,7 @@ struct Script: Sendable {
   static let indexes = [
     FieldIndex(recordsOfType: "CD_Note"), Sample.titles, FieldIndex(recordType: "CD_Tag", key: .field("CD_title"), kind: .words),
     FieldIndex(recordType: "CD_Note", key: .system(.modifiedTimestamp), kind: .value), FieldIndex(recordType: "CDMR", key: .system(.recordName), kind: .value),
+    FieldIndex(uniqueFields: ["CD_title"], ofRecordType: "CD_Note"),
   ]
   struct Stop: Error {}
 
@@ -102,7 +104,8 @@ struct Script: Sendable {
       case 92: return .conflict(owner: owner, name: name, state: number(3), at: at)
       case 93 where number(3) == 0: return number(2) == 0 ? .settle(owner: owner, position: name, at: at) : .forgetConflicts(before: at, limit: zone)
       case 93..<95: return .readZones(owner: owner)
-      case 95..<97: return .readCounts
+      case 95: return .readCounts
+      case 96, 97: return .redirect(owner: owner, zone: zone, loser: name, survivor: number(Self.names.count), at: at)
       default: return .fail
       }
     }
@@ -112,7 +115,7 @@ struct Script: Sendable {
   /// - Returns: what the body saw, in words.
   func run(in transaction: any ShardTransaction) throws -> [String] { try steps.map { try Self.run($0, in: transaction) } }
 
-  private static func place(_ owner: Int, _ zone: Int, in transaction: any ShardTransaction) throws -> Place? {
+  static func place(_ owner: Int, _ zone: Int, in transaction: any ShardTransaction) throws -> Place? {
     guard let database = try transaction.database(Sample.database("\(owner)")), let zone = try transaction.zone(named: "zone \(zone)", in: database.key),
       !zone.isDeleted
     else { return nil }
@@ -225,6 +228,7 @@ struct Script: Sendable {
         errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
       return "\(try transaction.put(event, of: row.key))"
     case .quarantine, .release, .retry, .resetMirror: return try runQuarantine(step, in: transaction)
+    case .redirect: return try runRedirect(step, in: transaction)
     case .conflict, .settle, .forgetConflicts: return try runJournal(step, in: transaction)
     case .makeIndex(let owner, let index):
       let database = try transaction.makeDatabase(Sample.database("\(owner)"))
@@ -283,6 +287,7 @@ struct Script: Sendable {
         lines.append("\(zone) \(String(describing: try snapshot.zone(key: zone.key)))")
         lines += try dumpZone(zone.key, snapshot, limit: limit)
         lines += try dumpIndexes(of: database.key, in: zone.key, snapshot, limit: limit)
+        lines += try dumpRedirects(in: zone, snapshot, limit: limit)
       }
       for mirror in 0..<3 { lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))") }
       lines += try snapshot.subscriptions(in: database.key, afterKey: 0, limit: limit).map { "\($0)" }

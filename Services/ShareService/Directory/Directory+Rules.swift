@@ -1,0 +1,58 @@
+// Rules of containers' environments: what is unique, and what becomes of duplicates.
+
+import JSON
+import ObjectModel
+import Records
+import SQLite
+import ServiceBus
+import WebServices
+
+extension Directory {
+  /// - Throws: `notFound` for the container.
+  func rules(of key: EnvironmentKey) throws -> EnvironmentRules {
+    let text = try connection.statement(SQL("rules.get", "SELECT rules FROM environment WHERE container = ?1 AND name = ?2"))
+      .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.optionalText(0) } ?? nil
+    return try text.map { try RulesDocument.rules(try JSONValue.request(Array($0.utf8))) } ?? .none
+  }
+
+  /// Replaces an environment's rules.
+  /// - Parameter isDryRun: answers the same and changes nothing.
+  /// - Throws: `notFound` for the container, `badRequest` naming every entity and attribute of the latest model for which a rule can't hold.
+  func setRules(_ rules: EnvironmentRules, of key: EnvironmentKey, isDryRun: Bool) throws {
+    let state = try environment(key)
+    if !rules.unique.isEmpty {
+      guard let model = state.latestModelHash.flatMap({ state.models[$0] }) else {
+        throw RecordError(.badRequest, "\(key) has no model yet: push it first, rules speak of its entities")
+      }
+      let problems = rules.problems(in: ModelIndex(model))
+      guard problems.isEmpty else { throw RecordError(.badRequest, problems.joined(separator: " ")) }
+    }
+    if isDryRun { return }
+    try change {
+      try store(rules, of: key)
+      try raiseVersion(of: key)
+    }
+    environments[key] = nil
+  }
+
+  /// Within a change: adds development's rules to production's, as far as they can hold in its latest model. Those that only production has stay.
+  func promoteRules(from source: EnvironmentKey, to target: EnvironmentKey, latestModel: ManagedObjectModel?) throws {
+    guard let model = latestModel.map({ ModelIndex($0) }) else { return }
+    var added = try rules(of: source)
+    added.unique.removeAll { !$0.fits(model) }
+    if !added.unique.isEmpty { try store(try rules(of: target).merging(added), of: target) }
+  }
+
+  /// Within a change: as it is stored by now.
+  func latestModelHash(of key: EnvironmentKey) throws -> String? {
+    try connection.statement(SQL("environment.latest", "SELECT latestModel FROM environment WHERE container = ?1 AND name = ?2"))
+      .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.optionalText(0) } ?? nil
+  }
+
+  /// Within a change. An environment without a row has no rules, and none are stored for it.
+  func store(_ rules: EnvironmentRules, of key: EnvironmentKey) throws {
+    let text = rules.unique.isEmpty ? nil : String(decoding: RulesDocument.json(rules), as: UTF8.self)
+    try connection.statement(SQL("rules.set", "UPDATE environment SET rules = ?3 WHERE container = ?1 AND name = ?2"))
+      .binding(try self.key(of: key.container), key.environment.rawValue, text).run()
+  }
+}

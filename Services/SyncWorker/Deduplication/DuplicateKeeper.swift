@@ -1,0 +1,232 @@
+// Duplicates in the background: those from before their rule, those of groups too large for a commit, and what waits to be moved or removed.
+
+import Indexing
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+
+/// Sees to a shard's duplicates, a little a commit, between saves.
+///
+/// What is stored says what is to be done: a worker that dies goes on where it was. Only which indexes were looked through is remembered, and
+/// looked through again by the next worker.
+final class DuplicateKeeper: ShardWork {
+  private struct State {
+    var settled: Set<Settled> = []
+    /// Rises when rules may have changed.
+    var edition = 0
+  }
+
+  /// An index that was looked through for a rule.
+  private struct Settled: Hashable {
+    let shard: Int
+    let epoch: Int64
+    let index: Int64
+    let schemaVersion: Int64
+    let rule: String
+  }
+
+  private let context: PlaneContext
+  private let state = Mutex(State())
+
+  private static let roundPause = Duration.seconds(2)
+  private static let slicePause = Duration.milliseconds(20)
+  /// Rounds after which databases are looked at though nobody told of other rules.
+  private static let longRound = 30
+  private static let pageCount = 200
+  private static let keyCount = 50
+  /// When there are more, all are looked through again.
+  private static let settledLimit = 100_000
+
+  init(_ context: PlaneContext) { self.context = context }
+
+  /// Environments may have other rules than before.
+  func schemasChanged() { state.withLock { $0.edition += 1 } }
+
+  func run(on store: any ShardStore) async {
+    var round = 0
+    var seen = -1
+    var isDone = false
+    while !Task.isCancelled {
+      let edition = state.withLock { $0.edition }
+      if context.duplicates.take(store.shard) {
+        forget(store.shard)
+        isDone = false
+      }
+      isDone = await advance(store, looksAtDatabases: !isDone || edition != seen || round % Self.longRound == 0)
+      seen = edition
+      round += 1
+      await context.pause(Self.roundPause)
+    }
+  }
+
+  /// Looks through all indexes of a shard again.
+  private func forget(_ shard: Int) { state.withLock { state in state.settled = state.settled.filter { $0.shard != shard } } }
+
+  /// One round.
+  /// - Returns: whether nothing is left that could be done now.
+  @discardableResult func advance(_ store: any ShardStore, looksAtDatabases: Bool = true) async -> Bool {
+    do {
+      let isDone = looksAtDatabases ? try await sweep(store) : true
+      try await advancePending(in: store)
+      return isDone
+    } catch {
+      report("duplicates can't be merged", error, on: store, to: context.log)
+      return false
+    }
+  }
+
+  // MARK: What waits
+
+  private func advancePending(in store: any ShardStore) async throws {
+    var last: Int64 = 0
+    while !Task.isCancelled {
+      let after = last
+      let page = try await store.read { snapshot in
+        try snapshot.zonesWithPendingRedirects(in: nil, afterKey: after, limit: Self.pageCount).map { zone in
+          (zone: zone, database: try snapshot.database(key: zone.databaseKey)?.id, isDue: try Self.isAnythingDue(in: zone, snapshot))
+        }
+      }
+      for (zone, database, isDue) in page where isDue {
+        if let database, let schema = try await schema(of: database) { try await advance(zone, schema.merging(database, context), in: store) }
+      }
+      guard page.count == Self.pageCount, let end = page.last else { return }
+      last = end.zone.key
+    }
+  }
+
+  /// Whether a commit of the zone's would find anything to do.
+  private static func isAnythingDue(in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> Bool {
+    var last: String?
+    while true {
+      let page = try snapshot.pendingRedirects(in: zone.key, afterName: last, limit: pageCount)
+      if page.contains(where: \.isDue) { return true }
+      guard page.count == pageCount else { return false }
+      last = page.last?.loser
+    }
+  }
+
+  private func advance(_ zone: StoredZone, _ removal: DuplicateRemoval, in store: any ShardStore) async throws {
+    var last: String?
+    while !Task.isCancelled {
+      let after = last
+      let step = try await store.enqueue { transaction -> DuplicateRemoval.Step in
+        guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return DuplicateRemoval.Step() }
+        return try removal.advance(zone, after: after, in: transaction)
+      }.value
+      step.effects.publish(by: context)
+      if !step.moreComing { return }
+      last = step.last
+      await context.pause(Self.slicePause)
+    }
+  }
+
+  // MARK: Indexes
+
+  /// Takes indexes into use and out of use as the rules say, and looks through those that are ready.
+  /// - Returns: whether all are ready and were looked through.
+  private func sweep(_ store: any ShardStore) async throws -> Bool {
+    var last: Int64 = 0
+    var isDone = true
+    while !Task.isCancelled {
+      let after = last
+      let rows = try await store.read { try $0.databases(afterKey: after, limit: Self.pageCount) }
+      for row in rows {
+        guard let schema = try await schema(of: row.id) else { continue }
+        if try await !sweep(row, schema, in: store) { isDone = false }
+      }
+      guard rows.count == Self.pageCount, let end = rows.last else { return isDone }
+      last = end.key
+    }
+    return false
+  }
+
+  /// - Returns: nil while nobody can say what holds there: the next round asks again.
+  private func schema(of database: DatabaseID) async throws -> EnvironmentSchema? {
+    do {
+      return try await context.schemas.schema(of: database.container, database.environment)
+    } catch {
+      // Dropped because a container that is gone has nobody to serve, and a directory that is silent is asked again.
+      return nil
+    }
+  }
+
+  private func sweep(_ database: StoredDatabase, _ schema: EnvironmentSchema, in store: any ShardStore) async throws -> Bool {
+    let known = try await store.read { try $0.indexes(in: database.key) }.filter { $0.index.kind == .unique }
+    let wanted = schema.uniqueRules?.indexes ?? []
+    let stale = known.filter { !wanted.contains($0.index) }.map(\.key)
+    let missing = wanted.subtracting(known.map(\.index))
+    if !stale.isEmpty || !missing.isEmpty {
+      try await store.enqueue { transaction in
+        for key in stale { try transaction.dropIndex(key) }
+        for index in missing { _ = try transaction.makeIndex(index, in: database.key) }
+      }.value
+    }
+    var isDone = missing.isEmpty
+    // In the public database only who may write to the records merges them.
+    if database.id.isPublic { return isDone }
+    for rule in schema.uniqueRules?.all ?? [] where rule.policy == .mergeLowestUUID {
+      guard let index = known.first(where: { $0.index == rule.index }) else { continue }
+      let settled = Settled(shard: store.shard, epoch: store.epoch, index: index.key, schemaVersion: schema.version, rule: rule.declaration.text)
+      if state.withLock({ $0.settled.contains(settled) }) { continue }
+      guard index.isReady else {
+        isDone = false
+        continue
+      }
+      if try await merge(by: rule, index, schema.merging(database.id, context), in: store) {
+        state.withLock { state in
+          if state.settled.count >= Self.settledLimit { state.settled.removeAll() }
+          state.settled.insert(settled)
+        }
+      } else {
+        isDone = false
+      }
+    }
+    return isDone
+  }
+
+  /// Merges what shares a key in any zone of the database.
+  /// - Returns: false when there is more.
+  private func merge(by rule: UniqueRule, _ index: StoredIndex, _ removal: DuplicateRemoval, in store: any ShardStore) async throws -> Bool {
+    let zones = try await store.read { try $0.allZones(in: index.databaseKey, after: 0) }.filter { !$0.isDeleted }
+    var isDone = true
+    for zone in zones {
+      var last: [UInt8] = []
+      while !Task.isCancelled {
+        let after = last
+        let keys = try await store.read { try $0.sharedKeys(of: index.key, in: zone.key, after: after, limit: Self.keyCount) }
+        for key in keys {
+          let (effects, moreComing) = try await store.enqueue { transaction -> (ZoneEffects, Bool) in
+            guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return (ZoneEffects(), false) }
+            return try removal.mergeGroup(key, by: rule, in: zone, transaction)
+          }.value
+          effects.publish(by: context)
+          if moreComing { isDone = false }
+        }
+        guard keys.count == Self.keyCount, let end = keys.last else { break }
+        last = end
+        await context.pause(Self.slicePause)
+      }
+    }
+    return isDone && !Task.isCancelled
+  }
+}
+
+extension EnvironmentSchema {
+  /// Merging and removing in the owner's name.
+  fileprivate func merging(_ database: DatabaseID, _ context: PlaneContext) -> DuplicateRemoval {
+    DuplicateRemoval(database: database, schema: self, context: context, userRecordName: database.owner)
+  }
+}
+
+/// Shards in which a commit left more duplicates than it could merge: one for all planes of a worker.
+final class DuplicateBacklog: Sendable {
+  private let shards = Mutex<Set<Int>>([])
+
+  func note(_ shard: Int) { shards.withLock { _ = $0.insert(shard) } }
+
+  /// Whether there were any since the last look.
+  func take(_ shard: Int) -> Bool { shards.withLock { $0.remove(shard) != nil } }
+}

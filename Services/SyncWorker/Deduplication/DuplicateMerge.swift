@@ -1,0 +1,225 @@
+// Duplicates become one in the commit that finds them (semantics section 12): whoever writes to a zone hands what he wrote to this, in the same body.
+
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceKit
+
+/// Merges what one batch wrote to a zone, and follows what it says of duplicates that were merged before.
+struct DuplicateMerge {
+  /// A record that was written.
+  struct Touched {
+    /// As it was; nil when there was none alive.
+    let earlier: Record?
+    /// As it is; nil when it was deleted.
+    let later: Record?
+
+    var recordName: String { later?.recordName ?? earlier?.recordName ?? "" }
+  }
+
+  struct Outcome {
+    /// Everything that was written, in order.
+    var writes: [PlannedWrite] = []
+    /// The rows that came of it, by record name.
+    var stored: [String: StoredRecord] = [:]
+    /// More is to be done than one commit may.
+    var isUnfinished = false
+  }
+
+  let transaction: any ShardTransaction
+  let zone: StoredZone
+  let schema: EnvironmentSchema
+  /// The server's, for whoever's batch it is.
+  let writer: ZoneWriter
+  let stamp: Stamp
+  let random: any RandomSource
+  /// Whether whoever writes may write to a record; in a private database everybody may who writes at all (T-D05).
+  var mayWrite: (Record) -> Bool = { _ in true }
+  private(set) var outcome = Outcome()
+  /// Pointers that may still be moved in this commit.
+  private var room = DuplicateMerge.pointerLimit
+
+  /// Pointers one commit moves: the rest follows behind it.
+  static let pointerLimit = 400
+  /// Records of one group that one commit merges.
+  static let groupLimit = 200
+  private static let redirectLimit = 200
+
+  init(transaction: any ShardTransaction, zone: StoredZone, schema: EnvironmentSchema, writer: ZoneWriter, stamp: Stamp, random: any RandomSource) {
+    self.transaction = transaction
+    self.zone = zone
+    self.schema = schema
+    self.writer = writer
+    self.stamp = Stamp(timestamp: stamp.timestamp, userRecordName: stamp.userRecordName)
+    self.random = random
+  }
+
+  /// Whether anything need be merged or followed in a database: what every save asks.
+  static func concerns(_ database: Int64, _ schema: EnvironmentSchema, in transaction: any ShardTransaction) throws -> Bool {
+    if schema.uniqueRules != nil { return true }
+    return try transaction.hasRedirects(in: database)
+  }
+
+  /// - Parameter touched: each record once.
+  mutating func run(_ touched: [Touched]) throws -> Outcome {
+    var touched = touched
+    if try transaction.hasRedirects(in: zone.databaseKey) { touched += try follow(touched) }
+    guard let rules = schema.uniqueRules else { return outcome }
+    var seen: Set<[UInt8]> = []
+    for item in touched {
+      guard let later = item.later else { continue }
+      for rule in rules.byRecordType[later.recordType] ?? [] where rule.policy == .mergeLowestUUID {
+        guard let key = rule.newKey(of: later, replacing: item.earlier), seen.insert(Array(rule.declaration.text.utf8) + key).inserted else { continue }
+        try mergeGroup(key, by: rule)
+      }
+    }
+    return outcome
+  }
+
+  // MARK: A group
+
+  /// Merges the records that share a key. A damaged one among them keeps them apart, and says so when it is read by somebody.
+  /// - Returns: whether there were more than one commit merges.
+  @discardableResult mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule) throws -> Bool {
+    let group: [Record]
+    do {
+      group = try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit).map(\.record).filter(mayWrite)
+    } catch StoreError.corrupt {
+      // Dropped because what is wrong with the record its next reader is told; nothing is lost by two objects that stay two.
+      return false
+    }
+    if group.count == Self.groupLimit { outcome.isUnfinished = true }
+    // Those of another subentity may lack relationships that others point by.
+    for (_, members) in Dictionary(grouping: group, by: \.entityName).sorted(by: { $0.key < $1.key }) where members.count > 1 {
+      try merge(members.map(\.recordName).sorted(by: Deduplicator.survives), by: rule)
+    }
+    return group.count == Self.groupLimit
+  }
+
+  /// - Parameter names: the survivor first.
+  private mutating func merge(_ names: [String], by rule: UniqueRule) throws {
+    let survivor = names[0]
+    // It may have been a duplicate that was removed, and is an object again.
+    try transaction.removeRedirect(of: survivor, in: zone.key)
+    var deduplicator = deduplicator(rule.model)
+    var redirects: [StoredRedirect] = []
+    for loser in names.dropFirst() { try deduplicator.merge(loser, into: survivor, of: Set(names)) }
+    for loser in names.dropFirst() {
+      let progress: StoredRedirect.Progress = try movePointers(from: loser, to: survivor, &deduplicator) ? .moved : []
+      redirects.append(StoredRedirect(loser: loser, survivor: survivor, since: stamp.timestamp, rule: rule.declaration.text, progress: progress))
+    }
+    for redirect in redirects { try transaction.put(redirect, in: zone.key) }
+    try write(deduplicator.plan())
+  }
+
+  /// - Returns: whether nothing is left.
+  private mutating func movePointers(from loser: String, to survivor: String, _ deduplicator: inout Deduplicator) throws -> Bool {
+    let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1)
+    for pointer in pointers.prefix(room) { try deduplicator.move(RecordPointer(field: pointer.field, source: pointer.source), from: loser, to: survivor) }
+    let isDone = pointers.count <= room
+    room -= min(room, pointers.count)
+    if !isDone { outcome.isUnfinished = true }
+    return isDone
+  }
+
+  private func deduplicator(_ model: MirrorModel) -> Deduplicator {
+    let random = random
+    return Deduplicator(
+      model: model.index, links: model.links, source: ZoneSource(zone, in: transaction), stamp: stamp, makeRecordName: { random.uuid() })
+  }
+
+  /// The model that is asked where no rule is.
+  private var anyModel: MirrorModel { schema.anyModel ?? MirrorModel(ModelIndex(ManagedObjectModel(entities: []))) }
+
+  private mutating func write(_ writes: [PlannedWrite]) throws {
+    for write in writes {
+      let name = write.item.recordName
+      let existing = try transaction.record(named: name, in: zone.key)
+      switch write.item {
+      case .save(let record, _): outcome.stored[name] = try writer.save(record, replacing: existing)
+      case .delete: if let existing { outcome.stored[name] = try writer.delete(existing, modified: stamp) }
+      }
+    }
+    outcome.writes += writes
+  }
+
+  // MARK: What was merged before
+
+  /// Brings what was said of duplicates to the objects that stand for them.
+  /// - Returns: the survivors that are changed by that.
+  private mutating func follow(_ touched: [Touched]) throws -> [Touched] {
+    var deduplicator = deduplicator(anyModel)
+    var survivors: [String] = []
+    for item in touched {
+      guard let later = item.later else {
+        try removeDuplicates(of: item.recordName, &deduplicator)
+        continue
+      }
+      if let redirect = try transaction.redirect(of: later.recordName, in: zone.key) {
+        if !redirect.isPending {
+          // Made again after it was removed: an object like any other.
+          try transaction.removeRedirect(of: later.recordName, in: zone.key)
+        } else if let earlier = item.earlier {
+          try deduplicator.carry(from: earlier, to: later, into: redirect.survivor)
+          survivors.append(redirect.survivor)
+        }
+      }
+      for reference in schema.references(of: later) {
+        guard let redirect = try effectiveRedirect(of: reference.target) else { continue }
+        try deduplicator.move(RecordPointer(field: reference.field, source: later.recordName), from: reference.target, to: redirect.survivor)
+      }
+    }
+    var before: [String: Record] = [:]
+    for name in survivors { before[name] = try transaction.record(named: name, in: zone.key).flatMap { $0.isDeleted ? nil : $0.record } }
+    try write(deduplicator.plan())
+    return before.sorted { $0.key < $1.key }.map { name, earlier in Touched(earlier: earlier, later: outcome.stored[name].map(\.record) ?? earlier) }
+  }
+
+  /// What a name stands for now.
+  private func effectiveRedirect(of name: String) throws -> StoredRedirect? {
+    guard let redirect = try transaction.redirect(of: name, in: zone.key) else { return nil }
+    if redirect.isPending { return redirect }
+    return try transaction.record(named: name, in: zone.key)?.isDeleted == false ? nil : redirect
+  }
+
+  /// Whoever deletes an object deletes its duplicates, which only wait for that.
+  private func removeDuplicates(of survivor: String, _ deduplicator: inout Deduplicator) throws {
+    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: Self.redirectLimit) where redirect.isPending {
+      try deduplicator.remove(redirect.loser)
+      redirect.removedAt = stamp.timestamp
+      try transaction.put(redirect, in: zone.key)
+    }
+  }
+
+  // MARK: What waits
+
+  /// Moves what still points to duplicates, and removes those whose time has come.
+  /// - Parameter name: the last duplicate that was looked at; nil at first.
+  /// - Returns: the last one looked at now, nil when there are no others, or when what was looked at is unfinished and has to be looked at again.
+  mutating func advance(after name: String?) throws -> (outcome: Outcome, last: String?) {
+    let pending = try transaction.pendingRedirects(in: zone.key, afterName: name, limit: Self.redirectLimit)
+    var deduplicator = deduplicator(anyModel)
+    for var redirect in pending where redirect.isDue {
+      if room == 0 {
+        outcome.isUnfinished = true
+        break
+      }
+      let isMoved = try movePointers(from: redirect.loser, to: redirect.survivor, &deduplicator)
+      if isMoved { redirect.progress.insert(.moved) } else { redirect.progress.remove(.moved) }
+      if redirect.progress == .all {
+        try deduplicator.remove(redirect.loser)
+        redirect.removedAt = stamp.timestamp
+        room -= min(room, 1)
+      }
+      try transaction.put(redirect, in: zone.key)
+    }
+    try write(deduplicator.plan())
+    return (outcome, pending.count == Self.redirectLimit && !outcome.isUnfinished ? pending.last?.loser : nil)
+  }
+}
+
+extension StoredRedirect {
+  /// Whether there is something to be done for it now: pointers to move, or the duplicate to remove.
+  var isDue: Bool { isPending && (progress == .all || !progress.contains(.moved)) }
+}

@@ -1,0 +1,64 @@
+// Policy `reject` at the client's save: decided in the transaction that appends it, from what its objects would be (semantics section 12).
+
+import History
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+
+/// A save that would make duplicates: nothing of it is stored.
+struct UniquenessViolation: Error {
+  /// At least one, in the order of the save.
+  let conflicts: [UniqueConflict]
+}
+
+extension ExportRun {
+  /// - Parameter saved: transactions that are not stored yet.
+  /// - Throws: `UniquenessViolation`, or what the store throws. What only an export can see, duplicates among saves that wait, it holds back.
+  func checkUniqueness(of saved: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    guard let rules = schema.uniqueRules, !rules.rejecting.isEmpty else { return }
+    do {
+      try checkUniqueness(of: saved, by: rules, of: mirror, isolatesErrors: false, in: transaction)
+    } catch  where !(error is UniquenessViolation) && ExportFailure(error) == .poisoned {
+      // Dropped because the export tells of it; with every change by itself the others are there.
+      try checkUniqueness(of: saved, by: rules, of: mirror, isolatesErrors: true, in: transaction)
+    }
+  }
+
+  private func checkUniqueness(
+    of saved: [HistoryTransaction], by rules: UniqueRules, of mirror: StoredMirror, isolatesErrors: Bool, in transaction: any ShardTransaction
+  ) throws {
+    let names = concerned(by: rules, in: saved)
+    if names.isEmpty { return }
+    let locator = try ObjectLocator(of: mirror, in: transaction)
+    let pending = try pending(about: Set(names), isWide: false, of: mirror, in: transaction)
+    let zones = try locator.zones(of: saved)
+    var conflicts: [UniqueConflict] = []
+    // Where there is no zone yet, the save itself is all there is.
+    for zone in zones.isEmpty ? [nil] : zones.map(Optional.some) {
+      let source = locator.source(in: zone)
+      var exporter = exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors)
+      for saved in pending + saved { try exporter.apply(saved) }
+      let inZone = try names.filter { try locator.zone(of: $0)?.key == zone?.key }
+      var planned: [String: Record?] = [:]
+      for name in inZone { planned[name] = .some(try exporter.currentRecord(named: name)) }
+      var check = UniqueCheck(rules, planned: planned, in: zone, transaction)
+      if database.isPublic { check.mayName = schema.permissions(ofAbsentUser: mirror.userRecordName).mayRead }
+      for name in inZone {
+        guard let record = planned[name] ?? nil else { continue }
+        let earlier = try source.row(named: name).flatMap { $0.isDeleted ? nil : $0.record }
+        if let conflict = try check.conflict(of: record, replacing: earlier) { conflicts.append(conflict) }
+      }
+    }
+    if !conflicts.isEmpty { throw UniquenessViolation(conflicts: conflicts) }
+  }
+
+  /// The objects of a save whose record types may be refused, each once, in its order.
+  private func concerned(by rules: UniqueRules, in saved: [HistoryTransaction]) -> [String] {
+    var seen: Set<String> = []
+    return saved.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).compactMap { change in
+      guard let type = model.index.entity(named: change.entity)?.recordType, rules.rejecting.contains(type), seen.insert(change.objectID).inserted else { return nil }
+      return change.objectID
+    }
+  }
+}

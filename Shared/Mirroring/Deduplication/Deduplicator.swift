@@ -1,0 +1,183 @@
+// Several objects that are the same made one (semantics section 12): the survivor gets what others were related to, and they are marked.
+
+public import ObjectModel
+public import Records
+
+/// Works out what is written when duplicates are merged, on top of a zone as it is stored.
+///
+/// A duplicate stays alive, without relationships, until whoever stores it says that it goes (`remove`); its attributes are its own. All that is
+/// written is the server's doing, so that every store hears of it.
+public struct Deduplicator {
+  private var exporter: Exporter
+
+  /// The Date attribute that Apple's sample keeps the time of a merge in; set on duplicates whose entity has it.
+  public static let dateAttribute = "deduplicatedDate"
+
+  /// - Parameters:
+  ///   - stamp: when, and in whose name.
+  ///   - makeRecordName: a fresh upper-case UUID for every link record.
+  public init(model: ModelIndex, links: LinkResolver, source: any RecordSource, stamp: Stamp, makeRecordName: @escaping () -> String) {
+    exporter = Exporter(
+      model: model, links: links, source: source, serializer: Serializer(contents: NoContents()), stamp: stamp, makeRecordName: makeRecordName)
+  }
+
+  /// Whether a name survives another one that means the same: the lower UUID does, as every peer decides it, whatever its case.
+  public static func survives(_ name: String, _ other: String) -> Bool {
+    let (a, b) = (name.uppercased(), other.uppercased())
+    return a == b ? name.utf8.lexicographicallyPrecedes(other.utf8) : a.utf8.lexicographicallyPrecedes(b.utf8)
+  }
+
+  /// Gives a duplicate's own to-one relationships to the survivor where that has none, and marks the duplicate.
+  /// - Parameter group: all names that are merged, both among them: none of them comes to point to another.
+  public mutating func merge(_ loser: String, into survivor: String, of group: Set<String>) throws {
+    guard let record = try exporter.overlay.entry(loser).record,
+      let entity = exporter.model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+    else { return }
+    for relationship in entity.mirroredToOnes {
+      guard case .field(let field) = relationship.storage, let target = record.fields.string(field) else { continue }
+      try hand(relationship, field: field, target: target, from: loser, to: survivor, of: group)
+      try set(field, of: loser, to: nil)
+    }
+    guard let date = entity.attribute(named: Self.dateAttribute), date.isMirrored, date.type == .date else { return }
+    try set(date.fieldName, of: loser, to: Field(.timestamp(exporter.stamp.timestamp), isEncrypted: date.isEncrypted))
+  }
+
+  private mutating func hand(
+    _ relationship: RelationshipDescription, field: String, target: String, from loser: String, to survivor: String, of group: Set<String>
+  ) throws {
+    guard let kept = try exporter.overlay.entry(survivor).record else { return }
+    let isFree = kept.fields.string(field) == nil && !group.contains(target)
+    if isFree { try set(field, of: survivor, to: Field(.string(target))) }
+    guard let inverse = relationship.inverse, !inverse.isToMany else { return }
+    // One-to-one: whom the survivor can't take is let go.
+    let back = ReservedName.fieldPrefix + inverse.name
+    guard try exporter.overlay.entry(target).record?.fields.string(back) == loser else { return }
+    try set(back, of: target, to: isFree ? Field(.string(survivor)) : nil)
+  }
+
+  /// Lets what points to a duplicate point to the survivor, or nowhere when that is gone. What does not point there any more is left alone.
+  public mutating func move(_ pointer: RecordPointer, from loser: String, to survivor: String) throws {
+    guard let record = try exporter.overlay.entry(pointer.source).record else { return }
+    if pointer.field == ReservedName.linkRecordNames {
+      if let parts = LinkRecord(record) { try move(record, parts, from: loser, to: survivor) }
+      return
+    }
+    guard let field = record.fields[pointer.field], field.value.points(to: loser) else { return }
+    let isAlive = try exporter.overlay.entry(survivor).record != nil
+    guard isAlive, pointer.source != survivor, pointer.source != loser else {
+      return try set(pointer.field, of: pointer.source, to: field.value.pointing(nowhereInsteadOf: loser).map { Field($0, isEncrypted: field.isEncrypted) })
+    }
+    let moved = Field(field.value.pointing(to: survivor, insteadOf: loser), isEncrypted: field.isEncrypted)
+    guard let back = oneToOneInverse(of: pointer.field, record) else { return try set(pointer.field, of: pointer.source, to: moved) }
+    let partner = try exporter.overlay.entry(survivor).record?.fields.string(back)
+    if let partner, partner != pointer.source {
+      try set(pointer.field, of: pointer.source, to: nil)
+    } else {
+      try set(pointer.field, of: pointer.source, to: moved)
+      try set(back, of: survivor, to: Field(.string(pointer.source)))
+    }
+    if try exporter.overlay.entry(loser).record?.fields.string(back) == pointer.source { try set(back, of: loser, to: nil) }
+  }
+
+  /// The field by which a one-to-one relationship's other end points back.
+  private func oneToOneInverse(of field: String, _ record: Record) -> String? {
+    let entity = exporter.model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+    guard field.hasPrefix(ReservedName.fieldPrefix),
+      let inverse = entity?.relationship(named: String(field.dropFirst(ReservedName.fieldPrefix.count)))?.inverse, !inverse.isToMany
+    else { return nil }
+    return ReservedName.fieldPrefix + inverse.name
+  }
+
+  /// A pair with a duplicate becomes one with the survivor, in a record of its own, as clients know pairs by their records.
+  private mutating func move(_ record: Record, _ parts: LinkRecord, from loser: String, to survivor: String) throws {
+    guard parts.ends.first == loser || parts.ends.second == loser else { return }
+    let other = parts.ends.first == loser ? parts.ends.second : parts.ends.first
+    let isWanted = try other != survivor && other != loser && exporter.overlay.entry(survivor).record != nil
+    if let pair = exporter.links.resolve(parts), let link = pair.relationship.link {
+      if isWanted {
+        let (source, target) = pair.objectID == loser ? (survivor, pair.targetID) : (pair.objectID, survivor)
+        if try !isLinked(link.key(source: source, target: target), other) { exporter.makeLink(link, source, target) }
+      }
+    } else if case .pair = parts.form {
+      // Of a model that nobody here knows: the same words with the other name.
+      var fields = record.fields
+      let ends = parts.ends.first == loser ? (survivor, other) : (other, survivor)
+      fields[ReservedName.linkRecordNames] = Field(.string("\(ends.0)\(ReservedName.linkSeparator)\(ends.1)"))
+      if isWanted, try !isLinked(as: fields, other) { exporter.makeLink(with: fields) }
+    } else {
+      return
+    }
+    try exporter.remove(record.recordName)
+  }
+
+  private mutating func isLinked(_ key: String, _ end: String) throws -> Bool {
+    try links(of: end).contains { record in LinkRecord(record).flatMap { exporter.links.resolve($0) }?.key == key }
+  }
+
+  private mutating func isLinked(as fields: Fields, _ end: String) throws -> Bool { try links(of: end).contains { $0.fields == fields } }
+
+  private mutating func links(of end: String) throws -> [Record] {
+    try exporter.overlay.pointers(to: end).filter { $0.field == ReservedName.linkRecordNames }.compactMap { try exporter.overlay.entry($0.source).record }
+  }
+
+  /// An edit of a duplicate that came after the merge is the survivor's: its last, though others may have been made to that meanwhile.
+  public mutating func carry(from earlier: Record, to later: Record, into survivor: String) throws {
+    guard try exporter.overlay.entry(survivor).record != nil else { return }
+    let entity = exporter.model.entity(recordType: later.recordType, entityName: later.fields.string(ReservedName.entityName))
+    let pointers = Set(entity?.mirroredToOnes.map { ReservedName.fieldPrefix + $0.name } ?? [])
+    for name in Exporter.changedKeys(from: earlier, to: later) where name != ReservedName.entityName && name != ReservedName.fieldPrefix + Self.dateAttribute {
+      try set(name, of: survivor, to: later.fields[name])
+      if pointers.contains(name) { try set(name, of: later.recordName, to: nil) }
+    }
+  }
+
+  /// Deletes a duplicate, with links of it that could not be moved, and clears what still points to it.
+  public mutating func remove(_ loser: String) throws { try exporter.deleteObject(loser) }
+
+  private mutating func set(_ name: String, of recordName: String, to field: Field?) throws {
+    var entry = try exporter.overlay.entry(recordName)
+    guard entry.record != nil, entry.record?.fields[name] != field else { return }
+    entry.record?.fields[name] = field
+    exporter.overlay.set(entry, named: recordName)
+    if let target = field?.value.pointedTo { exporter.overlay.notePointer(from: recordName, field: name, to: target) }
+  }
+
+  /// What differs now from the zone as it is stored.
+  public consuming func plan() -> [PlannedWrite] { exporter.plan().writes.map { PlannedWrite(item: $0.item, isServersOwn: true) } }
+}
+
+/// Attributes are not read or written here.
+private struct NoContents: AssetContents {
+  func content(of asset: Asset) throws -> [UInt8] { throw ValueMismatch(reason: "no content is at hand") }
+  func asset(with content: [UInt8]) throws -> Asset { throw ValueMismatch(reason: "no content is at hand") }
+}
+
+extension FieldValue {
+  fileprivate var pointedTo: String? { if case .string(let name) = self { name } else { nil } }
+
+  /// A relationship's name, or a reference within the zone, or a list of such.
+  fileprivate func points(to name: String) -> Bool {
+    switch self {
+    case .string(let text): text == name
+    case .reference(let reference): reference.zoneID == nil && reference.recordName == name
+    case .list(_, let values): values.contains { if case .reference = $0 { $0.points(to: name) } else { false } }
+    default: false
+    }
+  }
+
+  fileprivate func pointing(to name: String, insteadOf other: String) -> FieldValue {
+    switch self {
+    case .string where points(to: other): return .string(name)
+    case .reference(var reference) where points(to: other):
+      reference.recordName = name
+      return .reference(reference)
+    case .list(let element, let values): return .list(element: element, values.map { $0.pointing(to: name, insteadOf: other) })
+    default: return self
+    }
+  }
+
+  fileprivate func pointing(nowhereInsteadOf name: String) -> FieldValue? {
+    if case .list(let element, let values) = self { return .list(element: element, values.filter { !$0.points(to: name) }) }
+    return points(to: name) ? nil : self
+  }
+}

@@ -1,0 +1,82 @@
+// Changes that name a duplicate mean the object that stands for it (semantics section 12), whenever they come.
+
+import History
+import ObjectModel
+
+extension Exporter {
+  /// The transaction with duplicates' names replaced. Its changes and their values keep their places.
+  ///
+  /// What a store says of a duplicate it has not done to the survivor: it is told of everything that was replaced. Objects that the transaction
+  /// itself inserts are what it says.
+  mutating func redirected(_ transaction: HistoryTransaction) throws -> HistoryTransaction {
+    guard overlay.hasRedirects else { return transaction }
+    var transaction = transaction
+    let inserted = Set(transaction.changes.filter { $0.changeType == .insert }.map(\.objectID))
+    for (index, change) in transaction.changes.enumerated() where change.changeType != .delete {
+      transaction.changes[index] = try redirected(change, keeping: inserted)
+    }
+    return transaction
+  }
+
+  private mutating func redirected(_ change: HistoryChange, keeping inserted: Set<String>) throws -> HistoryChange {
+    let owner = try survivor(of: change.objectID, keeping: inserted)
+    var isReplaced = owner != nil
+    var relationships = change.relationships
+    for (index, relationship) in change.relationships.enumerated() {
+      let value = try relationship.value.mapped { name in try survivor(of: name, keeping: inserted) ?? name }
+      if value != relationship.value {
+        isReplaced = true
+        relationships[index] = NamedValue(name: relationship.name, value: value)
+      }
+      // The children whose field says it, and the other end of a one-to-one.
+      if owner != nil { toldAgain += value.added }
+    }
+    if !isReplaced { return change }
+    toldAgain += [change.objectID, owner ?? change.objectID]
+    return HistoryChange(
+      changeType: change.changeType, entity: change.entity, objectID: owner ?? change.objectID, attributes: change.attributes, relationships: relationships,
+      tombstone: change.tombstone)
+  }
+
+  private mutating func survivor(of name: String, keeping inserted: Set<String>) throws -> String? {
+    guard !inserted.contains(name), let redirect = try redirect(of: name) else { return nil }
+    standIns.insert(redirect.survivor)
+    toldAgain.append(redirect.survivor)
+    return redirect.survivor
+  }
+
+  /// What a name stands for now: a duplicate that was removed and made again since is an object like any other.
+  mutating func redirect(of name: String) throws -> RecordRedirect? {
+    guard overlay.hasRedirects, let redirect = try overlay.redirect(of: name) else { return nil }
+    if redirect.isPending { return redirect }
+    do {
+      return try overlay.entry(name).isGone ? redirect : nil
+    } catch  where isolatesErrors {
+      // Dropped because what can't be read is met again where the change is applied, and left out there.
+      return nil
+    }
+  }
+
+  /// To be called after a transaction, or a slice of one, was applied.
+  mutating func tellOfStandIns() throws {
+    for name in toldAgain {
+      do {
+        try tellAgain(name)
+      } catch  where isolatesErrors {
+        // Dropped because what can't be read can't be told.
+        continue
+      }
+    }
+    toldAgain = []
+  }
+}
+
+extension RelationshipValue {
+  fileprivate func mapped(_ name: (String) throws -> String) rethrows -> RelationshipValue {
+    switch self {
+    case .toOne(let target): .toOne(try target.map(name))
+    case .toMany(let targets): .toMany(try targets.map(name))
+    case .toManyDelta(let added, let removed): .toManyDelta(add: try added.map(name), remove: try removed.map(name))
+    }
+  }
+}
