@@ -82,7 +82,8 @@ struct AdminCall: Hashable, Sendable {
     case .explain:
       self.init(
         "GET", admin + ["explain"],
-        query: [("container", container), ("environment", environment), ("user", invocation.value("user") ?? ""), ("object", argument)])
+        query: [("container", container), ("environment", environment), ("user", invocation.value("user") ?? ""), ("object", argument)]
+          + (invocation.flag("public") ? [("scope", "public")] : []))
     case .listQuarantine: self.init("GET", admin + ["quarantine"])
     case .retryQuarantine:
       self.init(

@@ -198,7 +198,7 @@ extension Command {
       examples: ["aquifer events", "aquifer events --follow"], action: .followEvents),
     Command(
       "explain", [Argument(name: "OBJECT", explanation: "the object's ID, which is its record name")],
-      [container, environment, .required("user", "NAME", "whose private database it is in")],
+      [container, environment, .required("user", "NAME", "whose stores"), .flag("public", "in the public database, and not in his private one")],
       summary: "Say where an object stands in each of a user's stores, and why",
       examples: ["aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"],
       action: .call(.explain)),

@@ -66,6 +66,11 @@ public final class ShareService: Sendable {
     let (directory, announcer, log) = (directory, announcer, log)
     handlers.on(Authenticate.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.authenticate(message) }) }
     handlers.on(LookUpUser.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.lookUp(message) }) }
+    handlers.on(FetchStanding.self) { message, _, _ in
+      Answer(
+        FetchStanding.Reply(
+          standing: try await Self.answering(log) { try await directory.standing(ofUser: message.userRecordName, message.container, message.environment) }))
+    }
     handlers.on(DiscoverUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.discover(message) }) }
     handlers.on(SignIn.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.signIn(message) }) }
     handlers.on(RotateSession.self) { message, _, _ in

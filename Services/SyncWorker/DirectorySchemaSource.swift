@@ -114,6 +114,17 @@ actor DirectorySchemaSource: SchemaSource {
     entries[key]?.freshUntil = 0
   }
 
+  /// Not kept: asked for exports that no request brought along, which are few. While the directory is away the workers' own quota holds.
+  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? {
+    do {
+      let message = FetchStanding(userRecordName: userRecordName, container: container, environment: environment)
+      return try await bus.call(message, to: .role(.share), within: Self.deadline).standing
+    } catch {
+      log.warning("the directory does not answer; a user's own quota is not known", ["code": .text(error.code.rawValue)])
+      return nil
+    }
+  }
+
   /// Forgets that what it knows of these is fresh.
   func invalidate(_ change: DirectoryChanged) {
     changeCount += 1

@@ -12,6 +12,8 @@ protocol SchemaSource: Sendable {
   func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema
   /// Adds to a development schema; returns when the directory has it.
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError)
+  /// What a user was given who is not there to be asked; nil: nothing, or nobody can tell now.
+  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding?
 }
 
 /// Takes what happened after its commit and pushes it on: zone changes conflated, notifications as they merge.

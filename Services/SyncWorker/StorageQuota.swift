@@ -5,6 +5,7 @@ import Mirroring
 import RecordStore
 import Records
 import ServiceBus
+import WebServices
 
 /// The bytes that each of a user's private databases may hold, assets included. The public database is the app's, and charged to nobody.
 ///
@@ -14,8 +15,11 @@ struct StorageQuota: Hashable, Sendable {
 
   /// - Parameter standard: what holds for a user without a quota of his own (`--user-quota`); 0: none.
   /// - Returns: nil where there is none: nothing is counted then.
-  init?(of caller: Caller, in database: DatabaseID, standard: Int64) {
-    let byteCount = caller.standing?.quotaByteCount ?? standard
+  init?(of caller: Caller, in database: DatabaseID, standard: Int64) { self.init(caller.standing, in: database, standard: standard) }
+
+  /// As the other, of a user who is not there.
+  init?(_ standing: UserStanding?, in database: DatabaseID, standard: Int64) {
+    let byteCount = standing?.quotaByteCount ?? standard
     guard byteCount > 0, !database.isPublic else { return nil }
     self.byteCount = byteCount
   }
@@ -50,6 +54,33 @@ extension StorageQuota {
     }
     if let problem = problem(growth: growth, of: database) { throw problem }
   }
+}
+
+extension StorageQuota {
+  /// Names of the records for which a database has no room (E11). What shrinks makes room for what grows, which goes in its order for as
+  /// long as it fits.
+  /// - Parameter existing: what is stored in a write's place.
+  func surplus(of writes: [PlannedWrite], in database: StoredDatabase?, existing: (String) throws -> StoredRecord?) throws -> Set<String> {
+    var room = byteCount - (database?.byteCount ?? 0)
+    let most = writes.reduce(Int64(0)) { if case .save(let record, _) = $1.item { $0 + record.mostCountedByteCount } else { $0 } }
+    if most <= room { return [] }
+    var growths: [(name: String, byteCount: Int64)] = []
+    for write in writes {
+      let earlier = try existing(write.item.recordName)?.countedByteCount ?? 0
+      let later = if case .save(let record, _) = write.item { record.countedByteCount } else { Int64(0) }
+      if later > earlier { growths.append((write.item.recordName, later - earlier)) } else { room += earlier - later }
+    }
+    var surplus: Set<String> = []
+    for growth in growths {
+      if growth.byteCount <= room { room -= growth.byteCount } else { surplus.insert(growth.name) }
+    }
+    return surplus
+  }
+}
+
+extension Record {
+  /// At least what the record counts, worked out without encoding it.
+  fileprivate var mostCountedByteCount: Int64 { assets.reduce(Int64(fields.byteCount + recordName.utf8.count) * 2 + 1000) { $0 + $1.byteCount } }
 }
 
 extension HistoryChange {

@@ -73,23 +73,30 @@ struct WorkerReports: Sendable {
     output.endArray()
   }
 
-  /// Where an object of a user's private database stands in each store that has heard of it.
+  /// Where an object of a user's private database, or of the public one, stands in each of his stores that has heard of it.
   private func writeExplanations(_ query: [String: String], to output: inout JSONWriter) async throws {
     output.key("explain")
     output.beginArray()
     if let container = query["container"].flatMap(ContainerID.init(rawValue:)), let environment = query["environment"].flatMap(Environment.init(rawValue:)),
       let user = query["user"], let objectID = query["object"]
     {
-      let id = DatabaseID(container: container, environment: environment, owner: user)
-      for store in stores { try await writeExplanations(of: objectID, in: id, store, to: &output) }
+      let isPublic = query["scope"] == "public"
+      let id = DatabaseID(container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : user)
+      for store in stores { try await writeExplanations(of: objectID, in: id, user, store, to: &output) }
     }
     output.endArray()
   }
 
-  private func writeExplanations(of objectID: String, in id: DatabaseID, _ store: any ShardStore, to output: inout JSONWriter) async throws {
+  private func writeExplanations(of objectID: String, in id: DatabaseID, _ user: String, _ store: any ShardStore, to output: inout JSONWriter) async throws {
     let found = try await store.read { snapshot -> (StoredDatabase, [StoredMirror])? in
       guard let database = try snapshot.database(id) else { return nil }
-      return (database, try snapshot.mirrors(afterKey: 0, limit: Self.rowLimit).filter { $0.databaseKey == database.key })
+      var mirrors: [StoredMirror] = []
+      var last: Int64 = 0
+      while case let page = try snapshot.mirrors(afterKey: last, limit: Self.rowLimit), let end = page.last {
+        mirrors += page.filter { $0.databaseKey == database.key && $0.userRecordName == user }
+        last = end.key
+      }
+      return (database, mirrors)
     }
     guard let (database, mirrors) = found else { return }
     for mirror in mirrors {

@@ -48,6 +48,10 @@ struct AdminCallTests {
     (
       "explain a/b --container C --environment production --user alice", "GET /admin/1/explain?container=C&environment=production&user=alice&object=a%2Fb", ""
     ),
+    (
+      "explain a --container C --environment production --user alice --public",
+      "GET /admin/1/explain?container=C&environment=production&user=alice&object=a&scope=public", ""
+    ),
   ])
   func `a command is one request`(line: String, request: String, body: String) throws {
     let call = try call(line)

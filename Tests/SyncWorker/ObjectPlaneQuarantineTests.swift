@@ -82,7 +82,7 @@ extension ObjectPlaneWorld {
       #expect(reply.json["event"]?["counts"]?["saved"]?.int64 == 400)
       #expect(reply.json["event"]?["error"]?["partialErrors"]?.elements.map { $0["objectID"]?.string } == ["D"])
       #expect(try await world.liveRecords().count == 400)
-      #expect(try await quarantine(world) == ["D damaged"])
+      #expect(try await quarantine(world) == ["D asset"])
       #expect(try await world.get("A/objects/N7").json["syncState"]?.string == "clean")
       // It is tried again when its time has come or somebody asks, and goes when nothing is wrong with it any more.
       #expect(try await world.send(world.request("POST", "stores/A/quarantine/retry"), #"{"objectIDs":["N8"]}"#).json["retried"]?.int64 == 0)
@@ -106,10 +106,10 @@ extension ObjectPlaneWorld {
       try await world.saveWithoutContent("E", of: content, to: "A")
       let edit = #"{"changeType":"update","entity":"PhotoData","objectID":"D","relationships":{"photo":"P"}}"#
       try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P"},"# + edit, query: ["wait": "export"])
-      #expect(try await quarantine(world) == ["D damaged", "E damaged"])
+      #expect(try await quarantine(world) == ["D asset", "E asset"])
       #expect(try await world.liveRecords().map(\.recordName) == ["P"])
       try await world.save("A", #"{"changeType":"delete","entity":"PhotoData","objectID":"E"}"#, query: ["wait": "export"])
-      #expect(try await quarantine(world) == ["D damaged"])
+      #expect(try await quarantine(world) == ["D asset"])
       let event = try await world.save("A", #"{"changeType":"update","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}}"#, query: ["wait": "export"]).json[
         "event"]
       #expect(event?["succeeded"]?.bool == true, "what was wrong with it is overwritten")
@@ -254,7 +254,7 @@ extension ObjectPlaneWorld {
       #expect(woken.withLock { $0.count } == 1)
       let report = try await WorkerReports(stores: [world.store], openingCount: 0, pendingPingCount: 0).answer(WorkerReport(subject: "quarantine"))
       let row = try #require(try JSONValue(parsing: report)["quarantine"]?.elements.first)
-      #expect(row["store"]?.string == "A" && row["objectID"]?.string == "D" && row["cause"]?.string == "damaged" && row["attempts"]?.int64 == 1)
+      #expect(row["store"]?.string == "A" && row["objectID"]?.string == "D" && row["cause"]?.string == "asset" && row["attempts"]?.int64 == 1)
       _ = try world.assets.put(content, until: world.clock.now / 1000 + 9999)
       try await world.withExports {
         #expect(try await retry([:]) == #"{"retried":1}"#)
@@ -274,7 +274,7 @@ extension ObjectPlaneWorld {
       _ = try world.assets.put(content, until: world.clock.now / 1000 + 9999)
       try await world.withExports {
         for _ in 0..<20 { try await Task.sleep(for: .milliseconds(1)) }
-        #expect(try await quarantine(world) == ["D damaged"])
+        #expect(try await quarantine(world) == ["D asset"])
         while try await !quarantine(world).isEmpty {
           world.clock.advance(by: 10_000)
           try await Task.sleep(for: .milliseconds(2))

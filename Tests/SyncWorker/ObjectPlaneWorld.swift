@@ -51,6 +51,13 @@ final class ModelSchemas: SchemaSource {
   /// Custom roles by user, as an operator granted them.
   let userRoles = Mutex<[String: [String]]>([:])
 
+  /// Quotas by user, as an operator set them.
+  let userQuotas = Mutex<[String: Int64]>([:])
+
+  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? {
+    userQuotas.withLock { $0[userRecordName] }.map { UserStanding(quotaByteCount: $0) }
+  }
+
   let extended = Mutex<[ExtendSchema.SchemaField]>([])
 
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {

@@ -55,6 +55,8 @@ final class FixedSchemas: SchemaSource {
     return EnvironmentSchema(version: versions.withLock { $0 }, schema: schema, userRoles: userRoles.withLock { $0 })
   }
 
+  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? { nil }
+
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
     versions.withLock { $0 += 1 }
     schemas.withLock { schemas in

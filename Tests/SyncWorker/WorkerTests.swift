@@ -245,6 +245,7 @@ private final class WorkerNeighbourhood: Sendable {
       EnvironmentSchema(version: 1, schema: Schema(), generation: generation.withLock { $0 })
     }
     func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {}
+    func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? { nil }
   }
 
   @Test func `an operator's report sums up the shards, and an unknown one is refused`() async throws {

@@ -142,6 +142,9 @@ struct OperatorAPI: Sendable {
       query[name] = value
     }
     _ = try Self.environment(query["container"] ?? "", query["environment"] ?? "")
+    let scope = request.query["scope"] ?? "private"
+    guard ["private", "public"].contains(scope) else { throw RecordError(.badRequest, "scope must be private or public") }
+    query["scope"] = scope
     query["user"] = try await directory.recordName(ofUser: query["user"] ?? "")
     guard let answer = await report("explain", query) else { throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1) }
     return answer

@@ -8,10 +8,22 @@ import ServiceKit
 
 /// What a batch exports.
 struct ExportBatch {
+  /// Some of the steps of a transaction.
+  struct Slice {
+    let steps: ArraySlice<ExportStep>
+    let transaction: HistoryTransaction
+
+    /// Whether an object's own step is among them, or in no slice at all.
+    func begins(_ objectID: String) -> Bool {
+      let own = transaction.changes.indices.filter { transaction.changes[$0].objectID == objectID }
+      return own.isEmpty || steps.contains { $0.work == .object && own.contains($0.change) }
+    }
+  }
+
   /// Whole transactions, or the parts of one that its slice concerns.
   var transactions: [HistoryTransaction] = []
   /// The steps of one transaction that is too large for a batch.
-  var slice: (steps: ArraySlice<ExportStep>, transaction: HistoryTransaction)?
+  var slice: Slice?
   /// Numbers of transactions that can't be read.
   var unreadable: [Int64] = []
   /// The store's position afterwards; nil: there is nothing to export.
@@ -57,7 +69,7 @@ extension ExportRun {
     let range = steps.slice(from: mirror.exportedStepCount, limits: limits)
     let slice = steps.steps[range]
     var batch = ExportBatch()
-    batch.slice = (slice, transaction)
+    batch.slice = ExportBatch.Slice(steps: slice, transaction: transaction)
     var part = transaction
     part.changes = slice.map { $0.part(of: transaction.changes[$0.change]) }
     batch.transactions = [part]

@@ -187,7 +187,6 @@ struct ExportLoop: Sendable {
       var retryAt: Int64?
       if var run = try await exportRun(mirrorKey) {
         run.running = drain.running
-        run.limits = drain.limits
         while !Task.isCancelled {
           let outcome = try await run.commit(to: store)
           exports.runs.succeeded(id)
@@ -216,7 +215,11 @@ struct ExportLoop: Sendable {
       context.log.warning("a store's model is unknown: it is not exported until it is set up again", ["mirror": .integer(mirrorKey)])
       return nil
     }
-    return ExportRun(mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context)
+    let standing =
+      database.id.isPublic ? nil : await context.schemas.standing(of: mirror.userRecordName, database.id.container, database.id.environment)
+    return ExportRun(
+      mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context,
+      quota: StorageQuota(standing, in: database.id, standard: context.userQuota))
   }
 
   /// A shard that was fenced or closed is somebody else's to export.

@@ -11,7 +11,9 @@ import WebServices
 /// An object's changes that were held back and are tried again with this batch.
 struct RetriedObject {
   let row: StoredQuarantine
-  let changes: [HistoryChange]
+  var changes: [HistoryChange]
+  /// When the newest of them was held back: milliseconds since 1970.
+  let heldAt: Int64
 }
 
 extension ExportRun {
@@ -26,9 +28,9 @@ extension ExportRun {
     var seen: Set<String> = []
     var byteCount = 0
     func take(_ row: StoredQuarantine) throws {
-      guard seen.insert(row.name).inserted, let changes = try heldChanges(row, in: transaction) else { return }
+      guard seen.insert(row.name).inserted, let changes = try heldChanges(row, retriedIn: transaction) else { return }
       byteCount += changes.byteCount
-      objects.append(RetriedObject(row: row, changes: changes.transaction.changes))
+      objects.append(RetriedObject(row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp))
     }
     for transactionInBatch in batch {
       let isExported = Exporter.exports(author: transactionInBatch.author)
@@ -45,24 +47,53 @@ extension ExportRun {
       try take(row)
       takenCount += 1
     }
+    let later = batch.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes)
+    for index in objects.indices { objects[index].changes = HeldChanges.overtaken(objects[index].changes, by: Array(later), model.index) }
     return (objects, takenCount < due.count || due.count == Self.retryLimit)
   }
 
-  /// nil for what can't be read: it stays where it is, and is not tried again by itself.
-  private func heldChanges(_ row: StoredQuarantine, in transaction: any ShardTransaction) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
-    func unreadable(_ error: any Error) throws {
+  /// What is tried again of an object, without the relationships that others set from their side since it was held back.
+  func retry(of object: RetriedObject, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws -> HistoryTransaction {
+    let changes = try HeldChanges.yielding(object.changes, model.index) { owner, field in
+      try locator.source(of: owner).pointers(to: owner).filter { $0.field == field }.map(\.source)
+    } isNewer: { name, field in
+      guard let zone = try locator.zone(of: name), let row = try locator.row(of: name), !row.isDeleted,
+        row.record.modified.timestamp > object.heldAt
+      else { return false }
+      let pointer = row.record.fields.string(field)
+      guard let then = try snapshot.pastStates(of: name, in: zone.key, after: 0, limit: Self.pastLimit).first(where: { $0.replacedAt > object.heldAt }) else {
+        // Nobody knows what it was then. Whoever has found another owner keeps him.
+        return pointer.map { $0 != object.row.name } ?? false
+      }
+      return then.stored.record.fields.string(field) != pointer
+    }
+    return HistoryTransaction(transactionID: "", timestamp: 0, changes: changes)
+  }
+
+  /// Past states of one record that are looked through.
+  private static let pastLimit = 1000
+
+  /// nil for what can't be read: it stays where it is.
+  func heldChanges(_ row: StoredQuarantine, in snapshot: any ShardSnapshot) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
+    func unreadable(_ error: any Error) {
       context.log.error(
         "changes that were held back can't be read", ["mirror": .integer(mirrorKey), "quarantine": .integer(row.key), "error": .text(String(describing: error))])
-      if row.dueAt != StoredQuarantine.never { _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never) }
     }
     do {
-      guard let payload = try transaction.quarantinedChanges(row.key) else { return nil }
+      guard let payload = try snapshot.quarantinedChanges(row.key) else { return nil }
       return (try HistoryTransaction(decoding: payload), payload.count)
     } catch StoreError.corrupt(let reason) {
-      try unreadable(StoreError.corrupt(reason))
+      unreadable(StoreError.corrupt(reason))
     } catch let error as StoredFormatError {
-      try unreadable(error)
+      unreadable(error)
     }
+    return nil
+  }
+
+  /// As the other; what can't be read is not tried again by itself.
+  private func heldChanges(_ row: StoredQuarantine, retriedIn transaction: any ShardTransaction) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
+    if let held = try heldChanges(row, in: transaction) { return held }
+    if row.dueAt != StoredQuarantine.never { _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never) }
     return nil
   }
 
@@ -83,7 +114,10 @@ extension ExportRun {
     var retryAt: Int64?
     for object in held {
       let row = rows[object.name]?.row
-      let dueAt = try hold(row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), of: mirror, in: transaction)
+      // What is only tried again is as old as it was.
+      let heldAt = fresh.contains(object.name) ? nil : rows[object.name]?.heldAt
+      let dueAt = try hold(
+        row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), heldAt, of: mirror, in: transaction)
       retryAt = min(dueAt, retryAt ?? dueAt)
       if row.map({ !object.problem.isKnown(from: $0) }) ?? true || fresh.contains(object.name) {
         problems.append(object.problem)
@@ -163,17 +197,17 @@ extension ExportRun {
   private func joined(_ object: HeldObject, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (HeldObject, StoredQuarantine?) {
     guard let row = try transaction.quarantined(object.name, of: mirror.key) else { return (object, nil) }
     // What can't be read is not overwritten: an operator may restore it.
-    guard let earlier = try heldChanges(row, in: transaction) else { return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil) }
+    guard let earlier = try heldChanges(row, retriedIn: transaction) else { return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil) }
     return (HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row)
   }
 
-  private func hold(_ held: (object: HeldObject, row: StoredQuarantine?), of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64 {
+  private func hold(_ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64 {
     let (object, row) = held
     let now = context.clock.now
     let attempts = (row?.attempts ?? 0) + 1
     let problem = object.problem
     let changes = HeldChanges.compacted(object.changes)
-    let payload = HistoryTransaction(transactionID: "", timestamp: now, changes: changes)
+    let payload = HistoryTransaction(transactionID: "", timestamp: heldAt ?? now, changes: changes)
     let stored = StoredQuarantine(
       mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
       cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now, lastAt: now, attempts: attempts,

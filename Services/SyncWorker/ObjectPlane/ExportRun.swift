@@ -77,6 +77,8 @@ struct ExportRun: Sendable {
   let model: MirrorModel
   let schema: EnvironmentSchema
   let context: PlaneContext
+  /// Of the store's user; nil: none.
+  var quota: StorageQuota?
   /// Transactions that were just sent, by transaction ID: what was stored of them need not be decoded again.
   var recent: [String: RecentTransaction] = [:]
   /// Contents of their large values, by hash.
@@ -111,7 +113,7 @@ struct ExportRun: Sendable {
     problems += left?.problems ?? []
     if left == nil { _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey) }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    let again = retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
+    let again = try retried.map { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
     let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: mirror.databaseKey, transaction)
@@ -119,9 +121,10 @@ struct ExportRun: Sendable {
     for zone in try locator.zones(of: sent) {
       zones.append(try export(batch, after: again + missed, sent: sent, of: mirror, to: zone, locator, firing, in: transaction))
     }
-    let (known, retryAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
+    let (known, dueAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
     problems += zones.flatMap(\.reverted)
     problems += known
+    let retryAt = try freed(by: zones, of: mirror, in: transaction) ? context.clock.now : dueAt
     if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
     // Also where nothing was written: the changes are out of the history's way.
     if left != nil { try transaction.update(mirror) }
@@ -130,6 +133,12 @@ struct ExportRun: Sendable {
     outcome.retryAt = [retryAt, left?.retryAt].compactMap(\.self).min()
     outcome.hasAdvanced = batch.position != nil
     return outcome
+  }
+
+  /// What waits for room is tried again when something was deleted.
+  private func freed(by zones: [ZoneExport], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Bool {
+    guard mirror.quarantinedCount > 0, zones.contains(where: { $0.written.contains { if case .delete = $0.item { true } else { false } } }) else { return false }
+    return try transaction.retryQuarantined(.cause(QuarantineCause.space.rawValue), of: mirror.key, at: context.clock.now) > 0
   }
 
   /// What is resent, of objects that nobody made since they were missed.

@@ -25,7 +25,6 @@ struct ExportSchedule {
   struct Drain: Hashable, Sendable {
     let mirrorKey: Int64
     var running: RunningExport?
-    var limits = ExportLimits.standard
   }
 
   /// Drains at once on a shard: they take turns with saves in its one queue.
@@ -92,17 +91,16 @@ struct ExportSchedule {
   private mutating func fail(
     _ key: Int64, _ failure: ExportFailure, _ running: RunningExport?, isDrain: Bool, at now: Int64, jitter: UInt64
   ) -> [Drain] {
-    let outcome: ExportPacing.Outcome
+    var asked: Int?
     switch failure {
     case .gone: return isDrain ? end(key, at: now) : []
     // A drain finds what it is; one that did not can only be tried later.
-    case .poisoned:
-      if !isDrain { return begin(Drain(mirrorKey: key), at: now) }
-      outcome = .transient(retryAfter: nil)
-    case .transient(let retryAfter): outcome = .transient(retryAfter: retryAfter)
+    case .poisoned: if !isDrain { return begin(Drain(mirrorKey: key), at: now) }
+    case .transient(let retryAfter): asked = retryAfter
     }
     var pacing = pacings[key] ?? ExportPacing()
-    if case .wait(let until) = pacing.next(after: outcome, at: now, jitter: jitter), until > waits[key]?.until ?? 0 {
+    let until = pacing.fail(retryAfter: asked, at: now, jitter: jitter)
+    if until > waits[key]?.until ?? 0 {
       waits[key] = (until, running ?? waits[key]?.running)
       hasNewThrottles = true
     }

@@ -15,6 +15,8 @@ struct ExportWrites {
   let permissions: RecordPermissions?
   let schema: EnvironmentSchema
   let environment: Environment
+  /// What the store's user may hold in the database; nil: any number of bytes.
+  var quota: StorageQuota?
   /// While what makes a batch fail is looked for: every write is judged by itself first.
   var isolation: ExportIsolation?
 
@@ -48,6 +50,14 @@ struct ExportWrites {
       return sizeProblem(item, record) ?? schemaProblem(item, record, changedKeys)
     }
     if let unique = schema.uniqueRules, !unique.rejecting.isEmpty { try refuseDuplicates(&verdict, by: unique) }
+    if let quota {
+      let surplus = try quota.surplus(of: verdict.writes, in: transaction.database(key: zone.databaseKey)) { try source.row(named: $0) }
+      if !surplus.isEmpty {
+        try refuse(&verdict) { item in
+          surplus.contains(item.recordName) ? item.problem(.quotaExceeded, "the user's database has no room for it", .space) : nil
+        }
+      }
+    }
     var rules = ReferenceRules(transaction: transaction, zone: zone.key)
     if let permissions { rules.isVisible = permissions.mayRead }
     if let isolation { try refuseDamaged(&verdict, rules, isolation) }
@@ -113,7 +123,8 @@ struct ExportWrites {
 
   private func refuseDamaged(_ verdict: inout Verdict, _ rules: ReferenceRules, _ isolation: ExportIsolation) throws {
     let writes = verdict.writes
-    var damaged: Set<String> = []
+    // All that can be told before it is written is told at once: a write that fails costs another run of the batch.
+    var (damaged, lacking): (Set<String>, Set<String>) = ([], [])
     for write in writes {
       if isolation.excludes(write.item.recordName) {
         damaged.insert(write.item.recordName)
@@ -121,12 +132,16 @@ struct ExportWrites {
       }
       do {
         _ = try judge([write], by: rules)
+        if case .save(let record, _) = write.item, try !record.assets.allSatisfy(transaction.hasContent) { lacking.insert(record.recordName) }
       } catch {
         // Dropped because the batch's failure was logged, and this is where it came from.
         damaged.insert(write.item.recordName)
       }
     }
-    try refuse(&verdict) { item in damaged.contains(item.recordName) ? .damaged(item.recordName, item.entityName) : nil }
+    try refuse(&verdict) { item in
+      if lacking.contains(item.recordName) { return item.problem(.notFound, "the content of an asset is not there", .asset) }
+      return damaged.contains(item.recordName) ? .damaged(item.recordName, item.entityName) : nil
+    }
   }
 
   private func refuse(_ verdict: inout Verdict, _ problem: (ExportItem) throws -> MirroringProblem?) throws {

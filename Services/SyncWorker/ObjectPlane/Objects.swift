@@ -40,11 +40,16 @@ extension StoreCall {
     let source = locator.source(in: zone)
     let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
     var exporter = run.exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)
+    let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
+    let heldChanges = try held.flatMap { try run.heldChanges($0, in: snapshot) }?.transaction.changes ?? []
+    if !heldChanges.isEmpty { try exporter.apply(HistoryTransaction(transactionID: "", timestamp: 0, changes: heldChanges)) }
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)
-    guard let record = try exporter.currentRecord(named: objectID), let entity = deserializer.entity(of: record) else { return nil }
+    let record = try exporter.currentRecord(named: objectID)
+    guard let object = try record.flatMap({ record in try deserializer.entity(of: record).map { try deserializer.object($0, from: record) } }) ?? ObjectValues(held: heldChanges),
+      let entity = run.model.index.entity(named: object.entity)
+    else { return nil }
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
-    let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
     let lastError = try held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
     // More than a batch takes: the object may be far from the one that is under way.
     let waiting = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
@@ -52,7 +57,7 @@ extension StoreCall {
       stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
       store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
     return ObjectAnswer(
-      object: try deserializer.object(entity, from: record), objectID: objectID, zoneID: try locator.zoneID(of: objectID),
+      object: object, objectID: objectID, zoneID: try locator.zoneID(of: objectID),
       syncState: facts.state.rawValue, lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),
       record: try source.row(named: objectID).flatMap { $0.isDeleted ? nil : ($0.record, $0.tag) })
   }
@@ -108,5 +113,16 @@ extension StoreCall {
       }
       return rows
     }
+  }
+}
+
+extension ObjectValues {
+  /// An object of which there is nothing but what is held back; nil when that does not make one.
+  fileprivate init?(held changes: [HistoryChange]) {
+    guard let made = HeldChanges.compacted(changes).first, made.changeType == .insert else { return nil }
+    let relationships = made.relationships.compactMap { named -> NamedValue<String?>? in
+      if case .toOne(let target) = named.value { NamedValue(name: named.name, value: target) } else { nil }
+    }
+    self.init(entity: made.entity, attributes: made.attributes, relationships: relationships)
   }
 }

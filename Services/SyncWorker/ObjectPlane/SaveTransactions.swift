@@ -39,7 +39,7 @@ extension StoreCall {
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
     // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
     let run = ExportRun(
-      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context,
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: quota,
       recent: Dictionary(
         zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
       contents: large.contents)
@@ -156,7 +156,9 @@ extension StoreCall {
   /// What a drain or a reset exports with: nothing is at hand but what is stored.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
     let (model, schema) = try await model(of: mirror)
-    return ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
+    return ExportRun(
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context,
+      quota: StorageQuota(of: request.caller, in: request.database, standard: context.userQuota))
   }
 }
 

@@ -29,7 +29,8 @@ extension ExportRun {
     let source = locator.source(in: zone)
     let permissions = database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil
     let writes = ExportWrites(
-      zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, isolation: isolation)
+      zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, quota: quota,
+      isolation: isolation)
     var reverting: [String: ExportWrites.Refusal] = [:]
     var export = ZoneExport(zone: zone.key)
     while true {
@@ -54,8 +55,10 @@ extension ExportRun {
       let told = Set(export.written.map(\.item.recordName))
       let undone = forbidden.map(\.write.item.record).filter { !told.contains($0.recordName) } + plan.withdrawn
       export.written += try tellAgain(undone, of: mirror, in: zone, from: source, firing, in: transaction)
-      let undoings = reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden
-      for refusal in undoings { try note(refusal, sent: sent, of: mirror, in: zone, transaction) }
+      // What others say of an object that is undone itself was in its record when that was refused.
+      let undoings =
+        reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden.filter { reverting[$0.problem.recordName] == nil }
+      for refusal in undoings { try note(refusal, of: batch, after: earlier, of: mirror, in: zone, transaction) }
       export.reverted = undoings.map(\.problem)
       return export
     }
@@ -67,12 +70,15 @@ extension ExportRun {
     return refusals.filter { changed.contains($0.problem.recordName) }
   }
 
-  /// Writes down what is undone, for whoever has the permission one day.
+  /// Writes down what is undone, for whoever has the permission one day. Of a transaction that is exported in slices with the one that has
+  /// the object's own step, and then all of it.
   private func note(
-    _ refusal: ExportWrites.Refusal, sent: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone, _ transaction: any ShardTransaction
+    _ refusal: ExportWrites.Refusal, of batch: ExportBatch, after earlier: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone,
+    _ transaction: any ShardTransaction
   ) throws {
-    let lost = changes(of: refusal, sent: sent)
-    guard let first = lost.first else { return }
+    let sent = earlier + (batch.slice.map { [$0.transaction] } ?? batch.transactions)
+    let lost = HeldChanges.compacted(changes(of: refusal, sent: sent))
+    guard let first = lost.first, batch.slice?.begins(first.objectID) ?? true else { return }
     let saved = sent.last { $0.timestamp > 0 && $0.changes.contains { $0.objectID == first.objectID } }
     let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)
     let loss = ConflictLoss(kind: .reverted, objectID: first.objectID, entity: first.entity, lost: lost, edit: edit)

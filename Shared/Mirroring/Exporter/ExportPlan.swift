@@ -26,19 +26,6 @@ public struct PlannedWrite: Hashable, Sendable {
     self.item = item
     self.isServersOwn = isServersOwn
   }
-
-  /// Bytes of the item in a modify request (section 1, E4).
-  func byteCount(zoneName: String) -> Int {
-    switch item {
-    case .save(let record, let changedKeys):
-      changedKeys.reduce(record.recordName.utf8.count + record.recordType.utf8.count) { sum, key in
-        sum + key.utf8.count + (record.fields[key]?.value.byteCount ?? 0)
-      }
-    case .delete(let record): zoneName.utf8.count + record.recordName.utf8.count + Self.deleteOverhead
-    }
-  }
-
-  private static let deleteOverhead = 24
 }
 
 /// Everything an export run writes to one zone.
@@ -60,22 +47,4 @@ public struct ExportPlan: Hashable, Sendable {
 
   public var savedCount: Int { writes.count { if case .save = $0.item { true } else { false } } }
   public var deletedCount: Int { writes.count - savedCount }
-
-  /// The writes in batches of at most 400 items and 1 572 864 bytes, in order (T-E01); an item that is larger alone has a batch of its own.
-  public func batches(zoneName: String, itemLimit: Int = Limit.exportItemCount, byteLimit: Int = Limit.exportByteCount) -> [ArraySlice<PlannedWrite>] {
-    var batches: [ArraySlice<PlannedWrite>] = []
-    var start = 0
-    var byteCount = 0
-    for (index, write) in writes.enumerated() {
-      let added = write.byteCount(zoneName: zoneName)
-      if index > start, index - start >= itemLimit || byteCount + added > byteLimit {
-        batches.append(writes[start..<index])
-        start = index
-        byteCount = 0
-      }
-      byteCount += added
-    }
-    if start < writes.count { batches.append(writes[start...]) }
-    return batches
-  }
 }

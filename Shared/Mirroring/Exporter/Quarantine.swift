@@ -21,7 +21,7 @@ public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   case damaged = 7
   /// The content of an asset is not there.
   case asset = 8
-  /// The user may not write it: tried again when the schema changes, which has the grants.
+  /// The user may not write it: undone, and not held back.
   case permission = 9
   /// The object's zone is gone, and the store waits for its user's decision.
   case zonePaused = 10
@@ -34,7 +34,9 @@ public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   public func delay(afterAttempts count: Int) -> Int64? {
     switch self {
     case .deleted, .permission, .zonePaused, .zoneEnded: return nil
-    case .other, .schema, .size, .space, .reference, .missing, .damaged, .asset: break
+    // Others make room, or an operator gives more, and nobody tells.
+    case .space: return Self.shortestDelay
+    case .other, .schema, .size, .reference, .missing, .damaged, .asset: break
     }
     return min(Self.shortestDelay << Int64(min(max(count - 1, 0), 16)), Self.longestDelay)
   }
@@ -75,35 +77,7 @@ extension QuarantineCause {
   var isAbsence: Bool { self == .missing || self == .deleted }
 }
 
-/// Changes of one object that are held back together.
-public enum HeldChanges {
-  /// The same in at most two changes: what a later one overwrites is dropped, so that their length is bounded by the object's.
-  public static func compacted(_ changes: [HistoryChange]) -> [HistoryChange] {
-    var result: [HistoryChange] = []
-    for change in changes {
-      if change.changeType == .delete {
-        result = [change]
-      } else if let last = result.last, let both = last.merged(with: change) {
-        result[result.count - 1] = both
-      } else {
-        result.append(change)
-      }
-    }
-    return result
-  }
-}
-
 extension HistoryChange {
-  /// This change and one after it, which makes or changes the same object, as one; nil where they have to stay two.
-  fileprivate func merged(with newer: HistoryChange) -> HistoryChange? {
-    guard changeType != .delete, objectID == newer.objectID, entity == newer.entity else { return nil }
-    let earlier = Dictionary(relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
-    let both = HistoryChange(
-      changeType: changeType == .insert ? .insert : newer.changeType, entity: entity, objectID: objectID, attributes: newer.attributes,
-      relationships: newer.relationships.map { NamedValue(name: $0.name, value: $0.value.after(earlier[$0.name])) }, tombstone: tombstone)
-    return both.adding(self)
-  }
-
   /// What is left of this change when a later one has gone through; nil: nothing.
   func superseded(by newer: HistoryChange) -> HistoryChange? {
     let attributeNames = Set(newer.attributes.map(\.name))
@@ -126,20 +100,6 @@ extension HistoryChange {
 }
 
 extension RelationshipValue {
-  /// This value, set after another, as one.
-  fileprivate func after(_ earlier: RelationshipValue?) -> RelationshipValue {
-    guard case .toManyDelta(let added, let removed) = self else { return self }
-    let (adds, removes) = (Set(added), Set(removed))
-    switch earlier {
-    case .toMany(let targets)?: return .toMany(targets.filter { !removes.contains($0) && !adds.contains($0) } + added)
-    case .toManyDelta(let earlierAdded, let earlierRemoved)?:
-      return .toManyDelta(
-        add: earlierAdded.filter { !removes.contains($0) && !adds.contains($0) } + added,
-        remove: earlierRemoved.filter { !adds.contains($0) && !removes.contains($0) } + removed)
-    case .toOne?, nil: return self
-    }
-  }
-
   /// What is left of this value when a later one has gone through; nil: nothing.
   fileprivate func superseded(by newer: RelationshipValue) -> RelationshipValue? {
     guard case .toManyDelta(let added, let removed) = newer else { return nil }
