@@ -86,7 +86,11 @@ struct AssetUploads: Sendable {
     let (uploads, bytes) = (uploads, bytes)
     return AssetUploadSink(
       AssetUpload(into: store, until: expiry, writers: writers), user: url.user, expiry: expiry, byteLimit: byteLimit, slot: slot,
-      onAbort: { uploads["aborted"].increment() }, onPiece: { bytes.increment(by: $0) })
+      onAbort: { uploads["aborted"].increment() },
+      onPiece: {
+        bytes.increment(by: $0)
+        space.wrote(Int64($0))
+      })
   }
 
   private func refused(_ outcome: String, _ error: RecordError) -> RecordError {
@@ -157,14 +161,27 @@ final class AssetUploadSink: HTTPBodySink {
 
 /// What uploads under way will take of the file system, for all threads that read sockets.
 ///
-/// Of an upload all counts until it has ended, though a part of it may be written: rather one is asked to come again than the records have no
-/// room.
+/// What has arrived counts no more: the file system tells of it.
 fileprivate final class ExpectedBytes: Sendable {
-  struct Share: Sendable {
-    fileprivate let byteCount: Int64
-    fileprivate let owner: ExpectedBytes
+  final class Share: Sendable {
+    private let rest: Mutex<Int64>
+    private let owner: ExpectedBytes
 
-    func giveBack() { owner.total.withLock { $0 -= byteCount } }
+    fileprivate init(_ byteCount: Int64, of owner: ExpectedBytes) {
+      rest = Mutex(byteCount)
+      self.owner = owner
+    }
+
+    func wrote(_ byteCount: Int64) {
+      let given = rest.withLock { rest in
+        let given = min(byteCount, rest)
+        rest -= given
+        return given
+      }
+      owner.total.withLock { $0 -= given }
+    }
+
+    func giveBack() { wrote(.max) }
   }
 
   private let total = Mutex<Int64>(0)
@@ -174,7 +191,7 @@ fileprivate final class ExpectedBytes: Sendable {
     total.withLock { total in
       guard room >= 0, byteCount <= room, total <= room - byteCount else { return nil }
       total += byteCount
-      return Share(byteCount: byteCount, owner: self)
+      return Share(byteCount, of: self)
     }
   }
 }

@@ -48,6 +48,8 @@ public final class Notifier: Sendable {
     let user: String
     /// By what it hears of other containers than its token's.
     var grants: [PingBoard.Scope: VerifyGrant] = [:]
+    /// What it heard of until the credentials for it ended.
+    var lost: Set<PingBoard.Scope> = []
   }
 
   let metrics: NotifierMetrics
@@ -154,9 +156,14 @@ public final class Notifier: Sendable {
       let scope = PingBoard.Scope(container: message.container, environment: message.environment)
       if let grant = message.grant, scope != PingBoard.Scope(container: token.container, environment: token.environment) {
         let grant = VerifyGrant(container: scope.container, environment: scope.environment, userRecordName: token.userRecordName, grant: grant)
-        state.withLock { $0.couriers[message.courier]?.grants[scope] = grant }
+        state.withLock { state in
+          state.couriers[message.courier]?.grants[scope] = grant
+          state.couriers[message.courier]?.lost.remove(scope)
+          switchboard.extend(id, with: scope, device: message.clientID)
+        }
+      } else {
+        switchboard.extend(id, with: scope, device: message.clientID)
       }
-      switchboard.extend(id, with: scope, device: message.clientID)
       return true
     } catch {
       return false
@@ -211,31 +218,38 @@ public final class Notifier: Sendable {
     let key = try await directory().secrets.signingKey()
     guard let token = CourierToken(text: text, verifiedWith: key, now: wallClock.now) else { throw Self.noCourier }
     try await requireGrant(of: token)
-    _ = try await withdrawn(from: text)
+    try await withdrawScopes(of: text)
     let start = timing.now()
     var outcome = Courier.Outcome.retired
     while case .retired = outcome { outcome = await (try courier(text, token, start).courier).poll(now: start, until: start + limits.courierHold) }
     // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
     try await requireGrant(of: token)
     guard case .notification(var ping) = outcome else { throw Self.noCourier }
-    if let found = ping, try await withdrawn(from: text).contains(where: { found.isOf($0.container, $0.environment) }) { ping = nil }
+    try await withdrawScopes(of: text)
+    if let found = ping, !mayDeliver(found, by: text) { ping = nil }
     if let ping { deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence)) }
     return HTTPResponse(
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
   }
 
   /// Lets a courier hear no more of other containers than its token's, where the credentials it was registered with hold no more.
-  /// - Returns: those containers.
-  private func withdrawn(from text: String) async throws(RecordError) -> [PingBoard.Scope] {
-    guard let entry = state.withLock({ $0.couriers[text] }), !entry.grants.isEmpty else { return [] }
-    var withdrawn: [PingBoard.Scope] = []
-    for (scope, grant) in entry.grants where await !authenticator.holds(grant, from: try directory().share) { withdrawn.append(scope) }
-    for scope in withdrawn {
-      state.withLock { $0.couriers[text]?.grants[scope] = nil }
-      switchboard.withdraw(scope, from: entry.id)
+  private func withdrawScopes(of text: String) async throws(RecordError) {
+    guard let entry = state.withLock({ $0.couriers[text] }), !entry.grants.isEmpty else { return }
+    for (scope, grant) in entry.grants where await !authenticator.holds(grant, from: try directory().share) {
+      state.withLock { state in
+        // It may have been registered anew meanwhile.
+        guard state.couriers[text]?.grants[scope] == grant else { return }
+        state.couriers[text]?.grants[scope] = nil
+        state.couriers[text]?.lost.insert(scope)
+        switchboard.withdraw(scope, from: entry.id)
+      }
       entry.courier.forget(scope.container, scope.environment)
     }
-    return withdrawn
+  }
+
+  /// Whether a courier may deliver the ping, which may have come just before it lost its scope.
+  private func mayDeliver(_ ping: Ping, by text: String) -> Bool {
+    state.withLock { state in !(state.couriers[text]?.lost.contains { ping.isOf($0.container, $0.environment) } ?? false) }
   }
 
   /// The same whatever the reason: who has no credentials any more is nobody.

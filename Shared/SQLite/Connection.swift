@@ -5,6 +5,9 @@ import CSQLiteLog
 
 /// A connection. Not Sendable: the thread (or actor) that opened it owns it, and SQLite's own locking is off.
 ///
+/// The file is locked for other processes while it is open. The kernel gives that lock up as soon as anything else in this process opens and
+/// closes the file: nothing may.
+///
 /// Write-ahead files of SQLite before 3.51.3 can be corrupted by two connections that write or checkpoint at once: exactly one
 /// connection of a file may be `.readWrite`, and it must be closed last.
 public final class Connection {

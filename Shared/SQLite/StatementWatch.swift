@@ -3,44 +3,71 @@
 import Synchronization
 
 /// Whether a connection's statements may go on. They ask every few hundred microseconds, and end with an interruption
-/// (`SQLiteError.isInterruption`) when they may not, until the next `begin`.
+/// (`SQLiteError.isInterruption`) when they may not, from `begin` until `end`.
 public final class StatementWatch: Sendable {
   private struct State {
-    var deadline: ContinuousClock.Instant?
+    var span: Span?
     var isOver = false
+    var isInterrupted = false
     var isStopped = false
+  }
+
+  private struct Span {
+    let deadline: ContinuousClock.Instant
+    let last: ContinuousClock.Instant
+    let isAwaited: @Sendable () -> Bool
   }
 
   private let state = Mutex(State())
 
-  /// Statements may go on until `deadline`.
-  public func begin(until deadline: ContinuousClock.Instant) {
+  /// Statements may go on until `deadline`, and longer, but not beyond `last`, while nobody waits for them to end.
+  public func begin(until deadline: ContinuousClock.Instant, atLatest last: ContinuousClock.Instant, isAwaited: @escaping @Sendable () -> Bool) {
     state.withLock {
-      $0.deadline = deadline
-      $0.isOver = false
+      $0.span = Span(deadline: deadline, last: last, isAwaited: isAwaited)
+      $0.isOver = $0.isStopped
+      $0.isInterrupted = false
     }
   }
 
   /// Statements may go on as long as they like.
-  public func end() {
-    state.withLock {
-      $0.deadline = nil
-      $0.isOver = false
+  /// - Returns: whether `interrupt` ended some, or would have.
+  @discardableResult public func end() -> Bool {
+    state.withLock { state in
+      state.span = nil
+      state.isOver = false
+      return state.isInterrupted
     }
   }
 
-  /// No statement between a `begin` and its `end` goes on any more. Any thread may call it.
-  public func stop() { state.withLock { $0.isStopped = true } }
+  /// No statement of this `begin` goes on. Any thread may call it; without effect after `end`.
+  public func interrupt() {
+    state.withLock { state in
+      guard state.span != nil, !state.isOver else { return }
+      state.isOver = true
+      state.isInterrupted = true
+    }
+  }
 
-  /// Whether a statement was, or would have been, ended since `begin`.
+  /// No statement goes on from now on between a `begin` and its `end`. Any thread may call it.
+  public func stop() {
+    state.withLock { state in
+      state.isStopped = true
+      if state.span != nil { state.isOver = true }
+    }
+  }
+
+  /// Whether statements were ended since `begin`, or would have been.
   public var isOver: Bool { state.withLock { $0.isOver } }
 
   /// Looks at the clock.
   /// - Returns: whether the statement that asks has to end.
   func mustEnd() -> Bool {
     state.withLock { state in
-      guard let deadline = state.deadline else { return false }
-      if !state.isOver { state.isOver = state.isStopped || ContinuousClock.now >= deadline }
+      guard let span = state.span else { return false }
+      if !state.isOver {
+        let now = ContinuousClock.now
+        state.isOver = now >= span.last || (now >= span.deadline && span.isAwaited())
+      }
       return state.isOver
     }
   }

@@ -272,7 +272,17 @@ extension World {
 
 @Suite struct SignInThrottleTests {
   private func begin(_ throttle: inout SignInThrottle, _ name: String = "alice", _ address: String = "a", now: Int64) -> Int? {
-    throttle.begin(name: name, from: SignInThrottle.Origin(networks: [address]), now: now)
+    outcome(&throttle, name, [address], now: now).seconds
+  }
+
+  /// - Returns: the seconds to wait, or what was counted.
+  private func outcome(
+    _ throttle: inout SignInThrottle, _ name: String, _ networks: [String], now: Int64
+  ) -> (seconds: Int?, counted: SignInThrottle.Attempt?) {
+    switch throttle.begin(name: name, from: SignInThrottle.Origin(networks: networks), now: now) {
+    case .counted(let attempt): (nil, attempt)
+    case .wait(let seconds): (seconds, nil)
+    }
   }
 
   @Test func `the pause doubles up to its limit, and is forgotten after a quarter of an hour`() {
@@ -298,17 +308,16 @@ extension World {
     var throttle = SignInThrottle()
     for attempt in 0..<30 {
       #expect(begin(&throttle, "\(attempt)", now: 0) == nil)
-      if begin(&throttle, "own", now: 0) == nil { throttle.succeeded(name: "own", from: SignInThrottle.Origin(networks: ["a"])) }
+      if let own = outcome(&throttle, "own", ["a"], now: 0).counted { throttle.succeeded(own) }
     }
     #expect(begin(&throttle, "next", now: 0) != nil)
     #expect(begin(&throttle, "next", "b", now: 0) == nil)
   }
 
-  @Test func `a name that is guessed at from everywhere leaves each address one try, for an hour after the last`() {
+  @Test func `a name that is guessed at from everywhere leaves each address one try, for an hour after the last`() throws {
     var throttle = SignInThrottle()
     for attempt in 0..<SignInThrottle.nameBudget { #expect(begin(&throttle, "alice", "\(attempt)", now: 0) == nil) }
-    #expect(begin(&throttle, "alice", "home", now: 0) == nil)
-    throttle.succeeded(name: "alice", from: SignInThrottle.Origin(networks: ["home"]))
+    throttle.succeeded(try #require(outcome(&throttle, "alice", ["home"], now: 0).counted))
     #expect(begin(&throttle, "alice", "home", now: 0) == nil)
     #expect(begin(&throttle, "alice", "home", now: 0) == 30)
     #expect(begin(&throttle, "bob", "home", now: 0) == nil)
@@ -317,27 +326,38 @@ extension World {
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
   }
 
-  @Test func `who has many networks of IPv6 is throttled by the one around them`() {
+  @Test func `who has many networks of IPv6 is throttled by the one around them, until what he did has drained`() {
     var throttle = SignInThrottle()
-    func origin(_ network: Int, _ customer: Int = 0) -> SignInThrottle.Origin {
-      SignInThrottle.Origin(networks: ["\(customer).\(network / 256).\(network)/64", "\(customer).\(network / 256)/56", "\(customer)/48"])
+    func seconds(_ name: String, network: Int, customer: Int = 0, now: Int64 = 0) -> Int? {
+      outcome(&throttle, name, ["\(customer).\(network / 256).\(network)/64", "\(customer).\(network / 256)/56", "\(customer)/48"], now: now).seconds
     }
-    for attempt in 0..<120 { #expect(throttle.begin(name: "\(attempt)", from: origin(attempt), now: 0) == nil) }
-    #expect(throttle.begin(name: "next", from: origin(200), now: 0) == 2)
-    for attempt in 120..<480 { #expect(throttle.begin(name: "\(attempt)", from: origin(attempt * 256), now: 0) == nil) }
-    #expect(throttle.begin(name: "next", from: origin(500 * 256), now: 0) == 2)
-    #expect(throttle.begin(name: "next", from: origin(0, 1), now: 0) == nil)
+    for attempt in 0..<120 { #expect(seconds("\(attempt)", network: attempt) == nil) }
+    #expect(seconds("next", network: 200) == 2)
+    for attempt in 120..<480 { #expect(seconds("\(attempt)", network: attempt * 256) == nil) }
+    #expect(seconds("next", network: 500 * 256) == 2)
+    #expect(seconds("next", network: 0, customer: 1) == nil)
+    // A fifteenth of a quarter of an hour later a fifteenth of them is forgotten: 8 of the 120, 32 of the 480.
+    for attempt in 0..<8 { #expect(seconds("later \(attempt)", network: 130 + attempt, now: 60_000) == nil) }
+    #expect(seconds("later", network: 140, now: 60_000) == 2)
+    for attempt in 0..<24 { #expect(seconds("later \(attempt)", network: (600 + attempt) * 256, now: 60_000) == nil) }
+    #expect(seconds("later", network: 700 * 256, now: 60_000) == 2)
   }
 
-  @Test func `an attempt that was withdrawn is as if it had not been made`() {
+  @Test func `an attempt that was withdrawn is as if it had not been made`() throws {
     var throttle = SignInThrottle()
-    let home = SignInThrottle.Origin(networks: ["home"])
-    for _ in 0..<200 {
-      #expect(throttle.begin(name: "alice", from: home, now: 0) == nil)
-      throttle.withdraw(name: "alice", from: home)
-    }
+    for _ in 0..<200 { throttle.withdraw(try #require(outcome(&throttle, "alice", ["home"], now: 0).counted)) }
     for _ in 0..<5 { #expect(begin(&throttle, "alice", "home", now: 0) == nil) }
     #expect(begin(&throttle, "alice", "home", now: 0) == 2)
+    // Nor does it begin the pause anew.
+    throttle.withdraw(try #require(outcome(&throttle, "alice", ["home"], now: 2_000).counted))
+    #expect(begin(&throttle, "alice", "home", now: 2_001) == nil)
+    // Others' attempts stay counted.
+    let (first, second) = (outcome(&throttle, "bob", ["home"], now: 2_001).counted, outcome(&throttle, "bob", ["home"], now: 2_001).counted)
+    throttle.withdraw(try #require(first))
+    for _ in 0..<4 { #expect(begin(&throttle, "bob", "home", now: 2_001) == nil) }
+    #expect(begin(&throttle, "bob", "home", now: 2_001) == 2)
+    throttle.withdraw(try #require(second))
+    #expect(begin(&throttle, "bob", "home", now: 2_001) == nil)
   }
 
   @Test func `a clock that is set back locks nobody out for longer`() {

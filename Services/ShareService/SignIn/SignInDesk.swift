@@ -31,22 +31,25 @@ final class SignInDesk: Sendable {
     let grant = message.grant.flatMap { Grant(text: $0) }
     if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment) { return SignIn.Reply(isOver: true) }
     let origin = Self.origin(of: message.clientAddress)
-    if let seconds = throttle.withLock({ $0.begin(name: message.userName, from: origin, now: clock.now) }) {
+    let counted: SignInThrottle.Attempt
+    switch throttle.withLock({ $0.begin(name: message.userName, from: origin, now: clock.now) }) {
+    case .counted(let attempt): counted = attempt
+    case .wait(let seconds):
       log.warning("sign-in throttled", ["address": .text(message.clientAddress), "seconds": .integer(Int64(seconds))])
       return SignIn.Reply(retryAfter: seconds)
     }
     do {
-      return try await attempt(message, grant, from: origin)
+      return try await attempt(message, grant, counted)
     } catch {
       // Whatever kept the server from looking at it is not the client's fault.
-      throttle.withLock { $0.withdraw(name: message.userName, from: origin) }
+      throttle.withLock { $0.withdraw(counted) }
       if error is PasswordHasher.Overloaded { return SignIn.Reply(retryAfter: Self.overloadedSeconds) }
       throw error
     }
   }
 
   /// An attempt that was counted.
-  private func attempt(_ message: SignIn, _ grant: Grant?, from origin: SignInThrottle.Origin) async throws -> SignIn.Reply {
+  private func attempt(_ message: SignIn, _ grant: Grant?, _ counted: SignInThrottle.Attempt) async throws -> SignIn.Reply {
     let password = PasswordText.bytes(of: message.password)
     // As releases hashed it that took passwords as they were typed. Longer ones are nobody's; they are cut, so that they take no more time.
     let typed = Array(message.password.utf8.prefix(PasswordHasher.byteLimit + 1))
@@ -69,7 +72,7 @@ final class SignInDesk: Sendable {
       log.info("sign-in refused", ["address": .text(message.clientAddress)])
       return SignIn.Reply()
     }
-    throttle.withLock { $0.succeeded(name: message.userName, from: origin) }
+    throttle.withLock { $0.succeeded(counted) }
     if isAsTyped || passwords.cost.isOutdated(known.hash) { await hashAnew(known, password) }
     return SignIn.Reply(webAuthToken: token)
   }

@@ -15,13 +15,19 @@ struct SignInThrottle: Sendable {
     let longestPause: Int64
     /// Without an attempt for so long, all is forgotten.
     let memory: Int64
+    /// After so long one attempt less counts; nil: all count until they are forgotten.
+    var drain: Int64?
 
     /// One address's at one name.
     static let pair = Allowance(freeCount: 5, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
     /// The same while the name is guessed at from everywhere.
     static let strained = Allowance(freeCount: 1, firstPause: 30_000, longestPause: 900_000, memory: 3_600_000)
-    /// Many people share one address, more of them the networks around it.
-    static let networks = [30, 120, 480].map { Allowance(freeCount: $0, firstPause: 2_000, longestPause: 300_000, memory: 900_000) }
+    /// At one name, from wherever; nobody waits for these.
+    static let name = Allowance(freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000)
+    /// Many people share one address, more of them the networks around it: what they mistype in a day must not add up.
+    static let networks = [30, 120, 480].map {
+      Allowance(freeCount: $0, firstPause: 2_000, longestPause: 300_000, memory: 900_000, drain: 900_000 / Int64($0))
+    }
 
     func pause(after count: Int) -> Int64 {
       guard count >= freeCount else { return 0 }
@@ -30,13 +36,26 @@ struct SignInThrottle: Sendable {
     }
   }
 
-  private struct Row {
-    var count = 0
+  fileprivate struct Row {
+    /// When it was `latest`; parts of attempts drain, too.
+    var count = 0.0
     var latest: Int64
   }
 
+  /// An attempt that was counted.
+  struct Attempt: Sendable {
+    fileprivate let earlier: [(key: Key, row: Row?)]
+    fileprivate let now: Int64
+  }
+
+  enum Outcome: Sendable {
+    case counted(Attempt)
+    /// Nothing was counted: whole seconds, ≥ 1.
+    case wait(Int)
+  }
+
   /// What attempts are counted together for.
-  private enum Key: Hashable, Sendable {
+  fileprivate enum Key: Hashable, Sendable {
     case pair(name: String, address: String)
     case name(String)
     case network(String)
@@ -49,9 +68,8 @@ struct SignInThrottle: Sendable {
     let networks: [String]
   }
 
-  /// Failures at one name, from wherever, until it counts as guessed at from everywhere; forgotten after an hour without one.
+  /// Failures at one name, from wherever, until it counts as guessed at from everywhere.
   static let nameBudget = 50
-  private static let nameMemory: Int64 = 3_600_000
 
   /// When there are more, those that waited longest are forgotten.
   static let rowLimit = 60_000
@@ -59,44 +77,46 @@ struct SignInThrottle: Sendable {
   private var rows: [Key: Row] = [:]
 
   /// An attempt, which counts as failed until `succeeded` or `withdraw` says otherwise: many at once are not looked at as one.
-  /// - Returns: whole seconds to wait, ≥ 1, and nothing was counted; nil: go on.
-  mutating func begin(name: String, from origin: Origin, now: Int64) -> Int? {
-    let pair = Self.pair(name, origin)
-    let isStrained = count(.name(name), now, Self.nameMemory) >= Self.nameBudget
+  mutating func begin(name: String, from origin: Origin, now: Int64) -> Outcome {
+    let pair = Key.pair(name: name, address: origin.networks.first ?? "")
     let networks = zip(origin.networks.map(Key.network), Allowance.networks)
+    let isStrained = count(.name(name), .name, now) >= Double(Self.nameBudget)
     let longest = networks.reduce(wait(pair, isStrained ? .strained : .pair, now)) { max($0, wait($1.0, $1.1, now)) }
-    guard longest <= 0 else { return Int((longest + 999) / 1000) }
-    let keys = [(pair, Allowance.strained.memory), (.name(name), Self.nameMemory)] + networks.map { ($0, $1.memory) }
-    if rows.count + keys.count > Self.rowLimit { makeRoom() }
-    for (key, memory) in keys { rows[key] = Row(count: count(key, now, memory) + 1, latest: now) }
-    return nil
+    guard longest <= 0 else { return .wait(Int((longest + 999) / 1000)) }
+    let counted = [(pair, Allowance.strained), (.name(name), .name)] + networks.map { ($0, $1) }
+    if rows.count + counted.count > Self.rowLimit { makeRoom() }
+    let attempt = Attempt(earlier: counted.map { ($0.0, rows[$0.0]) }, now: now)
+    for (key, allowance) in counted { rows[key] = Row(count: count(key, allowance, now) + 1, latest: now) }
+    return .counted(attempt)
   }
 
   /// The address has nothing to make up for at this name. Of the others only this attempt is forgotten: whoever knows one password may not guess
   /// others for it, and strangers go on guessing at the name.
-  mutating func succeeded(name: String, from origin: Origin) {
-    rows[Self.pair(name, origin)] = nil
-    forgetOne([.name(name)] + origin.networks.map(Key.network))
+  mutating func succeeded(_ attempt: Attempt) {
+    withdraw(attempt)
+    for case (let key, _) in attempt.earlier.prefix(1) { rows[key] = nil }
   }
 
-  /// The attempt was not looked at.
-  mutating func withdraw(name: String, from origin: Origin) { forgetOne([Self.pair(name, origin), .name(name)] + origin.networks.map(Key.network)) }
-
-  private static func pair(_ name: String, _ origin: Origin) -> Key { .pair(name: name, address: origin.networks.first ?? "") }
-
-  private mutating func forgetOne(_ keys: [Key]) {
-    for key in keys {
-      guard let count = rows[key]?.count else { continue }
-      if count > 1 { rows[key]?.count = count - 1 } else { rows[key] = nil }
+  /// The attempt was not looked at: nothing is as if it had been made.
+  mutating func withdraw(_ attempt: Attempt) {
+    for (key, earlier) in attempt.earlier {
+      guard let row = rows[key] else { continue }
+      // Others may have counted meanwhile.
+      let isLatest = row.latest == attempt.now && row.count <= (earlier?.count ?? 0) + 1
+      rows[key] = isLatest ? earlier : row.count > 1 ? Row(count: row.count - 1, latest: row.latest) : nil
     }
   }
 
-  private func count(_ key: Key, _ now: Int64, _ memory: Int64) -> Int { rows[key].flatMap { elapsed(since: $0, now) < memory ? $0.count : nil } ?? 0 }
+  private func count(_ key: Key, _ allowance: Allowance, _ now: Int64) -> Double {
+    guard let row = rows[key] else { return 0 }
+    let elapsed = elapsed(since: row, now)
+    guard elapsed < allowance.memory else { return 0 }
+    return max(0, row.count - (allowance.drain.map { Double(elapsed) / Double($0) } ?? 0))
+  }
 
   private func wait(_ key: Key, _ allowance: Allowance, _ now: Int64) -> Int64 {
     guard let row = rows[key] else { return 0 }
-    let elapsed = elapsed(since: row, now)
-    return elapsed < allowance.memory ? allowance.pause(after: row.count) - elapsed : 0
+    return allowance.pause(after: Int(count(key, allowance, now))) - elapsed(since: row, now)
   }
 
   /// A clock that was set back must not lock anybody out for long.

@@ -20,7 +20,8 @@ enum ExportFailure: Hashable, Sendable {
     case is CancellationError, StoreError.fenced, StoreError.closed: self = .gone
     case StoreError.full, AssetError.full: self = .transient(retryAfter: 30)
     case StoreError.overloaded: self = .transient(retryAfter: 1)
-    case StoreError.io, StoreError.newerFormat, StoreError.tooSlow: self = .transient(retryAfter: nil)
+    case StoreError.tooSlow: self = .transient(retryAfter: 10)
+    case StoreError.io, StoreError.newerFormat: self = .transient(retryAfter: nil)
     case let error as RecordError where error == .shardMoved: self = .gone
     case let error as RecordError: self = .transient(retryAfter: error.retryAfter)
     default: self = .poisoned

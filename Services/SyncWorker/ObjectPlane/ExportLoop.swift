@@ -108,7 +108,7 @@ struct ExportLoop: Sendable {
 
   /// Tries again what was held back while the environment had another schema (T-S09).
   private func retryForSchema() async {
-    do {
+    await insisting("what is held back can't be looked over") {
       for key in try await store.read({ snapshot in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max) }) {
         guard let run = try await exportRun(key) else { continue }
         let (version, now) = (run.schema.version, context.clock.now)
@@ -117,16 +117,27 @@ struct ExportLoop: Sendable {
         }.value
         if count > 0 { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
       }
-      await findDueRetries()
-    } catch {
-      log("what is held back can't be looked over", error)
+    }
+    await findDueRetries()
+  }
+
+  /// Does what nobody else would do later: again after a moment where the store had too much else to do.
+  private func insisting(_ complaint: StaticString, _ work: () async throws -> Void) async {
+    while !Task.isCancelled {
+      do {
+        return try await work()
+      } catch {
+        log(complaint, error)
+        guard case .transient(let seconds) = ExportFailure(error) else { return }
+        await context.pause(.seconds(seconds ?? 30))
+      }
     }
   }
 
   /// Wakes the stores for which something held back is due.
   private func findDueRetries() async {
-    let now = context.clock.now
-    do {
+    await insisting("what is held back can't be looked over") {
+      let now = context.clock.now
       let (due, next) = try await store.read { snapshot -> ([Int64], Int64?) in
         let keys = try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max)
         return (try keys.filter { try !snapshot.quarantined(of: $0, dueBy: now, limit: 1).isEmpty }, try snapshot.nextQuarantineDue())
@@ -134,8 +145,6 @@ struct ExportLoop: Sendable {
       for key in due { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
       // Those that are due now say themselves when they are due again.
       if let next, next != StoredQuarantine.never { await exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard) }
-    } catch {
-      log("what is held back can't be looked over", error)
     }
   }
 
@@ -145,15 +154,13 @@ struct ExportLoop: Sendable {
   /// Stores that a predecessor left with transactions to export.
   private func findBacklog() async {
     var last: Int64 = 0
-    while !Task.isCancelled {
-      do {
+    await insisting("stores awaiting export can't be listed") {
+      while !Task.isCancelled {
         let key = last
         let keys = try await store.read { snapshot in try snapshot.mirrorsAwaitingExport(afterKey: key, limit: Self.backlogPage) }
         for key in keys { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
         guard keys.count == Self.backlogPage, let next = keys.last else { return }
         last = next
-      } catch {
-        return log("stores awaiting export can't be listed", error)
       }
     }
   }

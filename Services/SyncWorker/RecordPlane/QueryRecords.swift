@@ -30,7 +30,7 @@ extension RecordPlaneCall {
       return write(QuerySearch.Page(), as: request, syncToken: nil)
     }
     let (database, context) = (database, context)
-    let findings = try await read { snapshot in
+    let findings = try await wishing(for: query, environmentSchema) { snapshot in
       var findings = QueryFindings()
       let row = try snapshot.database(database)
       if let row { findings.indexes = try snapshot.indexes(in: row.key) }
@@ -54,6 +54,25 @@ extension RecordPlaneCall {
     }
     maintainIndexes(after: findings, environmentSchema)
     return write(findings.page, as: request, syncToken: findings.syncToken)
+  }
+
+  /// Reads, and has the indexes made that the query misses also where it looks at too much without them for one read.
+  private func wishing(
+    for query: RecordQuery, _ schema: EnvironmentSchema, _ body: @escaping @Sendable (any ShardSnapshot) throws -> QueryFindings
+  ) async throws(RecordError) -> QueryFindings {
+    do throws(RecordError) {
+      return try await read(body)
+    } catch {
+      guard error.code == .tryAgainLater else { throw error }
+      let database = database
+      var findings = try await read { snapshot in
+        QueryFindings(indexes: try snapshot.database(database).map { try snapshot.indexes(in: $0.key) } ?? [])
+      }
+      let plan = QueryPlan(query)
+      findings.wishes = plan.wishes + [plan.type]
+      maintainIndexes(after: findings, schema)
+      throw error
+    }
   }
 
   private var markers: QueryMarker.Maker {

@@ -14,22 +14,37 @@ protocol QueuedRead: Sendable {
 struct ReadJob: Sendable {
   let read: any QueuedRead
   let readers: ShardReaders
+  /// Nobody waits for it any longer than until then.
+  let expiry: ContinuousClock.Instant
   /// It was cut short once: it runs where it holds up no brief one.
   var isLong = false
 }
 
 /// The threads. They end when the pool is let go.
+///
+/// A read begins on the threads for brief ones, and stays there while nobody waits for one of them. Those that take longer then are cut
+/// short, and begin anew on threads of their own, so that searches through very much never hold up the rest.
 final class ReaderPool: Sendable {
   private let brief: BlockingQueue<ReadJob>
   private let long: BlockingQueue<ReadJob>
   private let briefTime: Duration
-  private let longTime: Duration
+  private let isBriefAwaited: @Sendable () -> Bool
 
   init(_ options: SQLiteRecordStore.Options) throws(StoreError) {
-    brief = try Self.start(options.readerThreadCount, limit: options.readLimit)
-    long = try Self.start(options.longReaderThreadCount, limit: options.longReadLimit)
+    let brief = try BlockingQueue<ReadJob>(limit: options.readLimit)
+    let long = try BlockingQueue<ReadJob>(limit: options.longReadLimit)
+    self.brief = brief
+    self.long = long
     briefTime = options.briefReadTime
-    longTime = options.longReadTime
+    isBriefAwaited = { brief.count > 0 }
+    do {
+      for _ in 0..<options.readerThreadCount { try Self.start(brief) }
+      for _ in 0..<options.longReaderThreadCount { try Self.start(long) }
+    } catch {
+      brief.close()
+      long.close()
+      throw error
+    }
   }
 
   deinit {
@@ -37,24 +52,21 @@ final class ReaderPool: Sendable {
     long.close()
   }
 
-  /// - Parameter limit: how many reads may wait; more are refused.
-  private static func start(_ threadCount: Int, limit: Int) throws(StoreError) -> BlockingQueue<ReadJob> {
-    let queue = try BlockingQueue<ReadJob>(limit: limit)
-    for _ in 0..<threadCount {
-      try WorkerThread.start {
-        while let jobs = queue.take(atMost: 1) {
-          for job in jobs { job.readers.perform(job) }
-        }
+  private static func start(_ queue: BlockingQueue<ReadJob>) throws(StoreError) {
+    try WorkerThread.start {
+      while let jobs = queue.take(atMost: 1) {
+        for job in jobs { job.readers.perform(job) }
       }
     }
-    return queue
   }
 
   /// false: too many reads are waiting.
   func submit(_ job: ReadJob) -> Bool { (job.isLong ? long : brief).push(job) == .pushed }
 
-  /// How long it may take.
-  func patience(with job: ReadJob) -> Duration { job.isLong ? longTime : briefTime }
+  /// Begins the time that the job may take.
+  func begin(_ job: ReadJob, _ watch: StatementWatch) {
+    watch.begin(until: job.isLong ? job.expiry : min(.now + briefTime, job.expiry), atLatest: job.expiry, isAwaited: isBriefAwaited)
+  }
 }
 
 /// A shard's read connections, and the gate in front of them.
@@ -102,7 +114,8 @@ final class ShardReaders: Sendable {
   /// Reads that were begun anew as long ones, and those of them that were given up.
   var longReadCounts: (begun: Int, givenUp: Int) { state.withLock { $0.longReadCounts } }
 
-  func submit(_ read: any QueuedRead) { submit(ReadJob(read: read, readers: self)) }
+  /// - Parameter time: how long it may take, waiting included.
+  func submit(_ read: any QueuedRead, within time: Duration) { submit(ReadJob(read: read, readers: self, expiry: .now + time)) }
 
   private func submit(_ job: ReadJob) {
     if !pool.submit(job) { job.read.fail(StoreError.overloaded(shard: file.shard)) }
@@ -111,6 +124,7 @@ final class ShardReaders: Sendable {
   // MARK: On a reader thread
 
   fileprivate func perform(_ job: ReadJob) {
+    if .now >= job.expiry { return job.read.fail(StoreError.overloaded(shard: file.shard)) }
     let admission = state.withLock { state -> Admission in
       if state.isClosed { return .closed }
       if state.isPaused {
@@ -144,26 +158,26 @@ final class ShardReaders: Sendable {
       return job.read.fail(StoreError(error, shard: file.shard))
     }
     let watch = connection.watch
-    watch.begin(until: .now + pool.patience(with: job))
+    pool.begin(job, watch)
     state.withLock { state in
       state.watches[ObjectIdentifier(watch)] = watch
       if state.isClosed { watch.stop() }
     }
     let isDone = job.read.run(in: SQLiteSnapshot(session)) { watch.isOver }
-    watch.end()
+    let isInterrupted = watch.end()
     state.withLock { state in state.watches[ObjectIdentifier(watch)] = nil }
     end(session)
     if isDone { return }
-    let isClosing = state.withLock { state in
-      if job.isLong { state.longReadCounts.givenUp += 1 } else { state.longReadCounts.begun += 1 }
-      return state.isClosed
-    }
-    if isClosing {
+    if state.withLock({ $0.isClosed }) {
       job.read.fail(StoreError.closed(shard: file.shard))
-    } else if job.isLong {
+    } else if isInterrupted {
+      submit(job)
+    } else if job.isLong || .now >= job.expiry {
+      state.withLock { $0.longReadCounts.givenUp += 1 }
       job.read.fail(StoreError.tooSlow(shard: file.shard))
     } else {
-      submit(ReadJob(read: job.read, readers: self, isLong: true))
+      state.withLock { $0.longReadCounts.begun += 1 }
+      submit(ReadJob(read: job.read, readers: self, expiry: job.expiry, isLong: true))
     }
   }
 
@@ -191,15 +205,24 @@ final class ShardReaders: Sendable {
   // MARK: On the writer's thread
 
   /// Keeps new reads waiting until `resume`, if those under way end soon.
+  /// - Parameter interruptionPatience: how long those that did not end soon have to be cut short, to begin anew after `resume`; nil: they
+  ///   are let go on.
   /// - Returns: whether none is under way now; if not, nothing is kept waiting.
-  func pause(within patience: Duration) -> Bool {
-    let deadline = ContinuousClock.now.advanced(by: patience)
+  func pause(within patience: Duration, thenInterruptingWithin interruptionPatience: Duration? = nil) -> Bool {
+    var deadline = ContinuousClock.now.advanced(by: patience)
+    var interruptionPatience = interruptionPatience
     state.withLock { $0.isPaused = true }
     while state.withLock({ $0.activeCount > 0 }) {
       let rest = ContinuousClock.now.duration(to: deadline)
       if rest <= .zero {
-        resume()
-        return false
+        guard let extra = interruptionPatience else {
+          resume()
+          return false
+        }
+        interruptionPatience = nil
+        deadline += extra
+        for watch in state.withLock({ Array($0.watches.values) }) { watch.interrupt() }
+        continue
       }
       // It may be from an earlier pause that was given up: the count decides.
       _ = drained.take(atMost: 1, within: rest)

@@ -20,8 +20,8 @@ public final class SQLiteRecordStore: RecordStore {
     /// of 16 clients' saves writes some seventeen: at 4000, every hundredth save met a checkpoint of some 5 ms; now every 250th does, of some
     /// 10 ms. The log is some 50 MB long then, which is read once after a crash.
     public var checkpointPages = 12_000
-    /// How long saves wait for reads to end when those keep the log from beginning anew, at four times `checkpointPages`; 50 times as long at
-    /// 64 times, 250 times as long at 256 times.
+    /// How long saves wait for reads to end when those keep the log from beginning anew, at four times `checkpointPages`; at sixteen times
+    /// reads that go on are then cut short, and begin anew.
     public var readerPatience = Duration.milliseconds(20)
     /// Records of a deleted zone that one commit removes.
     public var sweepLimit = 500
@@ -37,12 +37,13 @@ public final class SQLiteRecordStore: RecordStore {
     /// Threads that read, shared by all shards, and reads that may wait for them.
     public var readerThreadCount = 4
     public var readLimit = 4096
-    /// A read that takes longer is begun anew on threads that are there for such reads, so that those never hold up the others.
+    /// A read that takes longer while others wait is begun anew on threads that are there for such reads.
     public var briefReadTime = Duration.milliseconds(250)
-    /// Those threads, the reads that may wait for them, and how long one may take there before it is given up (`tooSlow`).
+    /// Those threads, and the reads that may wait for them.
     public var longReaderThreadCount = 2
     public var longReadLimit = 64
-    public var longReadTime = Duration.seconds(30)
+    /// How long a read may take, waiting included, before it is given up: less than clients of the gateway wait.
+    public var readTime = Duration.seconds(8)
     /// Only for the test that shows that power cuts are noticed: with anything but FULL they lose acknowledged writes.
     package var synchronous = "FULL"
 

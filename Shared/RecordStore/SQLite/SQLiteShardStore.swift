@@ -100,11 +100,16 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    try await read(within: core.options.readTime, body)
+  }
+
+  /// - Parameter time: how long it may take, waiting included.
+  func read<Value: Sendable>(within time: Duration, _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     // A shard that failed to sync shows nothing either: what it would show may be gone after a power cut.
     if case .io(let reason) = failure { throw StoreError.io(reason) }
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
-      core.readers.submit(SnapshotRead(shard: shard, body: body, continuation: continuation))
+      core.readers.submit(SnapshotRead(shard: shard, body: body, continuation: continuation), within: time)
     }
   }
 

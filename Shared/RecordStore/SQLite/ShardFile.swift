@@ -31,6 +31,8 @@ struct ShardFile: Sendable {
       // The file's own entry in its folder.
       if isNew { try Folder.sync(directory) }
       return (connection, epoch)
+    } catch let error as SQLiteError where error.isBusy {
+      throw StoreError.io("shard \(shard): another program has \(path) open; close it, the shard is taken over then")
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
     } catch let error as AssetError {

@@ -315,7 +315,7 @@ extension SQLiteShardStore {
   /// - Parameter readsAssets: also reads every file that is used.
   /// - Throws: `StoreError` when it can't be read at all.
   public func verify(readsAssets: Bool = false) async throws -> VerificationReport {
-    try await read { [assets] snapshot in
+    try await read(within: .seconds(1_000_000)) { [assets] snapshot in
       guard let snapshot = snapshot as? SQLiteSnapshot else { return VerificationReport() }
       return try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets)
     }

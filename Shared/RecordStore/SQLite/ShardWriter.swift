@@ -206,14 +206,10 @@ final class ShardWriter {
   /// When overlapping reads have kept the log from beginning anew, holds them up for a moment.
   /// - Returns: false when that was not necessary, or a read went on for too long: saves don't wait for it, the log grows instead.
   private func checkpointExclusivelyIfDue(_ pages: Int) -> Bool {
-    let patience: Duration
-    switch pages / core.options.checkpointPages {
-    case ..<4: return false
-    case ..<64: patience = core.options.readerPatience
-    case ..<256: patience = core.options.readerPatience * 50
-    default: patience = core.options.readerPatience * 250
-    }
-    guard core.readers.pause(within: patience) else { return false }
+    let length = pages / core.options.checkpointPages
+    if length < 4 { return false }
+    let patience = core.options.readerPatience
+    guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50) else { return false }
     checkpoint(.truncate)
     core.readers.resume()
     core.statistics.update { $0.exclusiveCheckpoints += 1 }

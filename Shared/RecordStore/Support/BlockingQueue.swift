@@ -12,7 +12,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
 
   private struct State {
     var elements: [Element] = []
-    /// Elements before it were taken; the array is compacted when it empties.
+    /// Elements before it were taken; the array is compacted when it empties, or they are many.
     var head = 0
     var sleepers: UInt64 = 0
     var isClosed = false
@@ -106,6 +106,9 @@ final class BlockingQueue<Element: Sendable>: Sendable {
       state.head = end
       if end == state.elements.count {
         state.elements = []
+        state.head = 0
+      } else if state.head >= 1024, state.head * 2 >= state.elements.count {
+        state.elements.removeFirst(state.head)
         state.head = 0
       }
       return .taken(some)
