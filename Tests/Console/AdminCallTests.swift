@@ -18,6 +18,8 @@ struct AdminCallTests {
     ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user enable alice", "POST /admin/1/users/alice/enable", ""),
     ("user create a --discoverable", "POST /admin/1/users", #"{"name":"a","discoverable":true}"#),
     ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),
+    ("rules export --container C", "GET /admin/1/rules/C/development", ""), ("duplicates list", "GET /admin/1/duplicates", ""),
+    ("rules import r.json --container C --environment production --dry-run", "PUT /admin/1/rules/C/production?dryRun=true", ""),
     ("quarantine list", "GET /admin/1/quarantine", ""), ("quarantine retry", "POST /admin/1/quarantine/retry", ""),
     ("quarantine retry --container C --user _a", "POST /admin/1/quarantine/retry?container=C&user=_a", ""),
     ("session list", "GET /admin/1/sessions", ""), ("session list --user a", "GET /admin/1/sessions?user=a", ""),

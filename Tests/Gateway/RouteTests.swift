@@ -31,6 +31,7 @@ private func outcome(_ method: HTTPMethod, _ path: String) -> RouteTable.Outcome
   (.post, "/mirror/1/iCloud.a/development/private/stores/S/quarantine/retry", .objectPlane, ["stores", "S", "quarantine", "retry"]),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O/explain", .objectPlane, ["stores", "S", "objects", "O", "explain"]),
   (.put, "/mirror/1/iCloud.a/development/model", .operatorCall, ["mirror", "1", "iCloud.a", "development", "model"]),
+  (.put, "/mirror/1/iCloud.a/production/rules", .operatorCall, ["mirror", "1", "iCloud.a", "production", "rules"]),
   (.post, "/mirror/1/iCloud.a/development/schema/promote", .operatorCall, ["mirror", "1", "iCloud.a", "development", "schema", "promote"]),
   (.get, "/mirror/1/iCloud.a/development/private/zones/Z/export", .objectPlane, ["zones", "Z", "export"]),
   (.post, "/mirror/1/iCloud.a/development/private/zones/Z/restore", .objectPlane, ["zones", "Z", "restore"]),

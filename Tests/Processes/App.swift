@@ -61,7 +61,8 @@ struct User: Sendable {
       guard answer["serverErrorCode"] == .null else { throw Unexpected("changes/zone: \(answer)") }
       for record in answer["records"].elements {
         let name = try #require(record["recordName"].string)
-        records[name] = record["deleted"].bool == true ? nil : record
+        // `nil` in a conditional expression would be the JSON null.
+        if record["deleted"].bool == true { records.removeValue(forKey: name) } else { records[name] = record }
       }
       token = answer["syncToken"]
       guard answer["moreComing"].bool == true else { return (records, token) }

@@ -74,6 +74,20 @@ import Testing
   }
 }
 
+@Test func `where no device has a store a duplicate goes at once, and its name stays the survivor's`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    world.declareTags()
+    let id = world.request("GET", "stores/x").database
+    try await world.store.enqueue { _ = try $0.makeZone(named: ReservedName.privateMirrorZone, in: try $0.makeDatabase(id).key) }.value
+    _ = try await world.modify(tagOperation("create", "T1"), tagOperation("create", "T2"), linkOperation("L", "P", "T2"))
+    #expect(try await world.tags() == ["T1=x", "T2=x"])
+    try await world.settleDuplicates()
+    #expect(try await world.tags() == ["T1=x"])
+    _ = try await world.modify(linkOperation("M", "Q", "T2"))
+    #expect(try await world.pairs() == ["P:T1", "Q:T1"])
+  }
+}
+
 @Test func `duplicates are reported with what they share, and those that are merged are told apart`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     world.declareTags(.report)

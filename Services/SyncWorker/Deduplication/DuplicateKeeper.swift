@@ -166,8 +166,7 @@ final class DuplicateKeeper: ShardWork {
     }
     var isDone = missing.isEmpty
     // In the public database only who may write to the records merges them.
-    if database.id.isPublic { return isDone }
-    for rule in schema.uniqueRules?.all ?? [] where rule.policy == .mergeLowestUUID {
+    for rule in schema.uniqueRules?.all ?? [] where rule.policy == .mergeLowestUUID && !database.id.isPublic {
       guard let index = known.first(where: { $0.index == rule.index }) else { continue }
       let settled = Settled(shard: store.shard, epoch: store.epoch, index: index.key, schemaVersion: schema.version, rule: rule.declaration.text)
       if state.withLock({ $0.settled.contains(settled) }) { continue }
@@ -184,7 +183,30 @@ final class DuplicateKeeper: ShardWork {
         isDone = false
       }
     }
+    try await releaseWithoutStores(database, in: store)
     return isDone
+  }
+
+  /// Where no device has a store there is nobody to wait for: duplicates of record clients go as soon as nothing points to them.
+  private func releaseWithoutStores(_ database: StoredDatabase, in store: any ShardStore) async throws {
+    let zones = try await store.read { snapshot in
+      let zones = try snapshot.zonesWithPendingRedirects(in: database.key, afterKey: 0, limit: Self.pageCount)
+      return try zones.isEmpty || Self.hasStore(database, snapshot) ? [] : zones
+    }
+    if zones.isEmpty { return }
+    try await store.enqueue { transaction in
+      if try Self.hasStore(database, transaction) { return }
+      for zone in zones { try transaction.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }
+    }.value
+  }
+
+  private static func hasStore(_ database: StoredDatabase, _ snapshot: any ShardSnapshot) throws -> Bool {
+    var last: Int64 = 0
+    while case let mirrors = try snapshot.mirrors(afterKey: last, limit: pageCount), let end = mirrors.last {
+      if mirrors.contains(where: { $0.databaseKey == database.key }) { return true }
+      last = end.key
+    }
+    return false
   }
 
   /// Merges what shares a key in any zone of the database.

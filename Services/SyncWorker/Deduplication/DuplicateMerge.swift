@@ -61,6 +61,11 @@ struct DuplicateMerge {
     return try transaction.hasRedirects(in: database)
   }
 
+  /// Takes the rules' indexes into use, if they are not: to be called before a batch is written, so that it is in them.
+  static func prepare(_ database: Int64, _ schema: EnvironmentSchema, in transaction: any ShardTransaction) throws {
+    for rule in schema.uniqueRules?.all ?? [] { _ = try transaction.makeIndex(rule.index, in: database) }
+  }
+
   /// - Parameter touched: each record once.
   mutating func run(_ touched: [Touched]) throws -> Outcome {
     var touched = touched

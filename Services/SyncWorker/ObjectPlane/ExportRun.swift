@@ -116,6 +116,7 @@ struct ExportRun: Sendable {
     let again = try retried.map { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
+    if schema.uniqueRules != nil { try DuplicateMerge.prepare(mirror.databaseKey, schema, in: transaction) }
     let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: mirror.databaseKey, transaction)
     var zones: [ZoneExport] = []
     for zone in try locator.zones(of: sent) {

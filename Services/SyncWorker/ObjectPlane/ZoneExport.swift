@@ -51,10 +51,10 @@ extension ExportRun {
       export.leftOut = plan.leftOut
       export.refused = verdict.refused.filter { $0.problem.cause != .permission }
       export.written = try write(verdict, of: mirror, to: zone, from: source, firing, in: transaction)
-      export.written += try merged(export.written, of: mirror, in: zone, from: source, firing, in: transaction)
       let told = Set(export.written.map(\.item.recordName))
       let undone = forbidden.map(\.write.item.record).filter { !told.contains($0.recordName) } + plan.withdrawn
       export.written += try tellAgain(undone, of: mirror, in: zone, from: source, firing, in: transaction)
+      export.written += try merged(export.written, of: mirror, in: zone, from: source, firing, in: transaction)
       // What others say of an object that is undone itself was in its record when that was refused.
       let undoings =
         reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden.filter { reverting[$0.problem.recordName] == nil }

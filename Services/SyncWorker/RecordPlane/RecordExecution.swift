@@ -171,6 +171,7 @@ struct RecordExecution {
     case .success(.save(let record)):
       // The default zone is made by its first record.
       let opened = try writer ?? modification.writer(makeZone(), transaction)
+      if touched?.isEmpty == true { try DuplicateMerge.prepare(opened.zone.databaseKey, modification.schema, in: transaction) }
       writer = opened
       rules.zone = opened.zone.key
       let stored = try opened.save(record, replacing: step.existing)

@@ -72,6 +72,7 @@ extension ZoneCall {
       throw RecordError(
         .conflict, "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or say merge=true to replace those of the same name")
     }
+    try DuplicateMerge.prepare(database.key, schema, in: transaction)
     for (record, existing) in changes {
       var record = record
       record.shortGUID = existing.flatMap { $0.isDeleted ? nil : $0.record.shortGUID }
