@@ -17,6 +17,7 @@ struct AdminCall: Hashable, Sendable {
     case explain, listQuarantine, retryQuarantine
     case backup, restore
     case audit
+    case purgeZone, resetEncryptedZone
   }
 
   let method: String
@@ -91,11 +92,22 @@ struct AdminCall: Hashable, Sendable {
         query: ["container", "environment", "user"].compactMap { name in invocation.value(name).map { (name, $0) } })
     case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", argument) })
     case .restore: self.init("POST", admin + ["restore"], body: Self.object { $0.member("directory", argument) })
+    case .purgeZone: self = Self.endZone("purged", invocation)
+    case .resetEncryptedZone: self = Self.endZone("encryptedDataReset", invocation)
     case .audit:
       let query = [("record", "recordName"), ("field", "field"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
       self.init(
         "GET", admin + ["zone", container, environment, invocation.value("owner") ?? "", invocation.value("zone") ?? "", "audit"], query: query)
     }
+  }
+
+  private static func endZone(_ reason: String, _ invocation: Invocation) -> AdminCall {
+    AdminCall(
+      "POST",
+      [
+        "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
+        invocation.value("zone") ?? "", "end",
+      ], body: object { $0.member("reason", reason) })
   }
 
   /// `PUT model` of the mirror API.

@@ -69,6 +69,9 @@ public struct Console: Sendable {
     case .deleteContainer:
       guard invocation.flag("yes") else { throw UsageError("Everything in the container becomes unreachable: say --yes", path: invocation.command.path) }
       path = nil
+    case .purgeZone, .resetEncryptedZone:
+      guard invocation.flag("yes") else { throw UsageError("The zone's records go: say --yes", path: invocation.command.path) }
+      path = nil
     case .createUser: return invocation.flag("password-stdin") ? password() : []
     case .setPassword:
       guard invocation.flag("password-stdin") else {

@@ -113,6 +113,7 @@ extension RouteTable {
 
   static let routes: [Route] =
     recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + zoneRoutes(zone, .objectPlane) + zoneRoutes(operatorZone, .operatorZone) + [
+      Route([.post], "\(operatorZone)/end", .operatorZone),
       Route([.put], "\(environment)/model", .operatorCall),
       Route([.get, .put], "\(environment)/schema", .operatorCall),
       Route([.post], "\(environment)/schema/promote", .operatorCall),

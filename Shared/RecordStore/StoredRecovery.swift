@@ -133,6 +133,8 @@ public protocol RecoveryTransaction: RecoverySnapshot {
   func putUnimported(_ record: StoredUnimported) throws
   /// Does nothing for a record that was not left out.
   func removeUnimported(_ name: String, in zone: Int64, of mirror: Int64) throws
+  /// Sets when records are to be tried again (nil: all that the store's imports left out); returns how many there are.
+  func retryUnimported(_ names: [String]?, of mirror: Int64, at time: Int64) throws -> Int
   /// Lets a store begin anew under its key: with another incarnation, without history and consumers, and with its events and what is held
   /// back. What was not exported is gone with the history: export it first.
   /// - Returns: the row as it is now, with nothing imported.

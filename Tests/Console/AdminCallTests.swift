@@ -47,6 +47,11 @@ struct AdminCallTests {
     ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
     ("subscriptions", "GET /admin/1/subscriptions", ""),
     ("audit --container C --owner _o --zone Z --record a/b --field CD_x", "GET /admin/1/zone/C/development/_o/Z/audit?recordName=a%2Fb&field=CD_x", ""),
+    ("zone purge --container C --owner _o --zone Z --yes", "POST /admin/1/zone/C/development/_o/Z/end", #"{"reason":"purged"}"#),
+    (
+      "zone reset-encrypted --container C --environment production --owner _o --zone Z --yes", "POST /admin/1/zone/C/production/_o/Z/end",
+      #"{"reason":"encryptedDataReset"}"#
+    ),
     (
       "explain a/b --container C --environment production --user alice", "GET /admin/1/explain?container=C&environment=production&user=alice&object=a%2Fb", ""
     ),

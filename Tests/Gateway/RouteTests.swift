@@ -36,6 +36,8 @@ private func outcome(_ method: HTTPMethod, _ path: String) -> RouteTable.Outcome
   (.get, "/mirror/1/iCloud.a/development/private/zones/Z/export", .objectPlane, ["zones", "Z", "export"]),
   (.post, "/mirror/1/iCloud.a/development/private/zones/Z/restore", .objectPlane, ["zones", "Z", "restore"]),
   (.post, "/admin/1/zone/iCloud.a/development/_o/Z/import", .operatorZone, ["admin", "1", "zone", "iCloud.a", "development", "_o", "Z", "import"]),
+  (.post, "/admin/1/zone/iCloud.a/development/_o/Z/end", .operatorZone, ["admin", "1", "zone", "iCloud.a", "development", "_o", "Z", "end"]),
+  (.post, "/mirror/1/iCloud.a/development/private/stores/S/zones/Z/resume", .objectPlane, ["stores", "S", "zones", "Z", "resume"]),
   (.get, "/admin/1/zones", .operatorCall, ["admin", "1", "zones"]),
   (.delete, "/admin/1/containers/iCloud.a", .operatorCall, ["admin", "1", "containers", "iCloud.a"]),
   (.get, "/assets/1/ab/12/cd", .asset, ["assets", "1", "ab", "12", "cd"]),

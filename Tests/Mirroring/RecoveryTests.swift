@@ -32,7 +32,7 @@ private let cells: [(RecoverySignal, own: RecoveryStep, shared: RecoveryStep)] =
     #expect(cells.map(\.0) == RecoverySignal.allCases)
   }
 
-  @Test func `T-R01 T-R02 T-R03 T-R04 what becomes of a zone's objects follows from the table unless the client asked for something`() {
+  @Test func `T-R01 T-R02 T-R03 what becomes of a zone's objects follows from the table unless the client asked for something`() {
     func standard(_ zone: ZoneOwnership) -> [ZonePolicy] { ZoneEnd.allCases.map { ZonePolicy.standard(for: $0, in: zone) } }
     #expect(standard(.own) == [.keepAndReupload, .delete, .keepAndReupload])
     #expect(standard(.shared) == [.delete, .delete, .delete])

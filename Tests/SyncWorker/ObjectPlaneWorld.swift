@@ -162,8 +162,11 @@ final class ObjectPlaneWorld: Sendable {
     return DatabaseRequest(
       plane: .object, method: method, path: path.split(separator: "/").map(String.init), query: query,
       database: DatabaseID(container: Self.container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
-      requestID: "request", baseURL: "https://host")
+      requestID: "request \(Self.requestCount.add(1, ordering: .relaxed).newValue)", baseURL: "https://host")
   }
+
+  /// Requests are told apart, as the gateway does.
+  private static let requestCount = Atomic(0)
 
   /// Sends a request, with a failure rendered as the worker does.
   func send(_ request: DatabaseRequest, _ body: String = "") async throws -> PlaneReply {

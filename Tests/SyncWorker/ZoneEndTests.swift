@@ -109,7 +109,17 @@ private func saved(_ changes: [JSONValue]) -> [String] {
     let a = try await Device("A", world)
     try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
     try await a.pull()
-    try await world.endZone(.encryptedDataReset)
+    func end(_ body: String, isOperator: Bool = true) async throws -> PlaneReply {
+      let id = world.request("GET", "stores/x").database
+      return try await world.send(
+        DatabaseRequest(
+          plane: .object, method: "POST", path: ["zones", zoneName, "end"], query: [:], database: id, scope: .private,
+          caller: Caller(userRecordName: isOperator ? nil : "_alice", isOperator: isOperator), requestID: "r", baseURL: "https://host"), body)
+    }
+    #expect(try await end(#"{"reason":"encryptedDataReset"}"#, isOperator: false).status == 403)
+    #expect(try await end(#"{"reason":"lunch"}"#).status == 400)
+    #expect(try await end(#"{"reason":"encryptedDataReset"}"#).json["deleted"]?.int64 == 1)
+    #expect(try await end(#"{"reason":"encryptedDataReset"}"#).code == "ZONE_NOT_FOUND")
     #expect(zoneChange(try await a.pull()) == ["encryptedDataReset reupload 298"])
     try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
     #expect(try await world.liveRecords().map(\.recordName) == ["T"])
@@ -184,6 +194,28 @@ private func saved(_ changes: [JSONValue]) -> [String] {
     #expect(try await world.post("S/purge", #"{"zoneID":{"zoneName":"x"}}"#, scope: .shared).reason?.contains("sharing") == true)
     #expect(try await world.post("A/purge", #"{"zoneID":{"zoneName":"x"}}"#, user: "_bob").status == 404)
     #expect(try await world.liveRecords().map(\.recordName) == ["T"])
+  }
+}
+
+@Test(arguments: StoreKind.allCases) func `a store that never imported what it saved itself is told of its zone's end all the same`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.setUp("P", more: #","zonePolicy":{"purged":"keep-and-pause"}"#)
+    try await world.save("A", insertTag("T"), query: ["wait": "export"])
+    try await world.save("P", insertTag("U"), query: ["wait": "export"])
+    _ = try await world.post("B/purge", #"{"zoneID":"\#(zoneName)"}"#)
+    try await world.save("B", insertTag("N"), query: ["wait": "export"])
+    let news = try await a.pull()
+    #expect(zoneChange(news) == ["purged delete 9"] && saved(news) == ["N"])
+    #expect(try await a.pull().isEmpty)
+    #expect(zoneChange(try await b.pull()) == ["purged delete 9"])
+    let first = try await world.get("P/changes").json
+    #expect(zoneChange(first["changes"]?.elements ?? []) == ["purged pause 0"] && first["changes"]?.count == 1)
+    let query = ["after": try #require(first["importToken"]?.string)]
+    #expect(try await world.get("P/changes", query).json["changes"]?.count == 0)
+    _ = try await world.post("P/zones/\(zoneName)/resume", #"{"action":"delete"}"#)
+    let second = try await world.get("P/changes", query).json["changes"]?.elements ?? []
+    #expect(zoneChange(second) == ["purged delete 9"] && saved(second) == ["N"])
   }
 }
 

@@ -33,6 +33,22 @@ extension Command {
       examples: ["aquifer zone restore --container iCloud.org.example.photos --owner public --zone _defaultZone --date 2026-11-20T07:00:00Z"],
       action: .restoreZone),
     Command(
+      "zone purge", [], place + [.flag("yes", "really: its records go, on every device")], summary: "Delete a zone and what devices have of it",
+      discussion: """
+        Devices are told that their user wants it gone: they delete its objects unless their app chose otherwise, and what they had not sent by
+        then does not bring it back.
+        """,
+      examples: ["aquifer zone purge --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --yes"],
+      action: .call(.purgeZone)),
+    Command(
+      "zone reset-encrypted", [], place + [.flag("yes", "really: its records go, and devices send again what they have")],
+      summary: "Begin a zone anew whose encrypted values can't be read any more",
+      discussion: """
+        For a key that was lost. Devices are told so, keep their objects and send them again. What no device has is gone.
+        """,
+      examples: ["aquifer zone reset-encrypted --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --yes"],
+      action: .call(.resetEncryptedZone)),
+    Command(
       "audit", [],
       place + [
         .required("record", "NAME", "the record's name: an object's ID"), .optional("field", "F", "only this one, such as CD_title"),

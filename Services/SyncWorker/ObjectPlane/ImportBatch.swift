@@ -21,26 +21,44 @@ extension StoreCall {
     let importer = Importer(model: model.index, links: model.links, entityNames: entityNames)
     let reader = ImportReader(
       importer: importer, inliner: AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer), permissions: permissions)
-    try await retryUnimported(of: mirror, with: reader, schema)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
     let start = token?.positions.first?.sequence ?? 0
-    let (answer, page) = try await read { snapshot -> ([UInt8], ImportedPage) in
-      let current = try self.mirror(in: snapshot)
-      guard let database = try snapshot.database(key: current.databaseKey) else { throw missing }
-      let state = try snapshot.syncState(of: current.key)
-      let position = try token.map { token throws(RecordError) in try ImportPosition(token, of: database) }
-      let upgrade = position.flatMap { modelUpgrade(of: $0, to: state, model, entityNames, schema) }
-      var batch = try ImportBatch(
-        mirror: current, database: database, position: position ?? ImportPosition(beginning: state), isFirst: position == nil, state: state, reader: reader,
-        upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
-      try batch.fill(limit: limit, from: snapshot)
-      return batch.finish()
+    func page(retries: Bool) async throws(RecordError) -> ReadPage? {
+      try await read { snapshot in
+        let current = try self.mirror(in: snapshot)
+        guard let database = try snapshot.database(key: current.databaseKey) else { throw missing }
+        let state = try snapshot.syncState(of: current.key)
+        let position = try token.map { token throws(RecordError) in try ImportPosition(token, of: database) }
+        if retries, try !snapshot.unimported(of: current.key, dueBy: started, limit: 1).isEmpty { return nil }
+        let upgrade = position.flatMap { modelUpgrade(of: $0, to: state, model, entityNames, schema) }
+        var batch = try ImportBatch(
+          mirror: current, database: database, position: position ?? ImportPosition(beginning: state), isFirst: position == nil, state: state, reader: reader,
+          upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
+        try batch.fill(limit: limit, from: snapshot)
+        let (answer, page) = batch.finish()
+        // In a refetch, and after a reset, a client does not have all that its token passes.
+        return ReadPage(answer: answer, page: page, confirmed: position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0)
+      }
     }
+    var found = try await page(retries: true)
+    if found == nil {
+      try await retryUnimported(of: mirror, with: reader, schema)
+      found = try await page(retries: false)
+    }
+    guard let found else { throw missing }
     // Only now: a token that is another store's was refused.
-    if await imports.confirm(start, of: id(of: mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
-    try await note(page, after: start, of: mirror, schema, started: started)
-    return PlaneAnswer(mayWait: waits && page.isEmpty && !page.moreComing, body: answer)
+    if await imports.confirm(found.confirmed, of: id(of: mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
+    try await note(found, after: start, of: mirror, schema, started: started)
+    return PlaneAnswer(mayWait: waits && found.page.isEmpty && !found.page.moreComing, body: found.answer)
+  }
+
+  /// A page as it was read.
+  private struct ReadPage: Sendable {
+    let answer: [UInt8]
+    let page: ImportedPage
+    /// How far the client said that it has everything.
+    let confirmed: Int64
   }
 
   private static let changesLimit = 1000
@@ -50,7 +68,7 @@ extension StoreCall {
     of position: ImportPosition, to state: StoredSyncState, _ model: MirrorModel, _ entityNames: Set<String>?, _ schema: EnvironmentSchema
   ) -> ModelUpgrade? {
     guard position.epoch != state.modelEpoch else { return nil }
-    let isNext = position.epoch + 1 == state.modelEpoch
+    let isNext = position.epoch == state.modelEpoch - 1
     let earlier = isNext ? state.previousModelHash.flatMap { schema.mirrorModels[$0] } : nil
     return ModelUpgrade(
       from: earlier.map { ($0.index, $0.entityNames(inConfiguration: state.previousConfiguration)) }, to: model.index, entityNames: entityNames)
@@ -73,10 +91,11 @@ extension StoreCall {
   /// Stores what a page means for the store: its event when a run of pages begins or ends, how far the client says that it is, what stands
   /// still, and what was left out. A poll that brought nothing new writes nothing.
   private func note(
-    _ page: ImportedPage, after start: Int64, of mirror: StoredMirror, _ schema: EnvironmentSchema, started: Int64
+    _ read: ReadPage, after start: Int64, of mirror: StoredMirror, _ schema: EnvironmentSchema, started: Int64
   ) async throws(RecordError) {
+    let (page, confirmed) = (read.page, read.confirmed)
     let event = await imports.note(page, after: start, of: id(of: mirror), at: started, identifier: context.random.uuid())
-    let isConfirmed = start > mirror.importedSequence
+    let isConfirmed = confirmed > mirror.importedSequence
     guard event != nil || isConfirmed || page.isNoteworthy else { return }
     let at = now
     let removal = DuplicateRemoval(database: request.database, schema: schema, context: context, userRecordName: mirror.userRecordName)
@@ -84,8 +103,8 @@ extension StoreCall {
       of: store.enqueue { transaction -> (Int64, ZoneEffects) in
         // Reset or removed meanwhile: the page was of what it was before.
         guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return (0, ZoneEffects()) }
-        if start > current.importedSequence {
-          current.importedSequence = start
+        if confirmed > current.importedSequence {
+          current.importedSequence = confirmed
           try transaction.update(current)
         }
         try page.store(of: current, at: at, in: transaction)
@@ -95,6 +114,7 @@ extension StoreCall {
     effects.publish(by: context)
     if let event, event.endedAt == nil { await imports.stored(number, of: id(of: mirror)) }
     if event != nil { context.noticed(id(of: mirror)) }
+    for hold in page.holds where hold.decision == ZonePolicy.delete.rawValue { try await journalHeld(of: mirror, in: hold.zoneName) }
   }
 }
 

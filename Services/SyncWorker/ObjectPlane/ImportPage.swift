@@ -81,8 +81,10 @@ struct ImportBatch {
     self.now = now
     self.output = output
     holds = Dictionary(try snapshot.zoneHolds(of: mirror.key).map { ($0.zoneName, $0) }, uniquingKeysWith: { first, _ in first })
+    // Most stores have none: one look.
+    let count = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: 1).isEmpty ? 0 : Self.unimportedLimit
     known = Dictionary(
-      try snapshot.unimported(of: mirror.key, afterKey: 0, limit: Self.unimportedLimit).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
+      try snapshot.unimported(of: mirror.key, afterKey: 0, limit: count).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
       uniquingKeysWith: { first, _ in first })
     wasComplete = position.hasBeenComplete || state.firstImportAt != nil
     runStart = max(position.firstUnseen - 1, 0)
@@ -118,7 +120,7 @@ struct ImportBatch {
     var isDone = upgrade.isEmpty
     if !isDone {
       // Begun for a model that is not the store's any more: that was not enough.
-      if position.refetch?.epoch != epoch { position.refetch = ImportPosition.Refetch(epoch: epoch, sequence: 0) }
+      if position.refetch?.epoch != epoch { position.beginRefetch(for: epoch) }
       isDone = try walk(zones, after: position.refetch?.sequence ?? 0, through: position.sequence, from: snapshot) { batch, row, cursor in
         if case .record(let stored) = row, !stored.isDeleted, upgrade.concerns(stored.record) {
           guard try batch.deliver(row, cursor, limit: limit, isAgain: true) else { return false }
@@ -164,8 +166,12 @@ struct ImportBatch {
     var delivered: [StoredZone] = []
     for zone in zones {
       let hash = ImportPosition.hash(of: zone.zoneName)
-      if !isFirst, let before = position.zones[hash], zone.isDeleted || before != zone.incarnation, !tell(ofEndOf: zone) {
-        remembered[hash] = before
+      let before = position.zones[hash]
+      let hold = holds[zone.zoneName].flatMap { $0.endSequence == zone.endSequence ? $0 : nil }
+      let isPaused = hold != nil && hold?.decision == nil
+      if isPaused || isNews(endOf: zone, knownAs: before), tell(ofEndOf: zone, hold) == .keepAndPause {
+        // What is in the zone now is not for the store, and the end is still to be told.
+        remembered[hash] = before ?? Self.noZone
       } else if !zone.isDeleted {
         remembered[hash] = zone.incarnation
         delivered.append(zone)
@@ -177,19 +183,31 @@ struct ImportBatch {
     return delivered
   }
 
-  /// - Returns: false while the store waits for a decision: what is in the zone now is not for it, and the end is still to be told.
-  private mutating func tell(ofEndOf zone: StoredZone) -> Bool {
-    let hold = holds[zone.zoneName].flatMap { $0.endSequence == zone.endSequence ? $0 : nil }
-    if let hold, hold.decision == nil { return false }
-    let policy = hold?.decision.flatMap(ZonePolicy.init(rawValue:)) ?? state.policy(for: zone.end)
+  /// Whether the client does not know that the zone ended. One that made its zone by saving, and has not imported since, has no word of the zone
+  /// in its token: then the sequence tells.
+  private func isNews(endOf zone: StoredZone, knownAs before: UInt64?) -> Bool {
+    if let before { return !isFirst && (zone.isDeleted || before != zone.incarnation) }
+    return zone.zoneName == mirror.defaultZoneName && zone.endSequence > max(position.sequence, state.sinceSequence)
+  }
+
+  /// An incarnation that no zone has, and that is not 0, which means something else in tokens.
+  private static let noZone: UInt64 = 1
+
+  /// From this page on the store counts as having heard of it: what its user saves then is new. A client that never got the page asks again
+  /// with the token it has, and is told again.
+  private mutating func tell(ofEndOf zone: StoredZone, _ hold: StoredZoneHold?) -> ZonePolicy {
+    let policy = hold.map { $0.decision.flatMap(ZonePolicy.init(rawValue:)) ?? .keepAndPause } ?? state.policy(for: zone.end)
+    if policy == .keepAndPause, hold != nil, position.sequence >= zone.endSequence { return policy }
     output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), end: zone.end, policy: policy)
     page.deletedCount += 1
-    if policy == .keepAndPause {
-      page.holds.append(StoredZoneHold(zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now))
-      return false
+    if hold == nil {
+      page.holds.append(
+        StoredZoneHold(
+          zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now, decision: policy == .keepAndPause ? nil : policy.rawValue))
     }
-    position.lostZone(zone.endSequence)
-    return true
+    // One that ended before its end was numbered: what is there now is all behind the position.
+    if policy != .keepAndPause { position.lostZone(zone.endSequence > 0 ? zone.endSequence : .max) }
+    return policy
   }
 
   // MARK: Records
@@ -220,7 +238,7 @@ struct ImportBatch {
   private mutating func leaveOut(_ row: ZoneCursor.Row, _ cursor: ZoneCursor, _ problem: MirroringProblem) {
     output.add(problem)
     page.problems.append(problem)
-    guard let place = cursor.place(of: row), known.count + page.leftOut.count < Self.unimportedLimit else { return }
+    guard let place = cursor.place(of: row), known[place] != nil || known.count + page.leftOut.count < Self.unimportedLimit else { return }
     let earlier = known[place].flatMap { $0.sequence == row.sequence ? $0 : nil }
     page.leftOut.append(StoredUnimported(problem, place, row.sequence, of: mirror, after: earlier, at: now))
   }

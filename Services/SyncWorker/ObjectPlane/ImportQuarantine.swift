@@ -82,10 +82,12 @@ extension StoreCall {
     let problem: MirroringProblem
     do {
       guard let stored = try snapshot.record(named: row.name, in: zone.key), stored.sequence == row.sequence else { return .outdated(place) }
-      guard case .problem(let found) = try reader.outcome(of: stored, in: ZoneSource(zone, in: snapshot)) else {
-        return .readable(place, sequence: row.sequence)
+      switch try reader.outcome(of: stored, in: ZoneSource(zone, in: snapshot)) {
+      case .change where reader.permissions?.mayWrite(stored.record) ?? true: return .readable(place, sequence: row.sequence)
+      // Not the caller's to write again: it comes with its next change.
+      case .change, .nothing: return .outdated(place)
+      case .problem(let found): problem = found
       }
-      problem = found
     } catch StoreError.corrupt {
       // Dropped because it is what the row says already.
       problem = .damaged(row.name, row.entity)
@@ -114,16 +116,5 @@ extension StoreCall {
         dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt, zoneID: names[row.zone].map { Zone.ID(zoneName: $0, ownerName: owner) })
     }
     return PlaneAnswer(body: StoreAnswer.quarantine(objects, last: rows.last?.key ?? after, moreComing: moreComing))
-  }
-
-  /// Makes what imports left out due now; the next request for changes looks at it.
-  func hastenUnimported(_ names: Set<String>?, of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws -> Int {
-    var count = 0
-    for var row in try transaction.unimported(of: mirror.key, afterKey: 0, limit: ImportBatch.unimportedLimit) where names?.contains(row.name) ?? true {
-      row.dueAt = now
-      try transaction.putUnimported(row)
-      count += 1
-    }
-    return count
   }
 }

@@ -45,7 +45,8 @@ struct ImportPosition: Hashable, Sendable {
   var hasBeenComplete: Bool { firstUnseen > 1 }
 
   /// The client's new copy is whole, since the reset that `state` tells of.
-  func completes(_ state: StoredSyncState) -> Bool { epoch == state.modelEpoch && refetch == nil && sequence >= state.resetSequence }
+  /// It had everything since then: what was changed during the run has moved to its end.
+  func completes(_ state: StoredSyncState) -> Bool { epoch == state.modelEpoch && refetch == nil && firstUnseen > state.resetSequence }
 
   /// The store has everything up to `sequence`.
   mutating func caughtUp(with sequence: Int64) {
@@ -58,6 +59,12 @@ struct ImportPosition: Hashable, Sendable {
   mutating func lostZone(_ restart: Int64) {
     firstUnseen = 0
     sequence = min(sequence, restart)
+  }
+
+  /// Something is to be told again: with what the store itself exports meanwhile, which moves behind the position.
+  mutating func beginRefetch(for epoch: Int64) {
+    refetch = Refetch(epoch: epoch, sequence: 0)
+    firstUnseen = 0
   }
 
   /// - Throws: `SyncToken.Refusal.expired` for a token of another database, or of this one before it was restored or began anew.

@@ -33,7 +33,7 @@ extension StoreCall {
     let at = now
     let commit = store.enqueue { transaction -> (count: Int, key: Int64) in
       let mirror = try mirror(in: transaction)
-      let hastened = try hastenUnimported(names.map(Set.init), of: mirror, at: at, in: transaction)
+      let hastened = try transaction.retryUnimported(names, of: mirror.key, at: at)
       if mirror.quarantinedCount == 0 { return (hastened, mirror.key) }
       return (hastened + (try transaction.retryQuarantined(names.map(QuarantineSelection.names) ?? .all, of: mirror.key, at: at)), mirror.key)
     }

@@ -17,8 +17,13 @@ extension StoreCall {
     if asked.rescansHistory { try await rescanHistory() }
     let at = now
     let identifier = context.random.uuid()
+    let key = IdempotencyKey(request: request, body: body)
     let through = try await exportingFirst(startNext: startNext) { transaction, mirror -> SyncToken in
       guard let database = try transaction.database(key: mirror.databaseKey) else { throw missing }
+      if case .saved(let sequence)? = try key.outcome(in: transaction)?.items.first {
+        return SyncToken(.database, incarnation: database.incarnation, sequence: sequence)
+      }
+      try key.put(RequestOutcome(at: at, items: [.saved(sequence: database.sequence)]), in: transaction)
       _ = try transaction.resetMirror(mirror.key)
       var state = try transaction.syncState(of: mirror.key)
       state.openResetCount += 1
@@ -30,7 +35,6 @@ extension StoreCall {
       state.previousConfiguration = nil
       state.sinceSequence = database.sequence
       try transaction.put(state, of: mirror.key)
-      try release(try transaction.zoneHolds(of: mirror.key), of: mirror, at: at, in: transaction)
       _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: mirror.key)
       return SyncToken(.database, incarnation: database.incarnation, sequence: database.sequence)
     }
@@ -46,8 +50,8 @@ extension StoreCall {
     }
     if ResetBreaker.allows(openResetCount: state.openResetCount) { return }
     let refusal = RecordError(
-      .tryAgainLater, "The store was reset \(state.openResetCount) times without having imported everything since: import to the end before it is reset again",
-      cocoaErrorCode: .unrecoverable, httpStatus: 409)
+      .conflict, "The store was reset \(state.openResetCount) times without having imported everything since: import to the end before it is reset again",
+      cocoaErrorCode: .unrecoverable)
     let (at, identifier) = (now, context.random.uuid())
     try await value(
       of: store.enqueue { transaction in
@@ -58,13 +62,6 @@ extension StoreCall {
       })
     context.noticed(id(of: mirror))
     throw refusal
-  }
-
-  /// Zones that stood still do so no more: what was held back for them is tried again.
-  private func release(_ holds: [StoredZoneHold], of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws {
-    if holds.isEmpty { return }
-    for hold in holds { try transaction.deleteZoneHold(of: hold.zoneName, mirror.key) }
-    _ = try transaction.retryQuarantined(.cause(QuarantineCause.zonePaused.rawValue), of: mirror.key, at: now)
   }
 
   /// Forgets the store; its records stay, with what it saved last.
@@ -86,7 +83,8 @@ extension StoreCall {
       do {
         (outcome, value) = try await next.isolating { run in
           let commit = store.enqueue { transaction -> (ExportOutcome, Value?) in
-            guard let earlier = try transaction.mirror(key: mirror.key), earlier.incarnation == mirror.incarnation else { throw missing }
+            // Also whether somebody else has its lease by now.
+            guard try self.mirror(in: transaction).incarnation == mirror.incarnation else { throw missing }
             let outcome = try run.callAsFunction(transaction)
             guard !outcome.moreComing, let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
             return (outcome, try body(transaction, current))

@@ -62,7 +62,11 @@ extension StoreCall {
       }
       try checkSetUp(setUp, of: existing, in: transaction)
       (mirror, state) = (existing, try transaction.syncState(of: existing.key))
-      if mirror.modelHash != setUp.modelHash || mirror.configuration != setUp.configuration { state.changeModel(of: mirror) }
+      if mirror.modelHash != setUp.modelHash || mirror.configuration != setUp.configuration {
+        state.changeModel(of: mirror)
+        // What did not fit may fit the new one.
+        _ = try transaction.retryUnimported(nil, of: mirror.key, at: at)
+      }
       mirror.modelHash = setUp.modelHash
       mirror.configuration = setUp.configuration
       mirror.deviceName = setUp.deviceName ?? existing.deviceName
@@ -80,9 +84,9 @@ extension StoreCall {
     let installed = Installed(mirror: mirror, lease: lease)
     _ = try transaction.put(setUpEvent(identifier, setUp.account, at: at), of: mirror.key)
     guard let zoneName = mirror.defaultZoneName else { return (installed, nil, nil) }
-    let isNew = try transaction.zone(named: zoneName, in: database.key)?.isDeleted ?? true
+    // One that ended is made again by whoever saves for it, not by an app that is launched.
+    if try transaction.zone(named: zoneName, in: database.key) != nil { return (installed, nil, nil) }
     let zone = try transaction.makeZone(named: zoneName, in: database.key)
-    if !isNew { return (installed, nil, nil) }
     let firing = try watch.firing(in: database.key, transaction)
     firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: nil)
     return (installed, zone, try firing?.finish())

@@ -14,7 +14,8 @@ extension StoreCall {
   ) throws(RecordError) -> (token: String, until: Int64) {
     if lease.token != String(mirror.lease) || mirror.lease == 0 {
       guard mirror.lease == 0 || lease.takesOver || state.leaseUntil <= now else { throw Self.fenced(until: state.leaseUntil, at: now) }
-      mirror.lease += 1
+      // Never a number of before, also when the store was removed and set up again.
+      mirror.lease = max(mirror.lease + 1, now)
     }
     state.leaseUntil = now + lease.seconds * 1000
     return (String(mirror.lease), state.leaseUntil)

@@ -24,17 +24,22 @@ extension StoreCall {
     }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     let watch = context.watch(schema, by: user)
+    let at = now
+    let key = IdempotencyKey(request: request, body: body)
     let (count, ended) = try await exportingFirst(startNext: startNext) { transaction, mirror -> (Int, EndedZone?) in
+      // Sent again, it does not purge what somebody made of the zone since.
+      if case .saved(let count)? = try key.outcome(in: transaction)?.items.first { return (Int(count), nil) }
       guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else { return (0, nil) }
       let count = try transaction.recordCount(in: zone.key)
       let ended = try EndedZone(zone, as: .purged, watch: watch, by: storeIdentifier, in: transaction)
       // The store that asks knows of the end: what it saves from now on is new.
-      var state = try transaction.syncState(of: mirror.key)
-      state.sinceSequence = max(state.sinceSequence, ended.zone.sequence)
-      try transaction.put(state, of: mirror.key)
+      try transaction.put(
+        StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.zone.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
+      try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))]), in: transaction)
       return (count, ended)
     }
     ended?.publish(of: request.database, by: context)
+    try await journalHeld(of: mirror, in: zoneID.zoneName)
     return PlaneAnswer(body: StoreAnswer.purgedZone(count))
   }
 
@@ -53,13 +58,11 @@ extension StoreCall {
       }
       hold.decision = decision.rawValue
       try transaction.put(hold, of: mirror.key)
-      let cause = QuarantineSelection.cause(QuarantineCause.zonePaused.rawValue)
-      if decision == .keepAndReupload { _ = try transaction.retryQuarantined(cause, of: mirror.key, at: at) }
       return mirror
     }
     startNext()
     let mirror = try await value(of: commit)
-    if decision == .delete { try await journalPaused(of: mirror, zoneName) }
+    if decision == .delete { try await journalHeld(of: mirror, in: zoneName) } else { try await retryPaused(of: mirror, in: zoneName, at: at) }
     if mirror.quarantinedCount > 0 { await exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
     return PlaneAnswer(body: StoreAnswer.resumed(Zone.ID(zoneName: zoneName, ownerName: request.database.owner), decision))
@@ -68,25 +71,44 @@ extension StoreCall {
 
 extension StoreCall {
   /// Rows looked at in one commit.
-  private static let pausedPageCount = 100
+  private static let heldPageCount = 100
 
-  /// Puts what was saved while the zone stood still into the journal, a page a commit: said again, it goes on.
-  private func journalPaused(of mirror: StoredMirror, _ zoneName: String) async throws(RecordError) {
-    if mirror.quarantinedCount == 0 { return }
-    let at = now
+  /// Puts what is held back for a zone whose objects go into the journal, whatever it waited for: nothing of it is to come back by itself.
+  func journalHeld(of mirror: StoredMirror, in zoneName: String) async throws(RecordError) {
+    try await forEachHeld(of: mirror, in: zoneName) { [at = now] rows, transaction in
+      let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
+      for row in rows {
+        guard let payload = try transaction.quarantinedChanges(row.key) else { continue }
+        for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses { try journal.append(loss, inZone: zoneName) }
+        try transaction.removeQuarantined(row.name, of: mirror.key)
+      }
+    }
+  }
+
+  /// Makes due what waited for a decision about a zone.
+  private func retryPaused(of mirror: StoredMirror, in zoneName: String, at: Int64) async throws(RecordError) {
+    try await forEachHeld(of: mirror, in: zoneName) { rows, transaction in
+      let names = rows.filter { $0.cause == QuarantineCause.zonePaused.rawValue }.map(\.name)
+      if !names.isEmpty { _ = try transaction.retryQuarantined(.names(names), of: mirror.key, at: at) }
+    }
+  }
+
+  /// Goes through what is held back for objects of a zone, a page a commit: said again, it goes on.
+  private func forEachHeld(
+    of mirror: StoredMirror, in zoneName: String, _ body: @escaping @Sendable ([StoredQuarantine], any ShardTransaction) throws -> Void
+  ) async throws(RecordError) {
+    if try await read({ snapshot in try snapshot.mirror(key: mirror.key)?.quarantinedCount ?? 0 }) == 0 { return }
     var last: Int64 = 0
     while true {
       let after = last
       let end = try await value(
         of: store.enqueue { transaction -> Int64? in
-          let rows = try transaction.quarantined(of: mirror.key, afterKey: after, limit: Self.pausedPageCount)
-          let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
-          for row in rows where row.cause == QuarantineCause.zonePaused.rawValue {
-            guard let payload = try transaction.quarantinedChanges(row.key) else { continue }
-            for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses { try journal.append(loss, inZone: zoneName) }
-            try transaction.removeQuarantined(row.name, of: mirror.key)
-          }
-          return rows.count == Self.pausedPageCount ? rows.last?.key : nil
+          guard let current = try transaction.mirror(key: mirror.key) else { return nil }
+          let rows = try transaction.quarantined(of: mirror.key, afterKey: after, limit: Self.heldPageCount)
+          let locator = try ObjectLocator(of: current, in: transaction)
+          let isDefault = zoneName == current.defaultZoneName
+          try body(try rows.filter { try locator.zone(of: $0.name).map { $0.zoneName == zoneName } ?? isDefault }, transaction)
+          return rows.count == Self.heldPageCount ? rows.last?.key : nil
         })
       guard let end else { return }
       last = end

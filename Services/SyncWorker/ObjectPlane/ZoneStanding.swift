@@ -12,13 +12,19 @@ enum ZoneStanding: Hashable, Sendable {
   case ended(ZoneEnd, ZonePolicy)
   /// The store waits for its user's decision.
   case paused(ZoneEnd)
+  /// The zone ended, and the store sends again what it has: until then it knows objects which nobody else does.
+  case renewed
 
   /// A zone that never ended costs one comparison.
   init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
     self = .whole
     guard let zone, zone.endSequence > 0 else { return }
     if let hold = try snapshot.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence }) {
-      if hold.decision == nil { self = .paused(hold.end) }
+      switch hold.decision {
+      case nil: self = .paused(hold.end)
+      case ZonePolicy.keepAndReupload.rawValue: self = .renewed
+      default: break
+      }
       return
     }
     if mirror.importedSequence >= zone.endSequence { return }
@@ -29,7 +35,7 @@ enum ZoneStanding: Hashable, Sendable {
   /// Why what the store saved for the zone's objects is not written; nil: it is, into a zone that is made again if need be.
   var refusal: (cause: QuarantineCause, reason: String)? {
     switch self {
-    case .whole, .ended(_, .keepAndReupload): nil
+    case .whole, .renewed, .ended(_, .keepAndReupload): nil
     case .paused(let end), .ended(let end, .keepAndPause): (.zonePaused, "the zone is gone (\(end.name)), and the store waits for a decision about its objects")
     case .ended(let end, .delete): (.zoneEnded, "the zone is gone (\(end.name)), and its objects with it")
     }

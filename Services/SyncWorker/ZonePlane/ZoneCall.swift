@@ -38,7 +38,8 @@ struct ZoneCall: ShardCall {
     case ("restore", "POST"): return try await restore(startNext: startNext)
     case ("assets", "POST"): return try await findAssets(startNext: startNext)
     case ("audit", "GET"): return try await audit()
-    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _):
+    case ("end", "POST"): return try await end(startNext: startNext)
+    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _), ("end", _):
       throw RecordError(.badRequest, "\(request.path[2]) does not take \(request.method)", httpStatus: 405)
     default: throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
     }

@@ -47,6 +47,17 @@ extension InMemoryTransaction {
     try writeRecovery(of: mirror) { rows.unimported.removeAll { $0.mirror == mirror && $0.zone == zone && $0.name == name } }
   }
 
+  func retryUnimported(_ names: [String]?, of mirror: Int64, at time: Int64) throws -> Int {
+    var count = 0
+    try writeRecovery(of: mirror) {
+      for index in rows.unimported.indices where rows.unimported[index].mirror == mirror && names?.contains(rows.unimported[index].name) ?? true {
+        rows.unimported[index].dueAt = time
+        count += 1
+      }
+    }
+    return count
+  }
+
   func resetMirror(_ mirror: Int64) throws -> StoredMirror {
     try write {
       guard let row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }

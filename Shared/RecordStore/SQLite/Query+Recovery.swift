@@ -27,6 +27,8 @@ extension Query {
         ON CONFLICT(mirror, zone, name) DO UPDATE SET entity = ?4, code = ?5, reason = ?6, seq = ?7, first = ?8, last = ?9, attempts = ?10, due = ?11
       """
     case .removeUnimported: "DELETE FROM unimported WHERE mirror = ?1 AND zone = ?2 AND name = ?3"
+    case .retryUnimported: "UPDATE unimported SET due = ?2 WHERE mirror = ?1"
+    case .retryUnimportedName: "UPDATE unimported SET due = ?2 WHERE mirror = ?1 AND name = ?3"
     case .deleteUnimported: "DELETE FROM unimported WHERE mirror = ?1"
     case .renewMirror: "UPDATE mirror SET incarnation = ?2 WHERE id = ?1"
     default: preconditionFailure("no text for statement \(self)")

@@ -26,7 +26,7 @@ enum Query: Int, CaseIterable {
   case conflictsAfter, conflictsOfName, conflictByNumber, conflictPayload, openConflicts, oldestConflict, oldConflicts, conflictSizes
   case insertConflict, settleConflict, deleteConflict
   case syncState, putSyncState, deleteSyncState, zoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
-  case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, renewMirror
+  case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported, retryUnimportedName, renewMirror
   case redirect, redirectsTo, pendingRedirects, zonesWithPendingRedirects, redirectedDatabases, hasRedirects, sharedKeys
   case putRedirect, followRedirect, deleteRedirect, noteRedirects
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
@@ -198,7 +198,7 @@ enum Query: Int, CaseIterable {
         (SELECT count(*) FROM mirror)
       """
     case .syncState, .putSyncState, .deleteSyncState, .zoneHolds, .putZoneHold, .deleteZoneHold, .deleteZoneHolds, .unimportedAfter, .unimportedDue,
-      .putUnimported, .removeUnimported, .deleteUnimported, .renewMirror:
+      .putUnimported, .removeUnimported, .deleteUnimported, .retryUnimported, .retryUnimportedName, .renewMirror:
       recoveryText
     default: quarantineText
     }

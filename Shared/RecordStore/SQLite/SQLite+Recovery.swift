@@ -144,6 +144,22 @@ extension SQLiteTransaction {
     }
   }
 
+  func retryUnimported(_ names: [String]?, of mirror: Int64, at time: Int64) throws -> Int {
+    try write {
+      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      func retry(_ query: Query, _ name: String?) throws -> Int {
+        let update = try writing(query)
+        try update.bind(1, mirror)
+        try update.bind(2, time)
+        if let name { try update.bind(3, recordName: name) }
+        try update.run()
+        return session.connection.changes
+      }
+      guard let names else { return try retry(.retryUnimported, nil) }
+      return try Set(names).reduce(0) { count, name in count + (try retry(.retryUnimportedName, name)) }
+    }
+  }
+
   func resetMirror(_ mirror: Int64) throws -> StoredMirror {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }

@@ -106,13 +106,7 @@ extension RecordError {
 
   /// What the client is to do, where section 9 has something to say of it.
   private var recovery: RecoveryAction? {
-    let signal: RecoverySignal
-    switch (specialCKErrorCode, cocoaErrorCode) {
-    case (21?, _): signal = .databaseTokenExpired
-    case (_, .historyTokenExpired?): signal = .historyExpired
-    default: return nil
-    }
-    guard case .recover(let action) = RecoveryTable.step(for: signal, in: .own) else { return nil }
+    guard specialCKErrorCode == 21, case .recover(let action) = RecoveryTable.step(for: .databaseTokenExpired, in: .own) else { return nil }
     return action
   }
 }

@@ -165,6 +165,9 @@ public enum StoreAnswer {
   /// `POST purge`
   public static func purgedZone(_ recordCount: Int) -> [UInt8] { object { $0.member("purged", recordCount) } }
 
+  /// `POST end` of a zone
+  public static func endedZone(_ recordCount: Int) -> [UInt8] { object { $0.member("deleted", recordCount) } }
+
   /// `POST zones/{zoneName}/resume`
   public static func resumed(_ zone: Zone.ID, _ decision: ZonePolicy) -> [UInt8] {
     object { writer in

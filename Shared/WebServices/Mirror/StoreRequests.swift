@@ -83,6 +83,18 @@ public struct PurgeZoneRequest: Hashable, Sendable {
   }
 }
 
+/// `POST end` of a zone
+public struct EndZoneRequest: Hashable, Sendable {
+  public let end: ZoneEnd
+
+  public init(_ body: JSONValue) throws(RecordError) {
+    guard let end = ZoneEnd(name: try body.requiredString("reason")) else {
+      throw RecordError(.badRequest, "reason must be one of \(ZoneEnd.allCases.map(\.name).joined(separator: ", "))")
+    }
+    self.end = end
+  }
+}
+
 /// `POST zones/{zoneName}/resume`
 public struct ResumeZoneRequest: Hashable, Sendable {
   public let decision: ZonePolicy

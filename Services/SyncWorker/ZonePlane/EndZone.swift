@@ -1,0 +1,30 @@
+// A zone's end, by its operator: purged, or because what was encrypted in it can't be read any more.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension ZoneCall {
+  /// `POST end` `{"reason"}`: deletes the zone with all its records. Every store hears of it with the reason, and does what its policy says.
+  func end(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    guard request.caller.isOperator else { throw RecordError(.accessDenied, "Zones are ended by operators; their owners delete or purge them") }
+    let asked = try EndZoneRequest(try JSONValue.request(body))
+    guard zoneName != ReservedName.defaultZone else { throw RecordError(.badRequest, "_defaultZone has no end") }
+    let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
+    let watch = context.watch(schema, by: user)
+    let commit = store.enqueue { transaction -> (count: Int, ended: EndedZone) in
+      let zone = try zone(in: transaction)
+      return (try transaction.recordCount(in: zone.key), try EndedZone(zone, as: asked.end, watch: watch, by: nil, in: transaction))
+    }
+    startNext()
+    let (count, ended) = try await value(of: commit)
+    ended.publish(of: request.database, by: context)
+    context.log.warning(
+      "a zone was ended", ["zone": .text(zoneName), "owner": .text(request.database.owner), "reason": .text(asked.end.name), "records": .integer(Int64(count))])
+    return PlaneAnswer(body: StoreAnswer.endedZone(count))
+  }
+}
