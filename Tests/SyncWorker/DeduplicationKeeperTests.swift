@@ -88,6 +88,32 @@ import Testing
   }
 }
 
+@Test func `a damaged record keeps what it is part of apart, and holds up no save, import or removal of others`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    world.declareTags()
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.export("A", Edit.insertTag("T2"), Edit.insertPhoto("P", tags: ["T2"]), Edit.insertTag("U2", "u"))
+    try world.damage("record SET sum = sum + 1 WHERE type = (SELECT id FROM symbol WHERE text = 'CDMR')")
+    // Its pair can't be moved; the tags are one all the same, and others are removed.
+    #expect(try await world.export("B", Edit.insertTag("T1"), Edit.insertTag("U1", "u")).json["event"]?["succeeded"]?.bool == true)
+    #expect(try await world.redirect(of: "T2")?.survivor == "T1")
+    // The import that meets the damaged record has not succeeded, later ones have.
+    for device in [a, b, a, b] {
+      try await device.pull()
+      #expect(try await world.export(device.store, Edit.insertPhoto("Q-\(world.clock.now)")).json["event"]?["succeeded"]?.bool == true)
+    }
+    await world.duplicates.advance(world.store)
+    #expect(try await world.redirect(of: "T2")?.isPending == true)
+    #expect(try await world.redirect(of: "U2")?.isPending == false)
+    // A damaged tag stays what it is.
+    try world.damage("record SET sum = sum + 1 WHERE name = 'U1'")
+    for policy in [EnvironmentRules.Unique.Policy.mergeLowestUUID, .reject] {
+      world.declareTags(policy)
+      #expect(try await world.export("A", Edit.insertTag("U\(policy.rawValue)", "u")).json["event"]?["succeeded"]?.bool == true)
+    }
+  }
+}
+
 @Test func `duplicates are reported with what they share, and those that are merged are told apart`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     world.declareTags(.report)

@@ -87,17 +87,13 @@ struct DuplicateMerge {
   /// Merges the records that share a key. A damaged one among them keeps them apart, and says so when it is read by somebody.
   /// - Returns: whether there were more than one commit merges.
   @discardableResult mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule) throws -> Bool {
-    let group: [Record]
-    do {
-      group = try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit).map(\.record).filter(mayWrite)
-    } catch StoreError.corrupt {
-      // Dropped because what is wrong with the record its next reader is told; nothing is lost by two objects that stay two.
+    guard let group = try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit).map(\.record).filter(mayWrite) }) else {
       return false
     }
     if group.count == Self.groupLimit { outcome.isUnfinished = true }
     // Those of another subentity may lack relationships that others point by.
     for (_, members) in Dictionary(grouping: group, by: \.entityName).sorted(by: { $0.key < $1.key }) where members.count > 1 {
-      try merge(members.map(\.recordName).sorted(by: Deduplicator.survives), by: rule)
+      try unlessDamaged { try merge(members.map(\.recordName).sorted(by: Deduplicator.survives), by: rule) }
     }
     return group.count == Self.groupLimit
   }
@@ -121,7 +117,9 @@ struct DuplicateMerge {
   /// - Returns: whether nothing is left.
   private mutating func movePointers(from loser: String, to survivor: String, _ deduplicator: inout Deduplicator) throws -> Bool {
     let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1)
-    for pointer in pointers.prefix(room) { try deduplicator.move(RecordPointer(field: pointer.field, source: pointer.source), from: loser, to: survivor) }
+    for pointer in pointers.prefix(room) {
+      try unlessDamaged { try deduplicator.move(RecordPointer(field: pointer.field, source: pointer.source), from: loser, to: survivor) }
+    }
     let isDone = pointers.count <= room
     room -= min(room, pointers.count)
     if !isDone { outcome.isUnfinished = true }
@@ -166,17 +164,19 @@ struct DuplicateMerge {
           // Made again after it was removed: an object like any other.
           try transaction.removeRedirect(of: later.recordName, in: zone.key)
         } else if let earlier = item.earlier {
-          try deduplicator.carry(from: earlier, to: later, into: redirect.survivor)
+          try unlessDamaged { try deduplicator.carry(from: earlier, to: later, into: redirect.survivor) }
           survivors.append(redirect.survivor)
         }
       }
       for reference in schema.references(of: later) {
         guard let redirect = try effectiveRedirect(of: reference.target) else { continue }
-        try deduplicator.move(RecordPointer(field: reference.field, source: later.recordName), from: reference.target, to: redirect.survivor)
+        try unlessDamaged {
+          try deduplicator.move(RecordPointer(field: reference.field, source: later.recordName), from: reference.target, to: redirect.survivor)
+        }
       }
     }
     var before: [String: Record] = [:]
-    for name in survivors { before[name] = try transaction.record(named: name, in: zone.key).flatMap { $0.isDeleted ? nil : $0.record } }
+    for name in survivors { before[name] = try unlessDamaged { try transaction.record(named: name, in: zone.key) }?.flatMap { $0.isDeleted ? nil : $0.record } }
     try write(deduplicator.plan())
     return before.sorted { $0.key < $1.key }.map { name, earlier in Touched(earlier: earlier, later: outcome.stored[name].map(\.record) ?? earlier) }
   }
@@ -185,13 +185,14 @@ struct DuplicateMerge {
   private func effectiveRedirect(of name: String) throws -> StoredRedirect? {
     guard let redirect = try transaction.redirect(of: name, in: zone.key) else { return nil }
     if redirect.isPending { return redirect }
-    return try transaction.record(named: name, in: zone.key)?.isDeleted == false ? nil : redirect
+    let isAlive = try unlessDamaged { try transaction.record(named: name, in: zone.key)?.isDeleted == false } ?? true
+    return isAlive ? nil : redirect
   }
 
   /// Whoever deletes an object deletes its duplicates, which only wait for that.
   private func removeDuplicates(of survivor: String, _ deduplicator: inout Deduplicator) throws {
     for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: Self.redirectLimit) where redirect.isPending {
-      try deduplicator.remove(redirect.loser)
+      guard try unlessDamaged({ try deduplicator.remove(redirect.loser) }) != nil else { continue }
       redirect.removedAt = stamp.timestamp
       try transaction.put(redirect, in: zone.key)
     }
@@ -212,8 +213,7 @@ struct DuplicateMerge {
       }
       let isMoved = try movePointers(from: redirect.loser, to: redirect.survivor, &deduplicator)
       if isMoved { redirect.progress.insert(.moved) } else { redirect.progress.remove(.moved) }
-      if redirect.progress == .all {
-        try deduplicator.remove(redirect.loser)
+      if redirect.progress == .all, try unlessDamaged({ try deduplicator.remove(redirect.loser) }) != nil {
         redirect.removedAt = stamp.timestamp
         room -= min(room, 1)
       }
@@ -227,4 +227,15 @@ struct DuplicateMerge {
 extension StoredRedirect {
   /// Whether there is something to be done for it now: pointers to move, or the duplicate to remove.
   var isDue: Bool { isPending && (progress == .all || !progress.contains(.moved)) }
+}
+
+/// What is wrong with a record its next reader is told: it must hold up neither the batch that came upon it nor other duplicates. Nothing is
+/// lost by two objects that stay two, or by a pointer that stays where it is.
+@discardableResult func unlessDamaged<Value>(_ body: () throws -> Value) throws -> Value? {
+  do {
+    return try body()
+  } catch StoreError.corrupt {
+    // Dropped because `verify` and the record's readers tell of it.
+    return nil
+  }
 }

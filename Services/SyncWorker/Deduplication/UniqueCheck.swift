@@ -61,7 +61,7 @@ struct UniqueCheck {
 
   private func holder(of key: [UInt8], by rule: UniqueRule, besides recordName: String) throws -> Record? {
     guard let zone else { return nil }
-    for stored in try transaction.sharing(key, of: rule, in: zone, limit: Self.holderLimit) where stored.record.recordName != recordName {
+    for stored in try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.holderLimit) }) ?? [] where stored.record.recordName != recordName {
       guard let later = planned[stored.record.recordName] else { return stored.record }
       // Unless the batch lets go of it.
       if let later, rule.key(of: later) == key { return later }

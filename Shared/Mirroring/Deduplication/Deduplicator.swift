@@ -132,7 +132,12 @@ public struct Deduplicator {
   }
 
   /// Deletes a duplicate, with links of it that could not be moved, and clears what still points to it.
-  public mutating func remove(_ loser: String) throws { try exporter.deleteObject(loser) }
+  /// - Throws: what the source throws; then nothing of it is planned.
+  public mutating func remove(_ loser: String) throws {
+    // Everything that is touched is read before anything is changed.
+    _ = try exporter.overlay.pointers(to: loser)
+    try exporter.deleteObject(loser)
+  }
 
   private mutating func set(_ name: String, of recordName: String, to field: Field?) throws {
     var entry = try exporter.overlay.entry(recordName)
