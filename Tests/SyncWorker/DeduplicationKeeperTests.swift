@@ -156,6 +156,7 @@ import Testing
       try await world.export("A", Edit.insertPhoto("Q\(world.clock.now)"))
     }
     #expect(try await world.tags() == ["T1=x"])
+    try await world.export("A", Edit.renameTag("T2", "x"))
     _ = try await call("restore", #"{"sequence":\#(sequence)}"#)
     #expect(try await world.redirect(of: "T2")?.isPending == true)
     #expect(try await world.pairs() == ["P1:T1", "P2:T1"])

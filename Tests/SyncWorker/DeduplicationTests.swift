@@ -225,6 +225,50 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
   }
 }
 
+@Test func `what is made anew under a deleted duplicate's name is an object of its own`() async throws {
+  try await ObjectPlaneWorld.with(.sqlite) { world in
+    world.declareTags()
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.export("A", Edit.insertTag("T1"))
+    try await world.export("B", Edit.insertTag("T2"))
+    try await b.pull()
+    try await world.export("B", Edit.delete("Tag", "T2"))
+    try await world.export("B", Edit.insertTag("T2", "another"))
+    try await world.export("B", Edit.renameTag("T2", "third"))
+    for _ in 0..<2 {
+      try await a.pull()
+      try await world.export("A", Edit.insertPhoto("Q\(world.clock.now)"))
+    }
+    try await world.settleDuplicates()
+    #expect(try await world.tags() == ["T1=x", "T2=third"])
+    #expect(try await world.redirect(of: "T2") == nil)
+  }
+}
+
+@Test func `T-D02 a late pair both ends of which are duplicates is the survivors'`() async throws {
+  for isRemoved in [false, true] {
+    try await ObjectPlaneWorld.with(.memory) { world in
+      world.schemas.declare(
+        EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .mergeLowestUUID),
+        EnvironmentRules.Unique(entity: "Photo", attributes: ["displayName"], policy: .mergeLowestUUID))
+      let a = try await Device("A", world)
+      try await world.setUp("B")
+      func photo(_ id: String) -> String { #"{"changeType":"insert","entity":"Photo","objectID":"\#(id)","attributes":{"displayName":"Dunes"}}"# }
+      try await world.export("A", Edit.insertTag("T1"), photo("P1"))
+      try await world.export("B", Edit.insertTag("T2"), photo("P2"))
+      if isRemoved {
+        for _ in 0..<2 {
+          try await a.pull()
+          try await world.export("A", Edit.insertPhoto("Q\(world.clock.now)"))
+        }
+        #expect(try await world.tags() == ["T1=x"])
+      }
+      #expect(try await world.modify(linkOperation("L", "P2", "T2")).records.first?.code == nil)
+      #expect(try await world.pairs() == ["P1:T1"])
+    }
+  }
+}
+
 @Test func `a tag that is renamed to another's name is merged, and one that never had it is not`() async throws {
   try await ObjectPlaneWorld.with(.memory) { world in
     world.declareTags()

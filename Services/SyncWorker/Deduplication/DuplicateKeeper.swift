@@ -68,28 +68,37 @@ final class DuplicateKeeper: ShardWork {
   /// One round.
   /// - Returns: whether nothing is left that could be done now.
   @discardableResult func advance(_ store: any ShardStore, looksAtDatabases: Bool = true) async -> Bool {
+    var isDone = true
     do {
-      let isDone = looksAtDatabases ? try await sweep(store) : true
-      try await advancePending(in: store)
-      return isDone
+      if looksAtDatabases { isDone = try await sweep(store) }
     } catch {
       report("duplicates can't be merged", error, on: store, to: context.log)
-      return false
+      isDone = false
     }
+    do {
+      try await advancePending(in: store, releases: looksAtDatabases)
+    } catch {
+      report("merged duplicates can't be removed", error, on: store, to: context.log)
+    }
+    return isDone
   }
 
   // MARK: What waits
 
-  private func advancePending(in store: any ShardStore) async throws {
+  /// - Parameter releases: looks for databases without stores, too.
+  private func advancePending(in store: any ShardStore, releases: Bool) async throws {
     var last: Int64 = 0
     while !Task.isCancelled {
       let after = last
       let page = try await store.read { snapshot in
         try snapshot.zonesWithPendingRedirects(in: nil, afterKey: after, limit: Self.pageCount).map { zone in
-          (zone: zone, database: try snapshot.database(key: zone.databaseKey)?.id, isDue: try Self.isAnythingDue(in: zone, snapshot))
+          let isFree = try releases && !Self.hasStore(zone.databaseKey, snapshot)
+          return (zone: zone, database: try snapshot.database(key: zone.databaseKey)?.id, isFree: isFree, isDue: try isFree || Self.isAnythingDue(in: zone, snapshot))
         }
       }
-      for (zone, database, isDue) in page where isDue {
+      for (zone, database, isFree, isDue) in page where isDue {
+        // Where no device has a store there is nobody to wait for: duplicates of record clients go as soon as nothing points to them.
+        if isFree { try await store.enqueue { try $0.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }.value }
         if let database, let schema = try await schema(of: database) { try await advance(zone, schema.merging(database, context), in: store) }
       }
       guard page.count == Self.pageCount, let end = page.last else { return }
@@ -130,17 +139,33 @@ final class DuplicateKeeper: ShardWork {
   private func sweep(_ store: any ShardStore) async throws -> Bool {
     var last: Int64 = 0
     var isDone = true
+    let indexed = try await store.read { try Self.databasesWithUniqueIndexes($0) }
     while !Task.isCancelled {
       let after = last
       let rows = try await store.read { try $0.databases(afterKey: after, limit: Self.pageCount) }
       for row in rows {
-        guard let schema = try await schema(of: row.id) else { continue }
-        if try await !sweep(row, schema, in: store) { isDone = false }
+        guard let schema = try await schema(of: row.id), schema.uniqueRules != nil || indexed.contains(row.key) else { continue }
+        do {
+          if try await !sweep(row, schema, in: store) { isDone = false }
+        } catch StoreError.corrupt(let reason) {
+          // The others are seen to all the same.
+          context.log.error("duplicates of a database can't be merged", ["shard": .integer(Int64(store.shard)), "reason": .text(reason)])
+        }
       }
       guard rows.count == Self.pageCount, let end = rows.last else { return isDone }
       last = end.key
     }
     return false
+  }
+
+  private static func databasesWithUniqueIndexes(_ snapshot: any ShardSnapshot) throws -> Set<Int64> {
+    var found: Set<Int64> = []
+    var last: Int64 = 0
+    while case let indexes = try snapshot.indexes(afterKey: last, limit: pageCount), let end = indexes.last {
+      for index in indexes where index.index.kind == .unique { found.insert(index.databaseKey) }
+      last = end.key
+    }
+    return found
   }
 
   /// - Returns: nil while nobody can say what holds there: the next round asks again.
@@ -183,27 +208,13 @@ final class DuplicateKeeper: ShardWork {
         isDone = false
       }
     }
-    try await releaseWithoutStores(database, in: store)
     return isDone
   }
 
-  /// Where no device has a store there is nobody to wait for: duplicates of record clients go as soon as nothing points to them.
-  private func releaseWithoutStores(_ database: StoredDatabase, in store: any ShardStore) async throws {
-    let zones = try await store.read { snapshot in
-      let zones = try snapshot.zonesWithPendingRedirects(in: database.key, afterKey: 0, limit: Self.pageCount)
-      return try zones.isEmpty || Self.hasStore(database, snapshot) ? [] : zones
-    }
-    if zones.isEmpty { return }
-    try await store.enqueue { transaction in
-      if try Self.hasStore(database, transaction) { return }
-      for zone in zones { try transaction.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }
-    }.value
-  }
-
-  private static func hasStore(_ database: StoredDatabase, _ snapshot: any ShardSnapshot) throws -> Bool {
+  private static func hasStore(_ database: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
     var last: Int64 = 0
     while case let mirrors = try snapshot.mirrors(afterKey: last, limit: pageCount), let end = mirrors.last {
-      if mirrors.contains(where: { $0.databaseKey == database.key }) { return true }
+      if mirrors.contains(where: { $0.databaseKey == database }) { return true }
       last = end.key
     }
     return false

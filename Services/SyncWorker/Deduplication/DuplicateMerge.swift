@@ -45,6 +45,8 @@ struct DuplicateMerge {
   /// Records of one group that one commit merges.
   static let groupLimit = 200
   private static let redirectLimit = 200
+  /// Records of one group that are looked at in one commit, merged ones among them.
+  static let lookLimit = 1000
 
   init(transaction: any ShardTransaction, zone: StoredZone, schema: EnvironmentSchema, writer: ZoneWriter, stamp: Stamp, random: any RandomSource) {
     self.transaction = transaction
@@ -76,7 +78,7 @@ struct DuplicateMerge {
       guard let later = item.later else { continue }
       for rule in rules.byRecordType[later.recordType] ?? [] where rule.policy == .mergeLowestUUID {
         guard let key = rule.newKey(of: later, replacing: item.earlier), seen.insert(Array(rule.declaration.text.utf8) + key).inserted else { continue }
-        try mergeGroup(key, by: rule)
+        try mergeGroup(key, by: rule, with: later)
       }
     }
     return outcome
@@ -85,17 +87,24 @@ struct DuplicateMerge {
   // MARK: A group
 
   /// Merges the records that share a key. A damaged one among them keeps them apart, and says so when it is read by somebody.
+  /// - Parameter member: one that has just come to share it, and may be too far down among the others to be found.
   /// - Returns: whether there were more than one commit merges.
-  @discardableResult mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule) throws -> Bool {
-    guard let group = try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit).map(\.record).filter(mayWrite) }) else {
+  @discardableResult mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule, with member: Record? = nil) throws -> Bool {
+    let mayWrite = mayWrite
+    guard var group = try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit, where: mayWrite).map(\.record) }) else {
       return false
     }
-    if group.count == Self.groupLimit { outcome.isUnfinished = true }
+    if let member, mayWrite(member), !group.contains(where: { $0.recordName == member.recordName }),
+      try transaction.redirect(of: member.recordName, in: zone.key)?.isPending != true
+    {
+      group.append(member)
+    }
+    if group.count >= Self.groupLimit { outcome.isUnfinished = true }
     // Those of another subentity may lack relationships that others point by.
     for (_, members) in Dictionary(grouping: group, by: \.entityName).sorted(by: { $0.key < $1.key }) where members.count > 1 {
       try unlessDamaged { try merge(members.map(\.recordName).sorted(by: Deduplicator.survives), by: rule) }
     }
-    return group.count == Self.groupLimit
+    return group.count >= Self.groupLimit
   }
 
   /// - Parameter names: the survivor first.
@@ -156,19 +165,23 @@ struct DuplicateMerge {
     var survivors: [String] = []
     for item in touched {
       guard let later = item.later else {
+        try settleRedirect(of: item.recordName)
         try removeDuplicates(of: item.recordName, &deduplicator)
         continue
       }
       if let redirect = try transaction.redirect(of: later.recordName, in: zone.key) {
-        if !redirect.isPending {
-          // Made again after it was removed: an object like any other.
+        if !redirect.isPending || item.earlier == nil {
+          // Made again after it was deleted: an object like any other.
           try transaction.removeRedirect(of: later.recordName, in: zone.key)
-        } else if let earlier = item.earlier {
+        } else if let earlier = item.earlier, try mayWrite(to: redirect.survivor) {
           try unlessDamaged { try deduplicator.carry(from: earlier, to: later, into: redirect.survivor) }
           survivors.append(redirect.survivor)
         }
       }
-      for reference in schema.references(of: later) {
+      let references = schema.references(of: later)
+      // Both ends of a pair may be duplicates.
+      for reference in references { deduplicator.standIns[reference.target] = try effectiveRedirect(of: reference.target)?.survivor }
+      for reference in references {
         guard let redirect = try effectiveRedirect(of: reference.target) else { continue }
         try unlessDamaged {
           try deduplicator.move(RecordPointer(field: reference.field, source: later.recordName), from: reference.target, to: redirect.survivor)
@@ -189,9 +202,24 @@ struct DuplicateMerge {
     return isAlive ? nil : redirect
   }
 
-  /// Whoever deletes an object deletes its duplicates, which only wait for that.
+  private func mayWrite(to name: String) throws -> Bool {
+    try unlessDamaged { try transaction.record(named: name, in: zone.key).map { mayWrite($0.record) } ?? true } ?? false
+  }
+
+  /// A duplicate that somebody else deletes need not be removed any more.
+  private func settleRedirect(of name: String) throws {
+    guard var redirect = try transaction.redirect(of: name, in: zone.key), redirect.isPending else { return }
+    redirect.removedAt = stamp.timestamp
+    try transaction.put(redirect, in: zone.key)
+  }
+
+  /// Whoever deletes an object deletes its duplicates, which only wait for that; those that he may not write are objects of their own again.
   private func removeDuplicates(of survivor: String, _ deduplicator: inout Deduplicator) throws {
-    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: Self.redirectLimit) where redirect.isPending {
+    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: Self.lookLimit) where redirect.isPending {
+      guard try mayWrite(to: redirect.loser) else {
+        try transaction.removeRedirect(of: redirect.loser, in: zone.key)
+        continue
+      }
       guard try unlessDamaged({ try deduplicator.remove(redirect.loser) }) != nil else { continue }
       redirect.removedAt = stamp.timestamp
       try transaction.put(redirect, in: zone.key)
@@ -206,6 +234,7 @@ struct DuplicateMerge {
   mutating func advance(after name: String?) throws -> (outcome: Outcome, last: String?) {
     let pending = try transaction.pendingRedirects(in: zone.key, afterName: name, limit: Self.redirectLimit)
     var deduplicator = deduplicator(anyModel)
+    for redirect in pending { deduplicator.standIns[redirect.loser] = redirect.survivor }
     for var redirect in pending where redirect.isDue {
       if room == 0 {
         outcome.isUnfinished = true

@@ -71,16 +71,20 @@ struct UniqueRules: Sendable {
 extension ShardTransaction {
   /// Live records that share a key of a rule, ascending by name, at most `limit`; without those that are merged and wait to be removed.
   ///
+  /// At most `DuplicateMerge.lookLimit` are looked at, the lowest first: behind a thousand that wait to be removed nobody is found.
+  ///
   /// The rule's index is taken into use when it is not. While it is filled in, records from before it may be missing: what they share is found
   /// when it is ready.
-  func sharing(_ key: [UInt8], of rule: UniqueRule, in zone: StoredZone, limit: Int) throws -> [StoredRecord] {
+  func sharing(_ key: [UInt8], of rule: UniqueRule, in zone: StoredZone, limit: Int, where isWanted: (Record) -> Bool = { _ in true }) throws -> [StoredRecord] {
     let index = try makeIndex(rule.index, in: zone.databaseKey)
     let hasRedirects = try hasRedirects(in: zone.databaseKey)
     var found: [StoredRecord] = []
     var scan = IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key))
-    while found.count < limit {
+    var lookCount = 0
+    while found.count < limit, lookCount < DuplicateMerge.lookLimit {
       let page = try indexedRecords(scan, limit: 100)
-      for entry in page where found.count < limit && rule.key(of: entry.stored.record) == key {
+      lookCount += page.count
+      for entry in page where found.count < limit && rule.key(of: entry.stored.record) == key && isWanted(entry.stored.record) {
         if hasRedirects, try redirect(of: entry.stored.record.recordName, in: zone.key)?.isPending == true { continue }
         found.append(entry.stored)
       }

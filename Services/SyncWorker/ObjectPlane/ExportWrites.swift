@@ -49,7 +49,6 @@ struct ExportWrites {
       guard case .save(let record, let changedKeys) = item else { return nil }
       return sizeProblem(item, record) ?? schemaProblem(item, record, changedKeys)
     }
-    if let unique = schema.uniqueRules, !unique.rejecting.isEmpty { try refuseDuplicates(&verdict, by: unique) }
     if let quota {
       let surplus = try quota.surplus(of: verdict.writes, in: transaction.database(key: zone.databaseKey)) { try source.row(named: $0) }
       if !surplus.isEmpty {
@@ -62,6 +61,8 @@ struct ExportWrites {
     if let permissions { rules.isVisible = permissions.mayRead }
     if let isolation { try refuseDamaged(&verdict, rules, isolation) }
     while true {
+      // Each time: who is refused keeps what it has, which others may have counted on.
+      if let unique = schema.uniqueRules, !unique.rejecting.isEmpty, try refuseDuplicates(&verdict, by: unique) { continue }
       let judged = try judge(verdict.writes, by: rules)
       verdict.cascade = judged.cascade
       if judged.problems.isEmpty { return verdict }
@@ -96,7 +97,9 @@ struct ExportWrites {
   }
 
   /// What a save could not know: another device's came first, or the rule did.
-  private func refuseDuplicates(_ verdict: inout Verdict, by unique: UniqueRules) throws {
+  /// - Returns: whether anything is refused.
+  private func refuseDuplicates(_ verdict: inout Verdict, by unique: UniqueRules) throws -> Bool {
+    let count = verdict.refused.count
     var planned: [String: Record?] = [:]
     for write in verdict.writes { planned[write.item.recordName] = if case .save(let record, _) = write.item { .some(record) } else { .some(nil) } }
     var check = UniqueCheck(unique, planned: planned, in: zone, transaction)
@@ -106,6 +109,7 @@ struct ExportWrites {
       let earlier = try source.row(named: item.recordName).flatMap { $0.isDeleted ? nil : $0.record }
       return try check.conflict(of: record, replacing: earlier).map { item.problem(.uniqueFieldError, $0.reason, .other) }
     }
+    return verdict.refused.count > count
   }
 
   private func judge(_ writes: [PlannedWrite], by rules: ReferenceRules) throws -> ReferenceRules.Verdict {

@@ -31,14 +31,17 @@ extension ExportRun {
     let names = concerned(by: rules, in: saved)
     if names.isEmpty { return }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    let pending = try pending(about: Set(names), isWide: false, of: mirror, in: transaction)
+    // Of a store with a longer backlog the export judges what waits.
+    let isShort = mirror.lastTransactionNumber - mirror.exportedTransactionNumber <= Self.backlogLimit
+    let pending = isShort ? try pending(about: Set(names), isWide: false, of: mirror, in: transaction) : []
+    let judged = (pending + saved).map { $0.onlyAttributes(of: Set(names)) }
     let zones = try locator.zones(of: saved)
     var conflicts: [UniqueConflict] = []
     // Where there is no zone yet, the save itself is all there is.
     for zone in zones.isEmpty ? [nil] : zones.map(Optional.some) {
       let source = locator.source(in: zone)
       var exporter = exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors)
-      for saved in pending + saved { try exporter.apply(saved) }
+      for transaction in judged { try exporter.apply(transaction) }
       let inZone = try names.filter { try locator.zone(of: $0)?.key == zone?.key }
       var planned: [String: Record?] = [:]
       for name in inZone { planned[name] = .some(try exporter.currentRecord(named: name)) }
@@ -53,6 +56,8 @@ extension ExportRun {
     if !conflicts.isEmpty { throw UniquenessViolation(conflicts: conflicts) }
   }
 
+  private static let backlogLimit: Int64 = 100
+
   /// The objects of a save whose record types may be refused, each once, in its order.
   private func concerned(by rules: UniqueRules, in saved: [HistoryTransaction]) -> [String] {
     var seen: Set<String> = []
@@ -60,5 +65,16 @@ extension ExportRun {
       guard let type = model.index.entity(named: change.entity)?.recordType, rules.rejecting.contains(type), seen.insert(change.objectID).inserted else { return nil }
       return change.objectID
     }
+  }
+}
+
+extension HistoryTransaction {
+  /// Without other objects and relationships, which make nothing a duplicate.
+  fileprivate func onlyAttributes(of names: Set<String>) -> HistoryTransaction {
+    var transaction = self
+    transaction.changes = changes.filter { names.contains($0.objectID) }.map { change in
+      HistoryChange(changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
+    }
+    return transaction
   }
 }

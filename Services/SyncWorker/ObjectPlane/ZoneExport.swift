@@ -36,7 +36,7 @@ extension ExportRun {
     while true {
       var exporter = exporter(
         of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys), isolatesErrors: isolation != nil)
-      if source.hasRedirects { exporter.importedAt = try transaction.latestEvent(of: mirror.key, kind: .import)?.startedAt ?? 0 }
+      if source.hasRedirects { exporter.importedAt = try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0 }
       for transaction in earlier { try exporter.apply(transaction) }
       try batch.apply(to: &exporter)
       let plan = exporter.plan()

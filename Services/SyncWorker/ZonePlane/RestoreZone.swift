@@ -70,8 +70,17 @@ extension ZoneCall {
       touched.append(DuplicateMerge.Touched(earlier: row.isDeleted ? nil : row.record, later: record))
       answer.restoredCount += 1
     }
-    try merge(touched, in: zone, schema, by: writer, transaction)
+    try merge(touched.map { try undone($0, in: zone, transaction) }, in: zone, schema, by: writer, transaction)
     return RestoreResult(zone: try transaction.zone(key: zone.key) ?? zone, answer: answer, fired: try firing?.finish())
+  }
+
+  /// A duplicate that is what it was before it was merged is an object like any other, and nobody's edit of the survivor; it may be merged anew.
+  private func undone(_ touched: DuplicateMerge.Touched, in zone: StoredZone, _ transaction: any ShardTransaction) throws -> DuplicateMerge.Touched {
+    guard let later = touched.later, try transaction.hasRedirects(in: zone.databaseKey), try transaction.redirect(of: later.recordName, in: zone.key) != nil else {
+      return touched
+    }
+    try transaction.removeRedirect(of: later.recordName, in: zone.key)
+    return DuplicateMerge.Touched(earlier: nil, later: later)
   }
 
   /// The last sequence at a time: the one before the first change that came later. Records that were imported count by their own stamps.

@@ -9,6 +9,8 @@ public import Records
 /// written is the server's doing, so that every store hears of it.
 public struct Deduplicator {
   private var exporter: Exporter
+  /// What other duplicates stand for that may be met at the other end of a pair.
+  public var standIns: [String: String] = [:]
 
   /// The Date attribute that Apple's sample keeps the time of a merge in; set on duplicates whose entity has it.
   public static let dateAttribute = "deduplicatedDate"
@@ -91,11 +93,12 @@ public struct Deduplicator {
   /// A pair with a duplicate becomes one with the survivor, in a record of its own, as clients know pairs by their records.
   private mutating func move(_ record: Record, _ parts: LinkRecord, from loser: String, to survivor: String) throws {
     guard parts.ends.first == loser || parts.ends.second == loser else { return }
-    let other = parts.ends.first == loser ? parts.ends.second : parts.ends.first
+    let end = parts.ends.first == loser ? parts.ends.second : parts.ends.first
+    let other = standIns[end] ?? end
     let isWanted = try other != survivor && other != loser && exporter.overlay.entry(survivor).record != nil
     if let pair = exporter.links.resolve(parts), let link = pair.relationship.link {
       if isWanted {
-        let (source, target) = pair.objectID == loser ? (survivor, pair.targetID) : (pair.objectID, survivor)
+        let (source, target) = pair.objectID == loser ? (survivor, other) : (other, survivor)
         if try !isLinked(link.key(source: source, target: target), other) { exporter.makeLink(link, source, target) }
       }
     } else if case .pair = parts.form {

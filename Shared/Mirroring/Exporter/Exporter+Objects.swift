@@ -42,7 +42,7 @@ extension Exporter {
   /// A duplicate is deleted with the object that stands for it, unless the store has imported since: then it may merge duplicates by itself.
   mutating func delete(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
-    if let redirect = try redirect(of: change.objectID), importedAt <= redirect.since, try overlay.entry(redirect.survivor).record != nil {
+    if let redirect = try redirect(of: change.objectID), importedAt < redirect.since, try overlay.entry(redirect.survivor).record != nil {
       standIns.insert(redirect.survivor)
       try deleteObject(redirect.survivor, isServersOwn: true)
     }

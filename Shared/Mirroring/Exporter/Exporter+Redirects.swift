@@ -8,11 +8,12 @@ extension Exporter {
   ///
   /// What a store says of a duplicate it has not done to the survivor: it is told of everything that was replaced. Objects that the transaction
   /// itself inserts are what it says.
-  mutating func redirected(_ transaction: HistoryTransaction) throws -> HistoryTransaction {
+  /// - Parameter places: of the changes that matter; nil: all.
+  mutating func redirected(_ transaction: HistoryTransaction, only places: Set<Int>? = nil) throws -> HistoryTransaction {
     guard overlay.hasRedirects else { return transaction }
     var transaction = transaction
     let inserted = Set(transaction.changes.filter { $0.changeType == .insert }.map(\.objectID))
-    for (index, change) in transaction.changes.enumerated() where change.changeType != .delete {
+    for (index, change) in transaction.changes.enumerated() where change.changeType != .delete && places?.contains(index) ?? true {
       transaction.changes[index] = try redirected(change, keeping: inserted)
     }
     return transaction

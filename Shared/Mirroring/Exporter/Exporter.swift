@@ -30,7 +30,7 @@ public struct Exporter {
   private var leftOutTotal = 0
   /// Whether a change that meets what can't be read is left out, instead of all of them with it. Every change costs more then.
   let isolatesErrors: Bool
-  /// When the store last began to import: milliseconds since 1970. A duplicate that it deletes without having heard of the survivor is both.
+  /// When the store last began or ended an import: milliseconds since 1970. A duplicate that it deletes without having heard of the survivor is both.
   public var importedAt: Int64 = 0
   /// Objects that were named by the names of their duplicates.
   var standIns: Set<String> = []
@@ -175,7 +175,7 @@ public struct Exporter {
       let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter { $0.changeType == .delete }
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
-      let transaction = try redirected(transaction)
+      let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() where change.changeType == .delete { lastDeletion[change.objectID] = index }
       for step in slice {

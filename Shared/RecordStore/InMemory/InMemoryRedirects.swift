@@ -31,7 +31,7 @@ extension InMemoryTransaction {
 
   func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]] {
     var counts: [[UInt8]: Int] = [:]
-    for entry in entries(of: index, in: zone, range: IndexRange(lower: key + [0], upper: [UInt8.max])) { counts[entry.key, default: 0] += 1 }
+    for entry in entries(of: index, in: zone, range: IndexRange(lower: key + [0], upper: Array(repeating: .max, count: 512))) { counts[entry.key, default: 0] += 1 }
     return Array(counts.filter { $0.value > 1 }.keys.sorted { $0.lexicographicallyPrecedes($1) }.prefix(max(limit, 0)))
   }
 

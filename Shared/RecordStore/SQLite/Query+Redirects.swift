@@ -18,7 +18,7 @@ extension Query {
       "INSERT OR REPLACE INTO redirect(zone, loser, survivor, since, rule, progress, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
     case .followRedirect: "UPDATE redirect SET survivor = ?3 WHERE zone = ?1 AND survivor = ?2"
     case .deleteRedirect: "DELETE FROM redirect WHERE zone = ?1 AND loser = ?2"
-    case .noteRedirects: "UPDATE redirect SET progress = progress | ?3 WHERE zone = ?1 AND removed IS NULL AND since < ?2"
+    case .noteRedirects: "UPDATE redirect SET progress = progress | ?3 WHERE zone = ?1 AND removed IS NULL AND since < ?2 AND progress & ?3 <> ?3"
     case .sweepRedirects: "DELETE FROM redirect WHERE (zone, loser) IN (SELECT zone, loser FROM redirect WHERE zone = ?1 LIMIT ?2)"
     case .sharedKeys:
       """
