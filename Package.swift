@@ -39,7 +39,7 @@ let layers: [Target] = [
   shared("ObjectModel", ["Records", "Crypto"]),
   shared("XCDataModel", ["ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),
-  shared("Mirroring", ["MessagePack", "Records", "ObjectModel", "History"]),
+  shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),

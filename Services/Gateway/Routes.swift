@@ -154,6 +154,7 @@ extension RouteTable {
   /// A zone as a whole: its owner's calls, and the operator's for anybody's. Before the other calls of operators, which take any path.
   private static func zoneRoutes(_ zone: String, _ target: Route.Target) -> [Route] {
     ["export", "audit"].map { Route([.get], "\(zone)/\($0)", target) } + ["import", "restore", "assets"].map { Route([.post], "\(zone)/\($0)", target) }
+      + [Route([.get, .post], "\(zone)/conflicts", target)]
   }
 
   /// mirror-api.md, "Stores".
@@ -171,6 +172,9 @@ extension RouteTable {
     Route([.get], "\(object)/{id}/objects/{objectID}/explain", .objectPlane),
     Route([.post], "\(object)/{id}/records", .objectPlane),
     Route([.get], "\(object)/{id}/quarantine", .objectPlane),
+    Route([.get], "\(object)/{id}/conflicts", .objectPlane),
+    Route([.post], "\(object)/{id}/conflicts/{number}/restore", .objectPlane),
+    Route([.post], "\(object)/{id}/conflicts/{number}/resolve", .objectPlane),
     Route([.post], "\(object)/{id}/quarantine/retry", .objectPlane),
     Route([.post], "\(object)/{id}/permissions", .objectPlane),
     Route([.get, .post], "\(object)/{id}/shares", .objectPlane),

@@ -22,6 +22,8 @@ struct EnvironmentSchema: Sendable {
   let modelIndexes: [String: ModelIndex]
   /// `models` for mirroring, by hash.
   let mirrorModels: [String: MirrorModel]
+  /// What the latest model says of conflicts.
+  let conflictRules: ConflictRules
   /// The to-one fields of all models.
   let relationshipFields: RelationshipFields
   /// How often the environment was reset.
@@ -43,7 +45,9 @@ struct EnvironmentSchema: Sendable {
     self.latestModelHash = latestModelHash
     schemaIndex = SchemaIndex(schema)
     grants = GrantIndex(schema)
-    modelIndexes = models.mapValues { ModelIndex($0) }
+    let indexes = models.mapValues { ModelIndex($0) }
+    modelIndexes = indexes
+    conflictRules = ConflictRules(latestModelHash.flatMap { indexes[$0] })
     mirrorModels = modelIndexes.mapValues { MirrorModel($0) }
     uniqueRules = UniqueRules(rules, models: mirrorModels, latestModelHash: latestModelHash)
     relationshipFields = RelationshipFields(models: modelIndexes.values)

@@ -21,6 +21,8 @@ struct ZoneWriter {
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
   /// - Returns: the stored row with its new sequence.
   func save(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
+    var record = record
+    if !record.versions.isEmpty, let existing { record.renewVersions(since: existing.record) }
     let stored = try put(record, isDeleted: false, replacing: existing, references: references(record))
     firing?.record(
       changedFrom: existing.flatMap { $0.isDeleted ? nil : $0.record }, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice)
@@ -31,6 +33,7 @@ struct ZoneWriter {
   func delete(_ existing: StoredRecord, modified: Stamp) throws -> StoredRecord {
     var record = existing.record
     record.fields = Tombstone.fields(of: existing.record)
+    record.versions = []
     record.modified = modified
     let stored = try put(record, isDeleted: true, replacing: existing, references: [])
     if !existing.isDeleted { firing?.record(changedFrom: existing.record, to: nil, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice) }

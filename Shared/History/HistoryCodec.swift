@@ -2,7 +2,8 @@
 //
 // One MessagePack array; its first value is the number of the format:
 //
-//   format, transaction ID, timestamp, author, context name, bundle ID, process ID (each of the four or null), then for each change:
+//   format, transaction ID, timestamp, author, context name, bundle ID, process ID (each of the four or null), in format 2 base and time of
+//   the edit, then for each change:
 //   change type, entity, object ID, [attributes], [relationships], [tombstone]
 //
 // Attributes and tombstone are flat arrays of name, tag, payload; a composite's elements follow its tag and count in the same array, so
@@ -18,18 +19,24 @@ public import Records
 
 extension HistoryTransaction {
   private static let format: Int64 = 1
+  /// With an edit.
+  private static let editFormat: Int64 = 2
 
   /// The transaction as the store keeps it. Equal transactions have equal bytes.
   public func encoded() -> [UInt8] {
     var writer = MessagePackWriter(reservingByteCount: 128 + 256 * changes.count)
-    writer.arrayHeader(7 + 6 * changes.count)
-    writer.integer(Self.format)
+    writer.arrayHeader((edit == nil ? 7 : 9) + 6 * changes.count)
+    writer.integer(edit == nil ? Self.format : Self.editFormat)
     writer.string(transactionID)
     writer.integer(timestamp)
     writer.string(author)
     writer.string(contextName)
     writer.string(bundleID)
     writer.string(processID)
+    if let edit {
+      writer.integer(edit.base)
+      writer.integer(edit.time)
+    }
     for change in changes {
       writer.integer(Int64(change.changeType.rawValue))
       writer.string(change.entity)
@@ -53,21 +60,22 @@ extension HistoryTransaction {
     do throws(MessagePackError) {
       self = try MessagePackCursor.read(blob) { cursor throws(MessagePackError) in
         let format = try cursor.integer()
-        guard format == Self.format else {
+        guard format == Self.format || format == Self.editFormat else {
           unknownFormat = format
           throw MessagePackError("format \(format)")
         }
-        return try HistoryTransaction(&cursor)
+        return try HistoryTransaction(&cursor, hasEdit: format == Self.editFormat)
       }
     } catch {
       throw unknownFormat.map { .unknownFormat($0) } ?? StoredFormatError(error)
     }
   }
 
-  private init(_ cursor: inout MessagePackCursor) throws(MessagePackError) {
+  private init(_ cursor: inout MessagePackCursor, hasEdit: Bool) throws(MessagePackError) {
     self.init(
       transactionID: try cursor.string(), timestamp: try cursor.integer(), author: try cursor.optionalString(), contextName: try cursor.optionalString(),
       bundleID: try cursor.optionalString(), processID: try cursor.optionalString(), changes: [])
+    if hasEdit { edit = Edit(base: try cursor.integer(), time: try cursor.integer()) }
     changes.reserveCapacity(cursor.remainingCount / 6)
     while cursor.remainingCount > 0 {
       guard let changeType = HistoryChange.ChangeType(rawValue: try cursor.count()) else { throw MessagePackError("a change is of an unknown type") }

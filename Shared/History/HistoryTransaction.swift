@@ -121,6 +121,21 @@ public struct HistoryTransaction: Hashable, Sendable {
   public var processID: String?
   /// In the order they were made.
   public var changes: [HistoryChange]
+  /// What decides over conflicts; nil: nothing is known, and the last arrival wins.
+  public var edit: Edit?
+
+  /// When edits were made, and in the knowledge of what (semantics 8, C1).
+  public struct Edit: Hashable, Sendable {
+    /// The sequence up to which the store had imported the database.
+    public let base: Int64
+    /// Milliseconds since 1970: the client's clock as far as it is believed (`EditTime` of Mirroring).
+    public let time: Int64
+
+    public init(base: Int64, time: Int64) {
+      self.base = base
+      self.time = time
+    }
+  }
 
   public init(
     transactionID: String, timestamp: Int64, author: String? = nil, contextName: String? = nil, bundleID: String? = nil,

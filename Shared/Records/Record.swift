@@ -26,6 +26,8 @@ public struct Record: Hashable, Sendable {
   public var parent: String?
   /// What follows the last slash of the record's share URL.
   public var shortGUID: String?
+  /// Of fields with a policy of conflicts, ascending by field; part of no answer.
+  public var versions: [FieldVersion] = []
 
   public init(
     recordName: String, recordType: String, fields: Fields, created: Stamp, modified: Stamp, parent: String? = nil, shortGUID: String? = nil

@@ -3,6 +3,7 @@
 import Crypto
 package import History
 package import Mirroring
+package import ObjectModel
 package import Records
 
 package final class TestZone: RecordSource {
@@ -14,14 +15,40 @@ package final class TestZone: RecordSource {
   }
 
   package private(set) var rows: [String: Row] = [:]
+  /// What rows were before, ascending.
+  private var past: [String: [Row]] = [:]
+  private let model: ModelIndex
+  /// nil: exports judge no conflicts.
+  private let rules: ConflictRules?
   package private(set) var sequence = 0
   private var nameCounter = 0
   package let assets = TestAssets()
-  package let fields = RelationshipFields(models: [Sample.index])
+  package let fields: RelationshipFields
 
-  package init() {}
+  package init(_ model: ModelIndex = Sample.index, rules: ConflictRules? = nil) {
+    self.model = model
+    self.rules = rules
+    fields = RelationshipFields(models: [model])
+  }
 
-  package func record(named recordName: String) -> SourceRecord? { rows[recordName]?.stored }
+  package func record(named recordName: String) -> SourceRecord? {
+    rows[recordName].map { row in
+      SourceRecord(
+        record: row.stored.record, isDeleted: row.stored.isDeleted, sequence: Int64(row.sequence), origin: Self.key(of: row.origin),
+        sequenceOfOthers: Int64(row.sequenceOfOthers))
+    }
+  }
+
+  /// Of a store's name as a number; 0 for the server.
+  private static func key(of store: String) -> Int64 { store.utf8.reduce(0) { $0 << 8 | Int64($1) } }
+
+  package func history(of recordName: String, since sequence: Int64) -> RecordHistory {
+    let states = (past[recordName] ?? []) + (rows[recordName].map { [$0] } ?? [])
+    let ancestor = states.last { $0.sequence <= sequence }?.stored
+    return RecordHistory(
+      ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing,
+      states: states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.stored.record, isDeleted: $0.stored.isDeleted) })
+  }
 
   package func pointers(to target: String) -> [RecordPointer] {
     rows.sorted { $0.key < $1.key }.flatMap { name, row in
@@ -37,17 +64,19 @@ package final class TestZone: RecordSource {
   package func put(_ record: Record, isDeleted: Bool = false, origin: String = "") {
     sequence += 1
     let old = rows[record.recordName]
+    if let old { past[record.recordName, default: []].append(old) }
     let others = old.map { $0.origin == origin ? $0.sequenceOfOthers : $0.sequence } ?? 0
     var record = record
-    if isDeleted { record.fields = Tombstone.fields(of: record) }
+    if isDeleted { (record.fields, record.versions) = (Tombstone.fields(of: record), []) }
     rows[record.recordName] = Row(
       stored: SourceRecord(record: record, isDeleted: isDeleted), sequence: sequence, origin: origin, sequenceOfOthers: others)
   }
 
   package func exporter(of store: String, serializer: Serializer? = nil, entityNames: Set<String>? = nil) -> Exporter {
     Exporter(
-      model: Sample.index, links: Sample.links, entityNames: entityNames, source: self, serializer: serializer ?? Serializer(contents: assets),
+      model: model, links: LinkResolver(model), entityNames: entityNames, source: self, serializer: serializer ?? Serializer(contents: assets),
       stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store),
+      judge: rules.map { ConflictJudge(rules: $0, store: Self.key(of: store), stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store)) },
       makeRecordName: {
         self.nameCounter += 1
         return "LINK-\(self.nameCounter)"

@@ -43,6 +43,13 @@ struct Endpoint: Sendable {
     Endpoint("POST", "permissions") { (call, _) async throws(RecordError) in try await call.permissions() },
     Endpoint("GET", "quarantine") { (call, _) async throws(RecordError) in try await call.listQuarantine() },
     Endpoint("POST", "quarantine/retry") { (call, startNext) async throws(RecordError) in try await call.retryQuarantine(startNext: startNext) },
+    Endpoint("GET", "conflicts") { (call, _) async throws(RecordError) in try await call.listConflicts() },
+    Endpoint("POST", "conflicts/{number}/restore") { (call, startNext) async throws(RecordError) in
+      try await call.restoreConflict(call.request.path[3], startNext: startNext)
+    },
+    Endpoint("POST", "conflicts/{number}/resolve") { (call, startNext) async throws(RecordError) in
+      try await call.resolveConflict(call.request.path[3], startNext: startNext)
+    },
     Endpoint("GET", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
     Endpoint("POST", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
     Endpoint("POST", "accept") { (call, _) async throws(RecordError) in try await call.refuseSharing() },

@@ -62,7 +62,8 @@ struct Explanation: Sendable {
     let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
     facts = SyncFacts(
       stored: stored, pendingTransactions: pending,
-      problem: held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: lastExport?.errorJSON), isHeld: held != nil, store: store)
+      problem: held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: lastExport?.errorJSON), isHeld: held != nil,
+      conflicts: try snapshot.openConflicts(of: objectID, for: mirror), store: store)
   }
 
   func answer(lastExport: MirrorEvent?) -> ExplainAnswer {

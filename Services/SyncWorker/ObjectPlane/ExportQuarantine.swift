@@ -14,6 +14,8 @@ struct RetriedObject {
   var changes: [HistoryChange]
   /// When the newest of them was held back: milliseconds since 1970.
   let heldAt: Int64
+  /// What the last of them knew of others'.
+  let edit: HistoryTransaction.Edit?
 }
 
 extension ExportRun {
@@ -30,7 +32,8 @@ extension ExportRun {
     func take(_ row: StoredQuarantine) throws {
       guard seen.insert(row.name).inserted, let changes = try heldChanges(row, retriedIn: transaction) else { return }
       byteCount += changes.byteCount
-      objects.append(RetriedObject(row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp))
+      objects.append(
+        RetriedObject(row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp, edit: changes.transaction.edit))
     }
     for transactionInBatch in batch {
       let isExported = Exporter.exports(author: transactionInBatch.author)
@@ -67,7 +70,9 @@ extension ExportRun {
       }
       return then.stored.record.fields.string(field) != pointer
     }
-    return HistoryTransaction(transactionID: "", timestamp: 0, changes: changes)
+    var transaction = HistoryTransaction(transactionID: "", timestamp: 0, changes: changes)
+    transaction.edit = object.edit
+    return transaction
   }
 
   /// Past states of one record that are looked through.
@@ -116,8 +121,9 @@ extension ExportRun {
       let row = rows[object.name]?.row
       // What is only tried again is as old as it was.
       let heldAt = fresh.contains(object.name) ? nil : rows[object.name]?.heldAt
+      let edit = sent.last { transaction in transaction.edit != nil && transaction.changes.contains { $0.objectID == object.name } }?.edit
       let dueAt = try hold(
-        row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), heldAt, of: mirror, in: transaction)
+        row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), heldAt, edit, of: mirror, in: transaction)
       retryAt = min(dueAt, retryAt ?? dueAt)
       if row.map({ !object.problem.isKnown(from: $0) }) ?? true || fresh.contains(object.name) {
         problems.append(object.problem)
@@ -201,13 +207,18 @@ extension ExportRun {
     return (HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row)
   }
 
-  private func hold(_ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64 {
+  /// - Parameter edit: of the last of the changes: what they are compared with when they go through.
+  private func hold(
+    _ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, _ edit: HistoryTransaction.Edit?, of mirror: StoredMirror,
+    in transaction: any ShardTransaction
+  ) throws -> Int64 {
     let (object, row) = held
     let now = context.clock.now
     let attempts = (row?.attempts ?? 0) + 1
     let problem = object.problem
     let changes = HeldChanges.compacted(object.changes)
-    let payload = HistoryTransaction(transactionID: "", timestamp: heldAt ?? now, changes: changes)
+    var payload = HistoryTransaction(transactionID: "", timestamp: heldAt ?? now, changes: changes)
+    payload.edit = edit
     let stored = StoredQuarantine(
       mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
       cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now, lastAt: now, attempts: attempts,

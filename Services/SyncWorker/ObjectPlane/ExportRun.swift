@@ -124,7 +124,7 @@ struct ExportRun: Sendable {
     }
     let (known, dueAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
     problems += zones.flatMap(\.reverted)
-    problems += known
+    problems += known + zones.flatMap(\.conflicts)
     let retryAt = try freed(by: zones, of: mirror, in: transaction) ? context.clock.now : dueAt
     if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
     // Also where nothing was written: the changes are out of the history's way.
@@ -164,12 +164,14 @@ struct ExportRun: Sendable {
   // MARK: What is written
 
   /// An exporter over one of the store's zones.
-  func exporter(of mirror: StoredMirror, from source: ZoneSource, elsewhere: Exporter.Elsewhere?, reverting: Set<String> = [], isolatesErrors: Bool) -> Exporter {
+  func exporter(
+    of mirror: StoredMirror, from source: ZoneSource, elsewhere: Exporter.Elsewhere?, reverting: Set<String> = [], isolatesErrors: Bool, judge: ConflictJudge? = nil
+  ) -> Exporter {
     let random = context.random
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
       serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)),
-      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting,
+      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting, judge: judge,
       makeRecordName: { random.uuid() })
   }
 

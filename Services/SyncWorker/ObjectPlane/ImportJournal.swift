@@ -32,6 +32,19 @@ struct ImportedPage: Sendable {
   var isNoteworthy: Bool { completesFirstImport || completesReset || !holds.isEmpty || !leftOut.isEmpty || !settled.isEmpty }
 }
 
+/// What a store had imported at some time, as far as the server can tell.
+struct Delivery: Hashable, Sendable {
+  let confirmed: Int64
+  let sent: Int64
+  /// Milliseconds since 1970.
+  let sentAt: Int64
+
+  /// The sequence that an edit knew of: one that was made before a page was sent was made without it. A client that wants it exactly sends its
+  /// import token.
+  /// - Parameter start: when the store was set up: what says that it was made before that has no clock to go by.
+  func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 { time >= sentAt || time < start ? max(sent, confirmed) : confirmed }
+}
+
 /// Remembers, as long as this worker runs, which stores are in the middle of an import, and how far each has come.
 actor ImportJournal {
   fileprivate struct Run {
@@ -44,8 +57,9 @@ actor ImportJournal {
   private struct Progress {
     /// What the client has in its store: the position of the token that it presented last.
     var confirmed: Int64
-    /// Where the last page ended that was sent.
+    /// Where the last page ended that was sent, and when that was (milliseconds since 1970).
     var sent: Int64
+    var sentAt: Int64 = .min
     /// Between which positions the last run lay, and when it had its last page.
     var lastRun: (start: Int64, end: Int64, at: Int64)?
   }
@@ -81,6 +95,7 @@ actor ImportJournal {
     let repeats =
       progress[mirror]?.lastRun.map { last in start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime } ?? false
     progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
+    progress[mirror]?.sentAt = now
     guard !page.isEmpty || runs[mirror] != nil || page.endsFirstRun else { return nil }
     let isNew = runs[mirror] == nil
     if isNew && repeats { return nil }
@@ -102,6 +117,11 @@ actor ImportJournal {
 
   /// The number the start of a run's event was stored under.
   func stored(_ number: Int64, of mirror: MirrorID) { runs[mirror]?.event.number = number }
+
+  /// What a store was sent and has taken; nil when that is not known.
+  func delivery(to mirror: MirrorID) -> Delivery? {
+    progress[mirror].map { Delivery(confirmed: $0.confirmed, sent: $0.sent, sentAt: $0.sentAt) }
+  }
 
   /// How far the store had come with its last page; nil when that is not known.
   func position(of mirror: MirrorID) -> Int64? { progress[mirror]?.sent }

@@ -55,8 +55,44 @@ final class ZoneSource: RecordSource {
   }
 
   func record(named recordName: String) throws -> SourceRecord? {
-    try row(named: recordName).map { SourceRecord(record: $0.record, isDeleted: $0.isDeleted) }
+    try row(named: recordName).map {
+      SourceRecord(record: $0.record, isDeleted: $0.isDeleted, sequence: $0.sequence, origin: $0.origin, sequenceOfOthers: $0.sequenceOfOthers)
+    }
   }
+
+  func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
+    guard let zone else { return RecordHistory(ancestor: .unknown, states: []) }
+    let states = try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
+    let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
+    // What is before the horizon was never kept, or is forgotten.
+    guard states.count <= Self.historyLimit, try snapshot.horizon(of: zone.key).map({ $0 <= sequence }) ?? false || states.first.map({ $0.sequence <= sequence }) ?? false
+    else { return RecordHistory(ancestor: .unknown, states: later) }
+    let ancestor = states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) } ?? .nothing
+    return RecordHistory(ancestor: ancestor, states: later)
+  }
+
+  /// States of one record that a conflict looks at: more than so many in the time that a device was away are not told apart.
+  private static let historyLimit = 500
+
+  /// Deletions of a commit stand side by side in the feed, and bear the same stamp.
+  func company(ofDeleted recordName: String) throws -> DeletedCompany {
+    var company = DeletedCompany()
+    guard let zone, let tombstone = try row(named: recordName), tombstone.isDeleted else { return company }
+    for row in try snapshot.changes(in: zone.key, after: tombstone.sequence, limit: Self.companyLimit) where row.record.modified == tombstone.record.modified {
+      guard let before = try snapshot.state(of: row.record.recordName, in: zone.key, at: row.sequence - 1), !before.isDeleted else { continue }
+      if row.isDeleted {
+        guard let link = LinkRecord(before.record), link.ends.first == recordName || link.ends.second == recordName else { continue }
+        company.links.append(before.record)
+      } else {
+        for element in before.record.fields where element.field.value == .string(recordName) && row.record.fields[element.name] == nil {
+          company.pointers.append(RecordPointer(field: element.name, source: row.record.recordName))
+        }
+      }
+    }
+    return company
+  }
+
+  private static let companyLimit = 1000
 
   func pointers(to target: String) throws -> [RecordPointer] {
     if let known = incoming[target] { return known }

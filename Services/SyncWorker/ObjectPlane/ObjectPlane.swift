@@ -118,10 +118,7 @@ struct StoreCall: ShardCall {
   /// Reads the assets of the caller's requests.
   var assetReader: AssetReader { AssetReader(of: request, context) }
 
-  var assetLinks: RecordDictionaryWriter.AssetLinks {
-    RecordDictionaryWriter.AssetLinks(
-      baseURL: request.baseURL, signingKey: context.signingKey, expiry: now / 1000 + AssetLifetime.urlSeconds, shard: store.shard)
-  }
+  var assetLinks: RecordDictionaryWriter.AssetLinks { context.assetLinks(baseURL: request.baseURL, shard: store.shard) }
 
   /// Where a page ends, so that the answer stays well below the bus's message limit.
   static let pageByteCount = 3_000_000

@@ -55,7 +55,7 @@ extension StoreCall {
     let waiting = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
     let facts = SyncFacts(
       stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
-      store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
+      conflicts: try snapshot.openConflicts(of: objectID, for: mirror), store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
     return ObjectAnswer(
       object: object, objectID: objectID, zoneID: try locator.zoneID(of: objectID),
       syncState: facts.state.rawValue, lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),

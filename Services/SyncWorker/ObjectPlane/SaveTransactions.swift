@@ -25,7 +25,9 @@ extension StoreCall {
     let (model, schema) = try await model(of: mirror)
     let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now, assets: assetReader)
     var large = LargeValues(assets: context.assets, expiry: AssetLifetime.uploadExpiry(at: now))
-    var transactions = try reader.transactions(try JSONValue.request(body))
+    let json = try JSONValue.request(body)
+    var transactions = try reader.transactions(json)
+    try await date(&transactions, json, of: mirror)
     if PreservedValues.areAsked(by: transactions, model) {
       let saved = transactions
       let run = try await exportRun(for: mirror)
@@ -71,6 +73,24 @@ extension StoreCall {
       body: StoreAnswer.saved(
         zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
         syncToken: exported?.syncToken))
+  }
+
+  /// Says of each transaction what its edits knew of others': what comes with it, or else what the store had been sent by then.
+  private func date(_ transactions: inout [HistoryTransaction], _ body: JSONValue, of mirror: StoredMirror) async throws(RecordError) {
+    let tokens = try TransactionReader.importTokens(body)
+    if !tokens.isEmpty {
+      try await read { snapshot in
+        guard let database = try snapshot.database(request.database) else { throw missing }
+        for token in tokens.values { _ = try ImportPosition(token, of: database) }
+      }
+    }
+    let progress = await imports.delivery(to: id(of: mirror))
+    for index in transactions.indices {
+      let timestamp = transactions[index].timestamp
+      let base = tokens[index]?.positions.first?.sequence ?? progress?.position(at: timestamp, storeSetUpAt: mirror.createdAt)
+        ?? mirror.importedSequence
+      transactions[index].edit = EditTime.edit(timestamp, savedAt: now, base: base)
+    }
   }
 
   /// A transaction as it is stored.

@@ -29,7 +29,8 @@ extension StoreCall {
     let facts = await facts(of: mirror, quarantined: quarantined)
     let pending = StoreStatus.Pending(
       uploads: state.uploads.transactionCount, objects: state.uploads.objectCount, downloads: downloads, quarantined: quarantined,
-      notImported: state.notImportedCount, bytes: state.uploads.byteCount, isPartial: !state.uploads.isComplete || downloads == Self.newsLimit)
+      notImported: state.notImportedCount, conflicts: state.conflictCount, bytes: state.uploads.byteCount,
+      isPartial: !state.uploads.isComplete || downloads == Self.newsLimit)
     var status = StoreStatus(
       pending: pending, activity: facts.activity, throttledUntil: facts.throttledUntil, lastExport: state.lastExport.map(event),
       lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)

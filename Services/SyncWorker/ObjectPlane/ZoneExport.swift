@@ -16,6 +16,8 @@ struct ZoneExport {
   var refused: [ExportWrites.Refusal] = []
   /// What was undone, for the event.
   var reverted: [MirroringProblem] = []
+  /// What its user is to know of what was lost, for the event.
+  var conflicts: [MirroringProblem] = []
 }
 
 extension ExportRun {
@@ -35,7 +37,8 @@ extension ExportRun {
     var export = ZoneExport(zone: zone.key)
     while true {
       var exporter = exporter(
-        of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys), isolatesErrors: isolation != nil)
+        of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys), isolatesErrors: isolation != nil,
+        judge: ConflictJudge(rules: schema.conflictRules, store: mirror.key, stamp: stamp(of: mirror)))
       if source.hasRedirects { exporter.importedAt = try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0 }
       for transaction in earlier { try exporter.apply(transaction) }
       try batch.apply(to: &exporter)
@@ -48,7 +51,12 @@ extension ExportRun {
         for refusal in more { reverting[refusal.problem.recordName] = refusal }
         continue
       }
-      export.leftOut = plan.leftOut
+      let (losses, conflicts) = try journal(plan.losses, verdict.refused, of: mirror, in: zone, transaction)
+      export.conflicts = conflicts
+      // What is in the journal is not held back: it would be lost again.
+      export.leftOut = plan.leftOut.filter { item in
+        item.problem.cause != .deleted || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.identifier) }
+      }
       export.refused = verdict.refused.filter { $0.problem.cause != .permission }
       export.written = try write(verdict, of: mirror, to: zone, from: source, firing, in: transaction)
       let told = Set(export.written.map(\.item.recordName))

@@ -142,10 +142,12 @@ extension PlaneContext {
   /// Writes the records of a zone into an answer.
   /// - Parameter shard: where the zone is.
   func writer(for zone: Zone.ID, baseURL: String, shard: Int) -> RecordDictionaryWriter {
-    RecordDictionaryWriter(
-      zone: zone,
-      assets: RecordDictionaryWriter.AssetLinks(
-        baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard))
+    RecordDictionaryWriter(zone: zone, assets: assetLinks(baseURL: baseURL, shard: shard))
+  }
+
+  /// Where the assets of an answer are to be had.
+  func assetLinks(baseURL: String, shard: Int) -> RecordDictionaryWriter.AssetLinks {
+    RecordDictionaryWriter.AssetLinks(baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard)
   }
 }
 

@@ -1,4 +1,4 @@
-// Calls on one zone as a whole: export, import, restore, audit. Its owner makes them, or an operator for anybody.
+// Calls on one zone as a whole: export, import, restore, audit, conflicts. Its owner makes them, or an operator for anybody.
 
 import JSON
 import Mirroring
@@ -39,7 +39,9 @@ struct ZoneCall: ShardCall {
     case ("assets", "POST"): return try await findAssets(startNext: startNext)
     case ("audit", "GET"): return try await audit()
     case ("end", "POST"): return try await end(startNext: startNext)
-    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _), ("end", _):
+    case ("conflicts", "GET"): return try await listConflicts()
+    case ("conflicts", "POST"): return try await settleConflict(startNext: startNext)
+    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _), ("end", _), ("conflicts", _):
       throw RecordError(.badRequest, "\(request.path[2]) does not take \(request.method)", httpStatus: 405)
     default: throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
     }

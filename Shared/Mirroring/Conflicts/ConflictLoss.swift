@@ -64,6 +64,9 @@ public struct ConflictLoss: Hashable, Sendable {
     self.edit = edit
   }
 
+  /// Whether it is an edit of a device, and of an object that was deleted before.
+  public func isOfEdit(by device: String) -> Bool { kind == .lostObject && edit.deviceID == device }
+
   /// The state that the journal begins with.
   public var state: ConflictState { kind == .undecided ? .open : .lost }
 

@@ -29,7 +29,7 @@ struct OverlayEntry {
 
 /// A zone with changes on top.
 struct ExportOverlay {
-  private let source: any RecordSource
+  let source: any RecordSource
   private(set) var entries: [String: OverlayEntry] = [:]
   /// Names in the order they were first loaded, so that nothing depends on a dictionary's order.
   private(set) var order: [String] = []

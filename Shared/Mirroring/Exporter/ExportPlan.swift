@@ -36,8 +36,11 @@ public struct ExportPlan: Hashable, Sendable {
   public let leftOut: [LeftOutChange]
   /// Records that the store made and that are not to be: it is to hear of them as deleted.
   public let withdrawn: [Record]
+  /// What somebody loses by it, in the order it was found.
+  public let losses: [ConflictLoss]
 
-  public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = [], withdrawn: [Record] = []) {
+  public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = [], withdrawn: [Record] = [], losses: [ConflictLoss] = []) {
+    self.losses = losses
     self.writes = writes
     self.leftOut = leftOut
     self.withdrawn = withdrawn

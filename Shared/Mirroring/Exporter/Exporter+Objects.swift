@@ -10,7 +10,8 @@ extension Exporter {
     let entity = try entity(of: change)
     var entry = try overlay.entry(change.objectID)
     var record: Record
-    if let existing = entry.record {
+    let before = entry.record
+    if let existing = before {
       try check(existing, is: entity, change)
       record = existing
     } else {
@@ -20,20 +21,25 @@ extension Exporter {
     try serializer.write(change.attributes, of: entity, into: &record)
     entry.record = record
     entry.isServersDeletion = false
+    if judge != nil { try settle(change, of: entity, over: before, in: &entry) }
     overlay.set(entry, named: change.objectID)
   }
 
   mutating func update(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
     var entry = try overlay.entry(change.objectID)
+    if entry.record == nil, judge != nil, let revived = try revived(change, entity, entry) { entry = revived }
     guard var record = entry.record else {
+      if judge != nil { try noteDeleted(change, entry) }
       let reason = entry.isGone ? "the object was deleted; an edit does not bring it back" : "there is no such object"
       throw MirroringProblem(
         recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason, cause: entry.isGone ? .deleted : .missing)
     }
     try check(record, is: entity, change)
+    let before = record
     try serializer.write(change.attributes, of: entity, into: &record)
     entry.record = record
+    if judge != nil { try settle(change, of: entity, over: before, in: &entry) }
     overlay.set(entry, named: change.objectID)
   }
 
@@ -48,6 +54,7 @@ extension Exporter {
     }
     guard let record = try overlay.entry(change.objectID).record else { return }
     try check(record, is: entity, change)
+    if judge != nil, try survives(change, entity) { return }
     try deleteObject(change.objectID)
   }
 

@@ -52,6 +52,7 @@ extension Exporter {
     _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, to target: String?
   ) throws {
     let owner = change.objectID
+    if judge != nil { try noteOverwritten(relationship, field: field, of: change, entity: entity, by: target) }
     var target = target
     switch try target.map({ try self.target($0, of: relationship) }) {
     case .wrongEntity?:

@@ -23,6 +23,8 @@ public struct Exporter {
   /// Records that their stores are to hear of as deleted, though they never were.
   var withdrawn: [Record] = []
   var overlay: ExportOverlay
+  /// Decides between edits that did not know of each other; nil: the last arrival wins, and nothing is written down.
+  var judge: ConflictJudge?
   /// Link records by the pair's key, once the pair was looked at.
   var pairs: [String: [String]] = [:]
   private(set) var leftOut: [LeftOutChange] = []
@@ -41,10 +43,11 @@ public struct Exporter {
   ///   - stamp: who exports, from which device, and when.
   ///   - elsewhere: where an object is that is not of the exporter's zone: its changes are another exporter's, and nothing here points to it.
   ///   - reverting: objects that the store's user may not write (E5): their changes are not made, and the plan undoes them in the store.
+  ///   - judge: settles conflicts.
   ///   - makeRecordName: a fresh upper-case UUID for every link record (R13).
   public init(
     model: ModelIndex, links: LinkResolver, entityNames: Set<String>? = nil, source: any RecordSource, serializer: Serializer, stamp: Stamp,
-    isolatesErrors: Bool = false, elsewhere: Elsewhere? = nil, reverting: Set<String> = [],
+    isolatesErrors: Bool = false, elsewhere: Elsewhere? = nil, reverting: Set<String> = [], judge: ConflictJudge? = nil,
     makeRecordName: @escaping () -> String
   ) {
     self.model = model
@@ -55,6 +58,7 @@ public struct Exporter {
     self.isolatesErrors = isolatesErrors
     self.elsewhere = elsewhere
     self.reverting = reverting
+    self.judge = judge
     self.makeRecordName = makeRecordName
     overlay = ExportOverlay(source: source)
   }
@@ -104,6 +108,7 @@ public struct Exporter {
         try isolating(change) { exporter in try exporter.dropState(of: change.objectID) }
       }
     case .export:
+      judge?.edit = transaction.edit
       try applyChanges(try redirected(transaction).changes)
       try tellOfStandIns()
     }
@@ -175,6 +180,7 @@ public struct Exporter {
       let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter { $0.changeType == .delete }
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
+      judge?.edit = transaction.edit
       let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
       var lastDeletion: [String: Int] = [:]
       for (index, change) in transaction.changes.enumerated() where change.changeType == .delete { lastDeletion[change.objectID] = index }
@@ -224,6 +230,7 @@ public struct Exporter {
     if !isDone { return false }
     if change.changeType == .delete {
       forgetLeftOut(of: change.objectID)
+      judge?.withdraw(change.objectID)
     } else if !leftOut.isEmpty {
       let attributes = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
       supersede(by: attributes, before: leftOut.count - (leftOutTotal - total))
@@ -261,6 +268,7 @@ public struct Exporter {
     let earlier = leftOut.filter { $0.change.objectID == insert.objectID }
     guard !earlier.isEmpty, earlier.allSatisfy({ $0.change.changeType == .update && $0.problem.cause.isAbsence }) else { return insert }
     forgetLeftOut(of: insert.objectID)
+    judge?.withdraw(insert.objectID)
     return earlier.reversed().reduce(insert) { $0.adding($1.change) }
   }
 
@@ -293,7 +301,7 @@ public struct Exporter {
       let isLink = LinkRecord.isLink(recordType: (entry.record ?? entry.baseRecord)?.recordType ?? "")
       if isLink { links.append(write) } else { objects.append(write) }
     }
-    return ExportPlan(writes: objects + links, leftOut: leftOut, withdrawn: withdrawn)
+    return ExportPlan(writes: objects + links, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
   }
 
   /// The object's record as it is now, whether or not it will be written; nil when there is none alive.
@@ -324,6 +332,9 @@ public struct Exporter {
       let after = new.first?.name == first ? new.removeFirst().field : nil
       if before != after { changed.append(first) }
     }
-    return changed
+    if base.versions == record.versions { return changed }
+    // Said again what was there: later edits are compared with it all the same.
+    let said = record.versions.filter { base.version(of: $0.field) != $0 }.map(\.field)
+    return Set(changed).union(said).sorted()
   }
 }

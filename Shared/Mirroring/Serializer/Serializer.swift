@@ -43,6 +43,16 @@ public struct Serializer {
     }
   }
 
+  /// The text of a field or of the asset in its place; nil for what is none, or can't be had.
+  func text(of value: FieldValue) -> String? {
+    switch value {
+    case .string(let text): text
+    // Dropped because whoever merges texts is told that this is none.
+    case .asset(let asset): (try? contents.content(of: asset)).flatMap { String(validating: $0, as: UTF8.self) }
+    default: nil
+    }
+  }
+
   /// Sets the fields of `values` in `record`; attributes that are not mirrored, and ones the entity doesn't have, are left out.
   ///
   /// Only the given attributes are decided on; the others keep their place, and their inline bytes count (Apple decides on all

@@ -41,6 +41,37 @@ public struct MirrorValueWriter: Sendable {
     writer.endObject()
   }
 
+  /// What a change says, but for its place in a history.
+  func writeMembers(of change: HistoryChange, to writer: inout JSONWriter) {
+    writer.member("changeType", change.changeType.wireName)
+    writer.member("entity", change.entity)
+    writer.member("objectID", change.objectID)
+    if change.changeType == .delete {
+      writer.key("tombstone")
+      write(change.tombstone, to: &writer)
+      return
+    }
+    writer.key("attributes")
+    write(change.attributes, to: &writer)
+    writer.key("relationships")
+    writer.beginObject()
+    for relationship in change.relationships { write(relationship, to: &writer) }
+    writer.endObject()
+  }
+
+  func write(_ relationship: NamedValue<RelationshipValue>, to writer: inout JSONWriter) {
+    switch relationship.value {
+    case .toOne(let target): writer.nullable(relationship.name, target)
+    case .toMany(let targets): writer.strings(relationship.name, targets)
+    case .toManyDelta(let added, let removed):
+      writer.key(relationship.name)
+      writer.beginObject()
+      writer.strings("add", added)
+      writer.strings("remove", removed)
+      writer.endObject()
+    }
+  }
+
   private func write(_ asset: Asset, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.key("asset")

@@ -96,34 +96,8 @@ public struct HistoryWriter {
 
   private func writeMembers(of change: HistoryChange, id: String, to writer: inout JSONWriter) {
     writer.member("changeID", id)
-    writer.member("changeType", change.changeType.wireName)
-    writer.member("entity", change.entity)
-    writer.member("objectID", change.objectID)
-    if change.changeType == .delete {
-      writer.key("tombstone")
-      values.write(change.tombstone, to: &writer)
-    } else {
-      writer.key("attributes")
-      values.write(change.attributes, to: &writer)
-      writer.key("relationships")
-      writer.beginObject()
-      for relationship in change.relationships { Self.write(relationship, to: &writer) }
-      writer.endObject()
-    }
+    values.writeMembers(of: change, to: &writer)
     if change.changeType == .update { writer.strings("updatedProperties", change.updatedProperties) }
-  }
-
-  private static func write(_ relationship: NamedValue<RelationshipValue>, to writer: inout JSONWriter) {
-    switch relationship.value {
-    case .toOne(let target): writer.nullable(relationship.name, target)
-    case .toMany(let targets): writer.strings(relationship.name, targets)
-    case .toManyDelta(let added, let removed):
-      writer.key(relationship.name)
-      writer.beginObject()
-      writer.strings("add", added)
-      writer.strings("remove", removed)
-      writer.endObject()
-    }
   }
 
   public consuming func finish(historyToken: String, moreComing: Bool) -> [UInt8] {

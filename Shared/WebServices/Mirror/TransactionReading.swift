@@ -6,7 +6,7 @@ public import ObjectModel
 public import Records
 
 /// Reads the transactions of `POST stores/{id}/transactions`.
-public struct TransactionReader {
+public struct TransactionReader: Sendable {
   private let model: ModelIndex
   /// Names of the entities of the store's configuration; nil: all.
   private let entityNames: Set<String>?
@@ -66,6 +66,27 @@ public struct TransactionReader {
     return HistoryTransaction(
       transactionID: transactionID, timestamp: timestamp, author: try json.optionalString("author"), contextName: try json.optionalString("contextName"),
       bundleID: try json.optionalString("bundleID"), processID: try json.optionalString("processID"), changes: changes)
+  }
+
+  /// One attribute's value, as an insert or update of its entity brings it.
+  /// - Throws: `BAD_REQUEST` naming `Entity.attribute`.
+  public func value(_ json: JSONValue, ofAttribute name: String, of entity: EntityDescription) throws(RecordError) -> AttributeValue {
+    try AttributeReader(entity: entity, assets: assets).read(name, json)
+  }
+
+  /// The import tokens that transactions bring along, by their places: what their stores had imported when the edits were made.
+  /// - Throws: `BAD_REQUEST` for what is none, naming the place.
+  public static func importTokens(_ body: JSONValue) throws(RecordError) -> [Int: SyncToken] {
+    var tokens: [Int: SyncToken] = [:]
+    for (place, item) in (body.member("transactions")?.elements ?? []).enumerated() {
+      guard let text = try item.optionalString("importToken") else { continue }
+      do {
+        tokens[place] = try SyncToken(text, as: .importBatch)
+      } catch {
+        throw error.recordError.within("transactions[\(place)]: importToken")
+      }
+    }
+    return tokens
   }
 
   private func change(_ json: JSONValue) throws(RecordError) -> HistoryChange {

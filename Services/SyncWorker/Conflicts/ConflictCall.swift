@@ -1,0 +1,167 @@
+// Conflicts listed, and settled: what was lost is brought back by a change of the server's own, which every device imports.
+
+import History
+import JSON
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// A call on a database's journal, made by one of its stores or for a zone.
+struct ConflictCall: ShardCall {
+  let request: DatabaseRequest
+  let store: any ShardStore
+  let context: PlaneContext
+  let model: MirrorModel
+  let schema: EnvironmentSchema
+  /// Whose entries are seen; nil: everybody's.
+  let visibleUser: String?
+  /// nil: entries of all zones.
+  let zoneName: String?
+  /// Who settles, from which device.
+  let stamp: Stamp
+  /// How values are told.
+  let values: MirrorValueWriter
+
+  // MARK: Listing
+
+  private static let pageLimit = 200
+
+  func list(after: Int64, limit: Int?, objectID: String?, state: ConflictState?) async throws(RecordError) -> PlaneAnswer {
+    let limit = min(limit ?? Self.pageLimit, Self.pageLimit)
+    let filter = ConflictFilter(recordName: objectID, state: state?.rawValue, userRecordName: visibleUser)
+    return PlaneAnswer(
+      body: try await read { snapshot in
+        guard let database = try snapshot.database(request.database) else { return StoreAnswer.conflicts([], last: after, moreComing: false) }
+        var (entries, byteCount, last) = ([[UInt8]](), 0, after)
+        while true {
+          let page = try snapshot.conflicts(in: database.key, afterNumber: last, filter, limit: Self.pageLimit)
+          for stored in page {
+            guard entries.count < limit, byteCount < StoreCall.pageByteCount else { return StoreAnswer.conflicts(entries, last: last, moreComing: true) }
+            last = stored.number
+            guard zoneName == nil || stored.zoneName == zoneName, let entry = try entry(stored, in: snapshot) else { continue }
+            entries.append(entry.json(values: values))
+            byteCount += entries.last?.count ?? 0
+          }
+          if page.count < Self.pageLimit { return StoreAnswer.conflicts(entries, last: last, moreComing: false) }
+        }
+      })
+  }
+
+  private func entry(_ stored: StoredConflict, in snapshot: any ShardSnapshot) throws -> ConflictEntry? {
+    guard let loss = try ConflictLoss(stored, in: snapshot) else { return nil }
+    return ConflictEntry(
+      number: stored.number, loss: loss, state: ConflictState(rawValue: stored.state) ?? .lost,
+      zoneID: Zone.ID(zoneName: stored.zoneName, ownerName: request.database.owner), at: stored.at, settledAt: stored.settledAt)
+  }
+
+  // MARK: Settling
+
+  /// Has what was lost again, under the same name. Done twice is done once.
+  func restore(_ number: Int64, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    try await settle(number, as: .restored, startNext: startNext) { $0.lost }
+  }
+
+  /// Decides between two values.
+  func resolve(_ number: Int64, _ asked: ResolveConflictRequest, _ reader: TransactionReader, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    try await settle(number, as: .resolved, startNext: startNext) { loss in
+      guard loss.kind == .undecided else { throw RecordError(.badRequest, "Conflict \(number) waits for no decision: what was lost can be restored") }
+      switch asked.decision {
+      case .pick(.client): return loss.lost
+      case .pick(.server): return []
+      case .pick(.ancestor):
+        guard let ancestor = loss.ancestor else { throw RecordError(.badRequest, "Nothing is known of what conflict \(number) began with") }
+        return [ancestor]
+      case .value(let json):
+        guard let name = loss.lost.first?.attributes.first?.name, let entity = model.index.entity(named: loss.entity) else {
+          throw RecordError(.badRequest, "value: the model has no entity \(loss.entity)")
+        }
+        let value = try reader.value(json, ofAttribute: name, of: entity)
+        return [HistoryChange(changeType: .update, entity: loss.entity, objectID: loss.objectID, attributes: [NamedValue(name: name, value: value)])]
+      }
+    }
+  }
+
+  private struct Settled: Sendable {
+    let entry: [UInt8]
+    let written: RestoredChanges.Written?
+  }
+
+  private func settle(
+    _ number: Int64, as state: ConflictState, startNext: @Sendable () -> Void, _ changes: @escaping @Sendable (ConflictLoss) throws -> [HistoryChange]
+  ) async throws(RecordError) -> PlaneAnswer {
+    let at = context.clock.now
+    let restoration = RestoredChanges(call: self, at: at)
+    let commit = store.enqueue { transaction -> Settled in
+      guard let database = try transaction.database(request.database), let stored = try transaction.conflict(number), stored.databaseKey == database.key,
+        visibleUser.map({ $0 == stored.userRecordName }) ?? true, zoneName.map({ $0 == stored.zoneName }) ?? true, let entry = try entry(stored, in: transaction)
+      else { throw RecordError(.notFound, "There is no conflict \(number) in this database") }
+      let isSettled = entry.state == .restored || entry.state == .resolved
+      let wanted = isSettled ? [] : try changes(entry.loss)
+      let written = wanted.isEmpty ? nil : try restoration.write(wanted, to: stored.zoneName, of: database, in: transaction)
+      if !isSettled { try transaction.settleConflict(number, as: state.rawValue, at: at) }
+      let settled = try transaction.conflict(number).flatMap { try self.entry($0, in: transaction) } ?? entry
+      return Settled(entry: settled.json(values: values), written: written)
+    }
+    startNext()
+    let settled = try await value(of: commit)
+    if let written = settled.written {
+      context.changes.publish(ZoneChange(written.zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: written.fired != nil))
+      if let fired = written.fired { context.publish(fired) }
+    }
+    return PlaneAnswer(body: settled.entry)
+  }
+}
+
+/// Changes that the server makes for somebody: all of them or none.
+struct RestoredChanges: Sendable {
+  let call: ConflictCall
+  /// Milliseconds since 1970.
+  let at: Int64
+
+  struct Written: Sendable {
+    let zone: StoredZone
+    let fired: [FiredSubscription]?
+  }
+
+  /// - Throws: what keeps one of them from being written; nothing is then.
+  func write(_ changes: [HistoryChange], to zoneName: String, of database: StoredDatabase, in transaction: any ShardTransaction) throws -> Written {
+    guard let zone = try transaction.zone(named: zoneName, in: database.key), !zone.isDeleted else {
+      throw RecordError(.zoneNotFound, "Zone '\(zoneName)', which the object was in, does not exist any more")
+    }
+    let (context, schema, random) = (call.context, call.schema, call.context.random)
+    let source = ZoneSource(zone, in: transaction)
+    var stamp = call.stamp
+    stamp.timestamp = at
+    var exporter = Exporter(
+      model: call.model.index, links: call.model.links, source: source,
+      serializer: Serializer(
+        contents: AssetVault(assets: context.assets, shard: call.store.shard, expiry: AssetLifetime.uploadExpiry(at: at), recent: [:])), stamp: stamp,
+      // Whoever decides has seen everything.
+      judge: ConflictJudge(rules: schema.conflictRules, store: 0, stamp: stamp), makeRecordName: { random.uuid() })
+    var restored = HistoryTransaction(transactionID: "", timestamp: at, changes: changes)
+    restored.edit = HistoryTransaction.Edit(base: .max, time: at)
+    try exporter.apply(restored)
+    let plan = exporter.plan()
+    if let problem = plan.problems.first { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
+    let firing = try context.watch(schema, by: stamp.userRecordName).firing(in: zone.databaseKey, transaction)
+    let verdict = try ExportWrites(
+      zone: zone, source: source, transaction: transaction, permissions: schema.permissions(of: call.request.caller, in: call.request.database), schema: schema,
+      environment: call.request.database.environment
+    ).verdict(on: plan.writes)
+    if let problem = verdict.refused.first?.problem { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
+    let writer = ZoneWriter(
+      transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
+    for write in verdict.writes {
+      let existing = try source.row(named: write.item.recordName)
+      switch write.item {
+      case .save(let record, _): _ = try writer.save(record, replacing: existing)
+      case .delete: if let existing { _ = try writer.delete(existing, modified: stamp) }
+      }
+    }
+    return Written(zone: try transaction.zone(key: zone.key) ?? zone, fired: try firing?.finish())
+  }
+}

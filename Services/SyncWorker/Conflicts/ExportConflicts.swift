@@ -1,0 +1,40 @@
+// What an export writes into the journal of conflicts, and what its event tells of it.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceKit
+
+extension ExportRun {
+  /// Writes down what somebody loses by a batch, but for what was refused and is judged again when it is tried again.
+  /// - Returns: what was written down, and what the event is to say: the user has to know of what waits for a decision, and of what he deleted
+  ///   that was edited since. Edits of what is deleted are told of as what they are.
+  func journal(
+    _ losses: [ConflictLoss], _ refused: [ExportWrites.Refusal], of mirror: StoredMirror, in zone: StoredZone, _ transaction: any ShardTransaction
+  ) throws -> (losses: [ConflictLoss], problems: [MirroringProblem]) {
+    if losses.isEmpty { return ([], []) }
+    let names = Set(refused.map(\.write.item.recordName))
+    let kept = losses.filter { !names.contains($0.objectID) }
+    let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now)
+    var problems: [MirroringProblem] = []
+    for loss in kept {
+      let number = try journal.append(loss, inZone: zone.zoneName)
+      switch loss.kind {
+      case .undecided:
+        let properties = loss.lost.flatMap(\.updatedProperties).joined(separator: ", ")
+        problems.append(
+          MirroringProblem(
+            recordName: loss.objectID, entity: loss.entity, code: .conflict,
+            reason: "\(loss.entity).\(properties) was changed by another device, too: conflict \(number) is to be decided"))
+      case .lostObject where !loss.isOfEdit(by: mirror.identifier):
+        problems.append(
+          MirroringProblem(
+            recordName: loss.objectID, entity: loss.entity, code: .conflict,
+            reason: "another device had edited the object that was deleted: conflict \(number) has it"))
+      case .lostValue, .lostObject, .unexported, .reverted: break
+      }
+    }
+    return (kept, problems)
+  }
+}
