@@ -16,7 +16,7 @@ struct AdminCall: Hashable, Sendable {
     case status, workers, shards, stores, zones, subscriptions
     case explain, listQuarantine, retryQuarantine
     case backup, restore
-    case audit
+    case audit, listConflicts, restoreConflict, resolveConflict
     case purgeZone, resetEncryptedZone
   }
 
@@ -94,6 +94,7 @@ struct AdminCall: Hashable, Sendable {
     case .restore: self.init("POST", admin + ["restore"], body: Self.object { $0.member("directory", argument) })
     case .purgeZone: self = Self.endZone("purged", invocation)
     case .resetEncryptedZone: self = Self.endZone("encryptedDataReset", invocation)
+    case .listConflicts, .restoreConflict, .resolveConflict: self.init(conflicts: kind, invocation)
     case .audit:
       let query = [("record", "recordName"), ("field", "field"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
       self.init(
@@ -101,13 +102,39 @@ struct AdminCall: Hashable, Sendable {
     }
   }
 
+  /// A call on a zone as a whole.
+  private static func zone(_ invocation: Invocation, _ call: String) -> [String] {
+    [
+      "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
+      invocation.value("zone") ?? "", call,
+    ]
+  }
+
   private static func endZone(_ reason: String, _ invocation: Invocation) -> AdminCall {
-    AdminCall(
-      "POST",
-      [
-        "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
-        invocation.value("zone") ?? "", "end",
-      ], body: object { $0.member("reason", reason) })
+    AdminCall("POST", zone(invocation, "end"), body: object { $0.member("reason", reason) })
+  }
+
+  /// The journal of a zone.
+  private init(conflicts kind: Kind, _ invocation: Invocation) {
+    let path = Self.zone(invocation, "conflicts")
+    guard kind != .listConflicts else {
+      let query = [("state", "state"), ("object", "objectID"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
+      self.init("GET", path, query: query)
+      return
+    }
+    let number = invocation.arguments.first ?? ""
+    let body = Self.object { writer in
+      writer.key("number")
+      // What is no number is refused by the server.
+      if let number = Int64(number) { writer.integer(number) } else { writer.string(number) }
+      writer.member("action", kind == .restoreConflict ? "restore" : "resolve")
+      if let pick = invocation.value("pick") { writer.member("pick", pick) }
+      guard let text = invocation.value("value") else { return }
+      writer.key("value")
+      // Dropped because what is no JSON stands for itself.
+      if let value = try? JSONValue(parsing: Array(text.utf8)) { writer.value(value) } else { writer.string(text) }
+    }
+    self.init("POST", path, body: body)
   }
 
   /// `PUT model` of the mirror API.

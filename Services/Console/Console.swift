@@ -133,7 +133,8 @@ public struct Console: Sendable {
 
   /// Commands that servers of an earlier release don't know.
   private func isYoung(_ command: Command) -> Bool {
-    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "subscriptions", "explain", "rules", "duplicates"].contains(command.path[0])
+    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions", "explain", "rules", "duplicates"]
+      .contains(command.path[0])
   }
 
   func server(of invocation: Invocation) -> String {

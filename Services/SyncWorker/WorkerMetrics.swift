@@ -55,6 +55,14 @@ enum WorkerMetrics {
       }
       return [Metrics.Sample(Double(count))]
     }
+    metrics.collect("conflicts_evicted_total", "Conflicts that were forgotten because a user had too many.", kind: .counter) {
+      var count = 0
+      for store in await parts.host.openStores {
+        // Dropped because a shard that can't be read is told of elsewhere; its conflicts are missing in the sum.
+        count += (try? await store.read { try $0.evictedConflictCount() }) ?? 0
+      }
+      return [Metrics.Sample(Double(count))]
+    }
     metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
       await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }
     }

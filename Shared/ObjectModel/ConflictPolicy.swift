@@ -3,7 +3,7 @@
 import Records
 
 /// Which of two edits of an attribute, neither of which knew of the other, is kept. Declared in the user info of the attribute, or of its
-/// entity for all of the attributes that it fits, under `AquiferConflictPolicy`.
+/// entity (or the nearest superentity that declares one) for all of the attributes that it fits, under `AquiferConflictPolicy`.
 public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
   /// The one that arrives last, as with Apple.
   case arrival
@@ -93,7 +93,7 @@ public struct ConflictRules: Sendable {
 }
 
 extension EntityDescription {
-  /// The attribute's own policy, or that of the nearest entity that has one which fits it; nil where none is declared.
+  /// The attribute's own policy, or that of the nearest entity that declares one, where it fits the attribute; else nil.
   func conflictPolicy(of attribute: AttributeDescription) -> ConflictPolicy? {
     if let own = attribute.attribute.userInfo[ReservedName.conflictPolicyKey] { return ConflictPolicy(rawValue: own) }
     return ConflictPolicy(rawValue: inherited(ReservedName.conflictPolicyKey) ?? "").flatMap { $0.fits(attribute.type) ? $0 : nil }

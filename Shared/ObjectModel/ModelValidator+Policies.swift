@@ -7,7 +7,8 @@ extension ModelValidator {
     let (name, userInfo) = (description.name, description.entity.userInfo)
     if let declared = userInfo[ReservedName.conflictPolicyKey] {
       if let policy = ConflictPolicy(rawValue: declared) {
-        if !description.attributes.contains(where: { policy.fits($0.type) }) {
+        let kinds = description.kindNames.flatMap { index.entity(named: $0)?.attributes ?? [] }
+        if !kinds.contains(where: { policy.fits($0.type) }) {
           report(.conflictPolicy, name, nil, "\(name) declares the conflict policy \(declared), which fits \(policy.fittingTypes): it has no such attribute.")
         }
       } else {
@@ -22,6 +23,9 @@ extension ModelValidator {
   mutating func check(policyOf attribute: Attribute, _ path: String, _ entity: String) {
     if attribute.userInfo[ReservedName.deletePolicyKey] != nil {
       report(.deletePolicy, entity, attribute.name, "\(path) declares a delete policy; only an entity can.")
+    }
+    for element in attribute.elements where element.userInfo[ReservedName.conflictPolicyKey] != nil {
+      report(.conflictPolicy, entity, attribute.name, "\(path).\(element.name) declares a conflict policy; only the whole composite can.")
     }
     guard let declared = attribute.userInfo[ReservedName.conflictPolicyKey] else { return }
     guard let policy = ConflictPolicy(rawValue: declared) else {

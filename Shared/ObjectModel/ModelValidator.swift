@@ -21,7 +21,7 @@ public struct ModelValidator {
     }.map(\.element)
   }
 
-  private let index: ModelIndex
+  let index: ModelIndex
   private let entities: [EntityDescription]
   private let memberNames: Set<String>
   private let configuration: String?

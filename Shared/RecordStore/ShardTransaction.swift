@@ -122,12 +122,17 @@ public protocol ShardSnapshot: RecoverySnapshot {
 
   /// A database's journal of conflicts, ascending by number.
   func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict]
-  func conflict(_ number: Int64) throws -> StoredConflict?
+  /// Numbers are the shard's: another database's entry is not found.
+  func conflict(_ number: Int64, in database: Int64) throws -> StoredConflict?
   /// What was lost, as whoever wrote it down encoded it; nil when the entry is gone.
-  func conflictContent(_ number: Int64) throws -> [UInt8]?
+  func conflictContent(_ number: Int64, in database: Int64) throws -> [UInt8]?
   /// How many of a database's wait for a decision; nil: of all users.
   func openConflictCount(in database: Int64, of userRecordName: String?) throws -> Int
-  /// When the first of the shard's was written down: milliseconds since 1970; nil when there is none.
+  /// What a database keeps of one user's losses.
+  func conflictUse(in database: Int64, of userRecordName: String) throws -> ConflictUse
+  /// How many of the shard's entries went because there were too many.
+  func evictedConflictCount() throws -> Int
+  /// When the oldest of the shard's was written down that waits for no decision: milliseconds since 1970; nil when there is none.
   func oldestConflict() throws -> Int64?
 
   /// What an earlier request with this idempotency key was answered.
@@ -229,16 +234,17 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction {
   /// Sets when objects are to be tried again; returns how many there are.
   func retryQuarantined(_ selection: QuarantineSelection, of mirror: Int64, at time: Int64) throws -> Int
 
-  /// Writes a conflict into its database's journal; returns its number. Old ones go: at most the newest `StoredConflict.keptCount` with
-  /// `StoredConflict.keptByteCount` stay, give or take a few.
+  /// Writes a conflict into its database's journal; returns its number. When its user has more there than `StoredConflict.keptCount` or
+  /// `keptByteCount`, others of his go, and are counted.
   /// - Parameter assets: those that the content names, each of which counts as used once for as long as the entry is there.
   func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64
   /// Says what became of an entry; `time`: milliseconds since 1970.
-  func settleConflict(_ number: Int64, as state: Int, at time: Int64) throws
-  /// Forgets entries from before `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns how many.
+  func settleConflict(_ number: Int64, in database: Int64, as state: Int, at time: Int64) throws
+  /// Forgets entries from before `cutoff` (milliseconds since 1970) that wait for no decision, the oldest first, at most `limit` and about 8 MiB;
+  /// returns how many.
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int
-  /// Forgets the whole journal of a database.
-  func deleteConflicts(of database: Int64) throws
+  /// Forgets the whole journal of a database, or what it has of a zone.
+  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws
 
   /// Remembers an answer under its idempotency key, which must be unused; `at`: milliseconds since 1970.
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws
@@ -264,7 +270,7 @@ extension ShardTransaction {
       last = zones.last?.sequence ?? last
     }
     try deleteMirrors(of: database)
-    try deleteConflicts(of: database)
+    try deleteConflicts(of: database, inZone: nil)
     while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty {
       for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }
     }

@@ -6,6 +6,8 @@ public struct StoredConflict: Hashable, Sendable {
   public var number: Int64
   public let databaseKey: Int64
   public let zoneName: String
+  /// Of the zone, when it was written down: one of the same name that was made later is another one.
+  public let zoneIncarnation: UInt64
   /// The object's ID.
   public let recordName: String
   public let entity: String
@@ -20,21 +22,21 @@ public struct StoredConflict: Hashable, Sendable {
   public let at: Int64
   public var settledAt: Int64?
 
-  /// How many entries a database keeps at most, and how many bytes of what was lost; the oldest go first.
-  public static let keptCount = 10_000
+  /// How many entries a database keeps of one user's at most, and how many bytes of what he lost, assets included. Those that are settled go
+  /// first, and those that wait for a decision last; of each the oldest.
+  public static let keptCount = 5000
   public static let keptByteCount = 268_435_456
-  /// Too many are looked for at entries whose number is a multiple of this: looking at each would cost more than storing it.
-  static let pruningInterval: Int64 = 64
-  /// The state of an entry that waits for somebody's decision.
+  /// The state of an entry that waits for somebody's decision: no time takes it away.
   static let open = 0
 
   public init(
-    number: Int64 = 0, databaseKey: Int64, zoneName: String, recordName: String, entity: String, kind: Int, state: Int, userRecordName: String, deviceID: String,
+    number: Int64 = 0, databaseKey: Int64, zoneName: String, zoneIncarnation: UInt64 = 0, recordName: String, entity: String, kind: Int, state: Int, userRecordName: String, deviceID: String,
     at: Int64, settledAt: Int64? = nil
   ) {
     self.number = number
     self.databaseKey = databaseKey
     self.zoneName = zoneName
+    self.zoneIncarnation = zoneIncarnation
     self.recordName = recordName
     self.entity = entity
     self.kind = kind
@@ -44,6 +46,23 @@ public struct StoredConflict: Hashable, Sendable {
     self.at = at
     self.settledAt = settledAt
   }
+}
+
+/// What a database keeps of one user's losses.
+public struct ConflictUse: Hashable, Sendable {
+  public var count: Int
+  /// Of what was lost, its assets included.
+  public var byteCount: Int64
+  /// Entries that went because there were too many.
+  public var evictedCount: Int
+
+  public init(count: Int = 0, byteCount: Int64 = 0, evictedCount: Int = 0) {
+    self.count = count
+    self.byteCount = byteCount
+    self.evictedCount = evictedCount
+  }
+
+  var isTooMuch: Bool { count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount && count > 1 }
 }
 
 /// Which entries of a journal are meant; what is nil leaves all of them.

@@ -46,6 +46,16 @@ struct AdminCallTests {
     ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
     ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
     ("subscriptions", "GET /admin/1/subscriptions", ""),
+    ("conflicts list --container C --owner _o --zone Z --state open --object a/b", "GET /admin/1/zone/C/development/_o/Z/conflicts?state=open&objectID=a%2Fb", ""),
+    ("conflicts restore 7 --container C --owner _o --zone Z", "POST /admin/1/zone/C/development/_o/Z/conflicts", #"{"number":7,"action":"restore"}"#),
+    (
+      "conflicts resolve 7 --container C --owner _o --zone Z --pick client", "POST /admin/1/zone/C/development/_o/Z/conflicts",
+      #"{"number":7,"action":"resolve","pick":"client"}"#
+    ),
+    (
+      "conflicts resolve x --container C --owner _o --zone Z --value both", "POST /admin/1/zone/C/development/_o/Z/conflicts",
+      #"{"number":"x","action":"resolve","value":"both"}"#
+    ),
     ("audit --container C --owner _o --zone Z --record a/b --field CD_x", "GET /admin/1/zone/C/development/_o/Z/audit?recordName=a%2Fb&field=CD_x", ""),
     ("zone purge --container C --owner _o --zone Z --yes", "POST /admin/1/zone/C/development/_o/Z/end", #"{"reason":"purged"}"#),
     (

@@ -73,8 +73,17 @@ struct HistoryCodecTests {
     #expect(throws: StoredFormatError.self) { _ = try HistoryTransaction(decoding: nested(5000).encoded()) }
   }
 
+  @Test func `what an edit knew goes with its transaction, and costs those nothing that know nothing`() throws {
+    var transaction = HistoryTransaction(
+      transactionID: "t", timestamp: 5, changes: [HistoryChange(changeType: .delete, entity: "E", objectID: "o")])
+    let plain = transaction.encoded()
+    transaction.edit = HistoryTransaction.Edit(base: 77, time: -5)
+    #expect(try HistoryTransaction(decoding: transaction.encoded()) == transaction)
+    #expect(transaction.encoded().count == plain.count + 2 && plain[1] == 1)
+  }
+
   @Test func `a later format is named, and nothing but a whole blob is read`() {
-    #expect(throws: StoredFormatError.unknownFormat(2)) { _ = try HistoryTransaction(decoding: [0x92, 2, 0xc0]) }
+    #expect(throws: StoredFormatError.unknownFormat(3)) { _ = try HistoryTransaction(decoding: [0x92, 3, 0xc0]) }
     for blob: [UInt8] in [[], [0xc0], [0x90], [0x91, 1], [0x91, 0xa1, 0x31], [0x80]] {
       #expect(throws: StoredFormatError.self) { _ = try HistoryTransaction(decoding: blob) }
     }

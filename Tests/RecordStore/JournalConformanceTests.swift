@@ -28,19 +28,20 @@ struct JournalConformanceTests {
         #expect(try found(ConflictFilter(recordName: Sample.uuid(1))) == [0, 2])
         #expect(try found(ConflictFilter(recordName: Sample.uuid(1), state: 1)) == [2])
         #expect(try found(ConflictFilter(state: 0, userRecordName: "bob")) == [3])
-        #expect(try numbers.map { try snapshot.conflictContent($0) } == [[0], [1], [2], [3]])
+        #expect(try numbers.map { try snapshot.conflictContent($0, in: place.database) } == [[0], [1], [2], [3]])
         #expect(try snapshot.openConflictCount(in: place.database, of: nil) == 2)
         #expect(try snapshot.openConflictCount(in: place.database, of: "ada") == 1)
         #expect(try snapshot.openConflictCount(in: place.database + 1, of: nil) == 0)
-        #expect(try snapshot.conflict(99) == nil && snapshot.conflictContent(99) == nil)
+        #expect(try snapshot.conflict(99, in: place.database) == nil && snapshot.conflictContent(99, in: place.database) == nil)
+        #expect(try snapshot.conflict(numbers[0], in: place.database + 1) == nil, "a number says nothing to another database")
       }
-      try await shard.write { try $0.settleConflict(numbers[0], as: 2, at: 77) }
+      try await shard.write { try $0.settleConflict(numbers[0], in: place.database, as: 2, at: 77) }
       try await shard.read { (snapshot) throws in
-        let settled = try #require(try snapshot.conflict(numbers[0]))
+        let settled = try #require(try snapshot.conflict(numbers[0], in: place.database))
         #expect(settled.state == 2 && settled.settledAt == 77)
         #expect(try snapshot.openConflictCount(in: place.database, of: nil) == 1)
       }
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.settleConflict(99, as: 2, at: 1) } }
+      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.settleConflict(99, in: place.database, as: 2, at: 1) } }
       await #expect(throws: ContradictingWrite.self) {
         try await shard.write { _ = try $0.appendConflict(Self.conflict(999, "b"), content: [], assets: []) }
       }
@@ -48,34 +49,76 @@ struct JournalConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `old conflicts go from the front, and their numbers are not used again`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `old conflicts go, whatever waits for a decision stays, and no number is used again`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { transaction in
-        for at: Int64 in [10, 30, 20] { _ = try transaction.appendConflict(Self.conflict(place.database, "b", at: at), content: [], assets: []) }
+        for (at, state) in [(10, 1), (30, 1), (5, 0), (20, 2)] as [(Int64, Int)] {
+          _ = try transaction.appendConflict(Self.conflict(place.database, "b", state: state, at: at), content: [], assets: [])
+        }
       }
       #expect(try await shard.read { try $0.oldestConflict() } == 10)
-      // What a clock that went back left behind waits for what is before it.
-      #expect(try await shard.write { try $0.forgetConflicts(before: 25, limit: 9) } == 1)
-      #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 1) } == 1)
+      // A clock that went back holds nothing up.
+      #expect(try await shard.write { try $0.forgetConflicts(before: 25, limit: 9) } == 2)
+      #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 0) } == 0)
       #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 9) } == 1)
       #expect(try await shard.read { try $0.oldestConflict() } == nil)
-      #expect(try await shard.write { try $0.appendConflict(Self.conflict(place.database, "b"), content: [], assets: []) } == 4)
+      #expect(try await shard.read { try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.number) } == [3])
+      #expect(try await shard.write { try $0.appendConflict(Self.conflict(place.database, "b"), content: [], assets: []) } == 5)
+      if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a journal holds so many conflicts and no more`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a user has so many conflicts and no more, and nobody else's go for his`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
-      let surplus = 128
+      let (kept, surplus) = (StoredConflict.keptCount, 20)
       try await shard.write { transaction in
-        for _ in 0..<(StoredConflict.keptCount + surplus) {
-          _ = try transaction.appendConflict(Self.conflict(place.database, "b"), content: [1], assets: [])
+        // The first of his wait for a decision, some are settled, and another user has one.
+        _ = try transaction.appendConflict(Self.conflict(place.database, "a", user: "bob"), content: [1], assets: [])
+        for number in 0..<(kept + surplus) {
+          let state = number < 3 ? 0 : number % 500 == 7 ? 3 : 1
+          _ = try transaction.appendConflict(Self.conflict(place.database, "b", state: state), content: [1], assets: [])
         }
       }
-      let left = try await shard.read { try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: .max) }
-      #expect((StoredConflict.keptCount...StoredConflict.keptCount + surplus / 2).contains(left.count))
-      #expect(left.last?.number == Int64(StoredConflict.keptCount + surplus))
+      try await shard.read { (snapshot) throws in
+        let left = try snapshot.conflicts(in: place.database, afterNumber: 0, ConflictFilter(userRecordName: "ada"), limit: .max)
+        #expect(left.count == kept && left.filter { $0.state == 0 }.count == 3 && left.filter { $0.state == 3 }.isEmpty)
+        #expect(try snapshot.conflicts(in: place.database, afterNumber: 0, ConflictFilter(userRecordName: "bob"), limit: 9).count == 1)
+        #expect(try snapshot.conflictUse(in: place.database, of: "ada") == ConflictUse(count: kept, byteCount: Int64(kept), evictedCount: surplus))
+        #expect(try snapshot.evictedConflictCount() == surplus)
+      }
+      if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `assets count, and one entry that is too large alone takes no other user's with it`(_ kind: StoreKind) async throws {
+    try await AssetWorld.with(kind) { world, shard in
+      let place = try await Place(in: shard)
+      let assets = try (0..<3).map { try world.upload([UInt8](repeating: UInt8($0), count: 150_000_000)) }
+      try await shard.write { transaction in
+        _ = try transaction.appendConflict(Self.conflict(place.database, "a", user: "bob"), content: [1], assets: [])
+        for asset in assets { _ = try transaction.appendConflict(Self.conflict(place.database, "b"), content: [1], assets: [asset]) }
+      }
+      #expect(try await shard.read { try $0.conflictUse(in: place.database, of: "ada").count } == 1)
+      #expect(try await shard.read { try $0.conflictUse(in: place.database, of: "bob").count } == 1)
+      #expect(try await shard.read { snapshot in try assets.map { try snapshot.asset(withHash: $0.hash)?.useCount } } == [0, 0, 1])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a zone's conflicts can go by themselves`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      try await shard.write { transaction in
+        for zone in ["notes", "other"] {
+          let conflict = StoredConflict(
+            databaseKey: place.database, zoneName: zone, recordName: "b", entity: "Note", kind: 1, state: 1, userRecordName: "ada", deviceID: "", at: 1)
+          _ = try transaction.appendConflict(conflict, content: [1], assets: [])
+        }
+        try transaction.deleteConflicts(of: place.database, inZone: "notes")
+      }
+      #expect(try await shard.read { try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.zoneName) } == ["other"])
+      if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 

@@ -169,11 +169,11 @@ struct StoredFormatTests {
     let place = try await Place(in: shard)
     let conflict = JournalConformanceTests.conflict(place.database, "b")
     #expect(try await shard.write { try $0.appendConflict(conflict, content: [7], assets: []) } == 1)
-    #expect(try await shard.read { try $0.conflictContent(1) } == [7])
+    #expect(try await shard.read { try $0.conflictContent(1, in: place.database) } == [7])
     await shard.close()
     try Self.execute("UPDATE journal SET payload = x'08'", in: folder)
     let again = try #require(try await store.open(shard: 0) as? SQLiteShardStore)
-    await #expect(throws: StoreError.self) { _ = try await again.read { try $0.conflictContent(1) } }
+    await #expect(throws: StoreError.self) { _ = try await again.read { try $0.conflictContent(1, in: place.database) } }
     #expect(try await again.verify().problems.count == 1)
     await again.close()
   }

@@ -68,12 +68,32 @@ struct RecordCodecTests {
     #expect(try decode(golden, like: record) == record)
   }
 
+  @Test func `versions of fields are kept in their order, and follow what is saved without them`() throws {
+    let stamp = Stamp(timestamp: 5, userRecordName: "_u", deviceID: "phone")
+    var record = Record(recordName: "n", recordType: "T", fields: ["a": .int64(1), "b": .string("x")], created: stamp, modified: stamp)
+    let plain = record.encoded()
+    record.set(
+      FieldVersion(
+        field: "b", edits: [FieldVersion.Edit(device: "B", time: 9, sent: .string("y")), FieldVersion.Edit(device: "A", time: 7)],
+        elements: [FieldVersion.Element(text: "1", edit: FieldVersion.Edit(device: "A", time: 7), isPresent: false)]))
+    record.set(FieldVersion(field: "a", edits: [FieldVersion.Edit(device: "A", time: 3, sent: .int64(4))]))
+    #expect(record.versions.map(\.field) == ["a", "b"] && plain[1] == 1)
+    #expect(try decode(record.encoded(), like: record) == record)
+    // A client without versions sets one field: of that, its own time counts from now on.
+    var edited = record
+    edited.fields["a"] = Field(.int64(2))
+    edited.modified = Stamp(timestamp: 50, userRecordName: "_u", deviceID: "web")
+    edited.renewVersions(since: record)
+    #expect(edited.version(of: "a") == FieldVersion(field: "a", edits: [FieldVersion.Edit(device: "web", time: 50)]))
+    #expect(edited.version(of: "b") == record.version(of: "b"))
+  }
+
   @Test func `a blob of a later release is named as such`() {
     var writer = MessagePackWriter()
     writer.arrayHeader(2)
-    writer.integer(2)
+    writer.integer(3)
     writer.string("of another shape")
-    #expect(throws: StoredFormatError.unknownFormat(2)) { _ = try Record(decoding: writer.bytes, recordName: "n", recordType: "T") }
+    #expect(throws: StoredFormatError.unknownFormat(3)) { _ = try Record(decoding: writer.bytes, recordName: "n", recordType: "T") }
   }
 
   @Test func `a blob that was cut or altered is refused or read, never a crash`() {

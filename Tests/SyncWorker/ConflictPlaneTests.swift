@@ -121,7 +121,7 @@ private func change(_ type: String, _ entity: String, _ id: String, _ attributes
     try await world.edit("A", change("delete", "Photo", "P"))
     let saved = try await world.edit("B", change("update", "Photo", "P", #""displayName":"B's""#))
     #expect(saved["event"]?["succeeded"]?.bool == false)
-    #expect(saved["event"]?["error"]?["errors"]?.elements.first?["recordName"]?.string == "P")
+    #expect(saved["event"]?["error"]?["partialErrors"]?.elements.first?["objectID"]?.string == "P")
     try await b.pull()
     #expect(b.graph.objects["P"] == nil)
     #expect(try await world.get("B/quarantine").json["quarantined"]?.count == 0, "it is not held back besides")
@@ -201,7 +201,7 @@ private func change(_ type: String, _ entity: String, _ id: String, _ attributes
     func dispute() async throws -> Int64 {
       try await world.edit("A", change("update", "Photo", "P", #""displayName":"A's""#))
       let saved = try await world.edit("B", change("update", "Photo", "P", #""displayName":"B's","ratio":1"#))
-      #expect(saved["event"]?["error"]?["errors"]?.elements.first?["serverErrorCode"]?.string == "CONFLICT")
+      #expect(saved["event"]?["error"]?["partialErrors"]?.elements.first?["serverErrorCode"]?.string == "CONFLICT")
       try await b.pull()
       #expect(b.graph.objects["P"]?["displayName"] == #""A's""#)
       #expect(try await world.get("B/status").json["pending"]?["conflicts"]?.int64 == 1)

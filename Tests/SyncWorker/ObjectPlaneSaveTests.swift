@@ -155,7 +155,8 @@ private let graph = #"""
     #expect(event["error"]?["ckErrorCode"]?.int64 == 2)
     #expect(event["error"]?["partialErrors"]?.elements.map { "\($0["ckErrorCode"]?.int64 ?? 0) \($0["objectID"]?.string ?? "")" } == ["11 T"])
     #expect(event["counts"]?["saved"]?.int64 == 1)
-    #expect(try await world.get("A/status").json["quarantined"]?.int64 == 1)
+    #expect(try await world.get("A/status").json["quarantined"]?.int64 == 0)
+    #expect(try await world.conflicts("A").compactMap { $0["kind"]?.string } == ["lostObject"], "it did not know of the deletion")
     #expect(try await world.liveRecords().first { $0.recordName == "P" }?.fields["CD_views"] == Field(.int64(4)))
   }
 }

@@ -60,6 +60,27 @@ extension Command {
         """,
       examples: ["aquifer audit --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --record A1E0… --field CD_title"],
       action: .call(.audit)),
+    Command(
+      "conflicts list", [],
+      place + [
+        .optional("state", "S", "only these: open, lost, restored or resolved"), .optional("object", "ID", "only of this object"),
+        .optional("after", "N", "only later ones: the answer's lastConflict"),
+      ], summary: "List what was lost in conflicts",
+      discussion: "Edits that gave way to others, objects that were deleted while somebody edited them, and what waits for a decision.",
+      examples: ["aquifer conflicts list --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone --state open"],
+      action: .call(.listConflicts)),
+    Command(
+      "conflicts restore", [Argument(name: "N", explanation: "the conflict's number")], place, summary: "Bring back what was lost",
+      discussion: "Under the same name, as a change of the server's own: every device imports it. Done twice is done once.",
+      examples: ["aquifer conflicts restore 17 --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"],
+      action: .call(.restoreConflict)),
+    Command(
+      "conflicts resolve", [Argument(name: "N", explanation: "the conflict's number")],
+      place + [
+        .optional("pick", "WHOSE", "client, server or ancestor"), .optional("value", "JSON", "another value, as JSON or as the text itself"),
+      ], summary: "Decide between two values of a property whose policy is manual",
+      examples: ["aquifer conflicts resolve 17 --pick client --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"],
+      action: .call(.resolveConflict)),
   ]
 
   private static let place: [Option] = [

@@ -35,18 +35,21 @@ struct ConflictCall: ShardCall {
     let filter = ConflictFilter(recordName: objectID, state: state?.rawValue, userRecordName: visibleUser)
     return PlaneAnswer(
       body: try await read { snapshot in
-        guard let database = try snapshot.database(request.database) else { return StoreAnswer.conflicts([], last: after, moreComing: false) }
+        guard let database = try snapshot.database(request.database) else { return StoreAnswer.conflicts([], last: after, moreComing: false, evicted: 0) }
+        let evicted = try snapshot.conflictUse(in: database.key, of: stamp.userRecordName).evictedCount
         var (entries, byteCount, last) = ([[UInt8]](), 0, after)
         while true {
           let page = try snapshot.conflicts(in: database.key, afterNumber: last, filter, limit: Self.pageLimit)
           for stored in page {
-            guard entries.count < limit, byteCount < StoreCall.pageByteCount else { return StoreAnswer.conflicts(entries, last: last, moreComing: true) }
+            guard entries.count < limit, byteCount < StoreCall.pageByteCount else {
+              return StoreAnswer.conflicts(entries, last: last, moreComing: true, evicted: evicted)
+            }
             last = stored.number
             guard zoneName == nil || stored.zoneName == zoneName, let entry = try entry(stored, in: snapshot) else { continue }
             entries.append(entry.json(values: values))
             byteCount += entries.last?.count ?? 0
           }
-          if page.count < Self.pageLimit { return StoreAnswer.conflicts(entries, last: last, moreComing: false) }
+          if page.count < Self.pageLimit { return StoreAnswer.conflicts(entries, last: last, moreComing: false, evicted: evicted) }
         }
       })
   }
@@ -96,14 +99,14 @@ struct ConflictCall: ShardCall {
     let at = context.clock.now
     let restoration = RestoredChanges(call: self, at: at)
     let commit = store.enqueue { transaction -> Settled in
-      guard let database = try transaction.database(request.database), let stored = try transaction.conflict(number), stored.databaseKey == database.key,
+      guard let database = try transaction.database(request.database), let stored = try transaction.conflict(number, in: database.key),
         visibleUser.map({ $0 == stored.userRecordName }) ?? true, zoneName.map({ $0 == stored.zoneName }) ?? true, let entry = try entry(stored, in: transaction)
       else { throw RecordError(.notFound, "There is no conflict \(number) in this database") }
       let isSettled = entry.state == .restored || entry.state == .resolved
       let wanted = isSettled ? [] : try changes(entry.loss)
       let written = wanted.isEmpty ? nil : try restoration.write(wanted, to: stored.zoneName, of: database, in: transaction)
-      if !isSettled { try transaction.settleConflict(number, as: state.rawValue, at: at) }
-      let settled = try transaction.conflict(number).flatMap { try self.entry($0, in: transaction) } ?? entry
+      if !isSettled { try transaction.settleConflict(number, in: database.key, as: state.rawValue, at: at) }
+      let settled = try transaction.conflict(number, in: database.key).flatMap { try self.entry($0, in: transaction) } ?? entry
       return Settled(entry: settled.json(values: values), written: written)
     }
     startNext()

@@ -6,34 +6,73 @@ import RecordStore
 import Records
 
 /// The journal of one database, for the body of a commit. Exports, purges and roll-backs write into it; nobody else reads it but
-/// `ConflictCalls`.
+/// `ConflictCall`.
 struct ConflictJournal {
   let transaction: any ShardTransaction
   let databaseKey: Int64
   /// Milliseconds since 1970.
   let now: Int64
 
+  /// What an entry holds at most: what is longer becomes several.
+  private static let entryByteCount = 4_194_304
+
   /// - Parameter zoneName: where the object is, or was.
-  /// - Returns: the entry's number.
+  /// - Returns: the entry's number; the first one's, where there are several.
   @discardableResult
   func append(_ loss: ConflictLoss, inZone zoneName: String) throws -> Int64 {
+    let zone = try transaction.zone(named: zoneName, in: databaseKey)
+    return try append(loss.compacted, zoneName, zone?.incarnation ?? 0)
+  }
+
+  /// What is held back for a store that goes: nobody is going to export it any more.
+  func appendHeld(of mirror: StoredMirror) throws {
+    guard mirror.quarantinedCount > 0, let zoneName = mirror.defaultZoneName else { return }
+    var last: Int64 = 0
+    while case let rows = try transaction.quarantined(of: mirror.key, afterKey: last, limit: 100), !rows.isEmpty {
+      for row in rows {
+        last = row.key
+        do {
+          guard let held = try transaction.quarantinedChanges(row.key).map({ try HistoryTransaction(decoding: $0) }) else { continue }
+          try append(
+            ConflictLoss(
+              kind: .unexported, objectID: row.name, entity: row.entity, lost: held.changes,
+              edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)), inZone: zoneName)
+        } catch is StoredFormatError {
+          // Dropped because what can't be read can't be restored either.
+          continue
+        } catch StoreError.corrupt {
+          // Dropped because what can't be read can't be restored either.
+          continue
+        }
+      }
+    }
+  }
+
+  private func append(_ loss: ConflictLoss, _ zoneName: String, _ incarnation: UInt64) throws -> Int64 {
     let content = loss.content
+    let payload = content.encoded()
+    if payload.count > Self.entryByteCount, let halves = loss.halves {
+      let first = try append(halves.0, zoneName, incarnation)
+      _ = try append(halves.1, zoneName, incarnation)
+      return first
+    }
     // What nobody has any more can't be counted; that is told when it is to be restored.
     let assets = try content.assets.filter { try transaction.hasContent(of: $0) }
     return try transaction.appendConflict(
       StoredConflict(
-        databaseKey: databaseKey, zoneName: zoneName, recordName: loss.objectID, entity: loss.entity, kind: loss.kind.rawValue, state: loss.state.rawValue,
-        userRecordName: loss.edit.userRecordName, deviceID: loss.edit.deviceID, at: now),
-      content: content.encoded(), assets: assets)
+        databaseKey: databaseKey, zoneName: zoneName, zoneIncarnation: incarnation, recordName: loss.objectID, entity: loss.entity, kind: loss.kind.rawValue,
+        state: loss.state.rawValue, userRecordName: loss.edit.userRecordName, deviceID: loss.edit.deviceID, at: now),
+      content: payload, assets: assets)
   }
 }
 
 extension ConflictLoss {
+  /// nil for an entry that is gone, or of a kind that a later release wrote.
   /// - Throws: `StoreError.corrupt` or `StoredFormatError` for content that is not what was written.
   init?(_ stored: StoredConflict, in snapshot: any ShardSnapshot) throws {
-    guard let content = try snapshot.conflictContent(stored.number) else { return nil }
+    guard let kind = ConflictKind(rawValue: stored.kind), let content = try snapshot.conflictContent(stored.number, in: stored.databaseKey) else { return nil }
     self.init(
-      kind: ConflictKind(rawValue: stored.kind) ?? .lostValue, objectID: stored.recordName, entity: stored.entity,
-      content: try HistoryTransaction(decoding: content), user: stored.userRecordName, device: stored.deviceID)
+      kind: kind, objectID: stored.recordName, entity: stored.entity, content: try HistoryTransaction(decoding: content), user: stored.userRecordName,
+      device: stored.deviceID)
   }
 }

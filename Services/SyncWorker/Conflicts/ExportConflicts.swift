@@ -8,8 +8,7 @@ import ServiceKit
 
 extension ExportRun {
   /// Writes down what somebody loses by a batch, but for what was refused and is judged again when it is tried again.
-  /// - Returns: what was written down, and what the event is to say: the user has to know of what waits for a decision, and of what he deleted
-  ///   that was edited since. Edits of what is deleted are told of as what they are.
+  /// - Returns: what was written down, and what the event is to say: of what waits for a decision, and of what was deleted and edited at once.
   func journal(
     _ losses: [ConflictLoss], _ refused: [ExportWrites.Refusal], of mirror: StoredMirror, in zone: StoredZone, _ transaction: any ShardTransaction
   ) throws -> (losses: [ConflictLoss], problems: [MirroringProblem]) {
@@ -32,7 +31,12 @@ extension ExportRun {
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .conflict,
             reason: "another device had edited the object that was deleted: conflict \(number) has it"))
-      case .lostValue, .lostObject, .unexported, .reverted: break
+      case .lostObject:
+        problems.append(
+          MirroringProblem(
+            recordName: loss.objectID, entity: loss.entity, code: .notFound,
+            reason: "the object was deleted; an edit does not bring it back: conflict \(number) has it", cause: .deleted))
+      case .lostValue, .unexported, .reverted: break
       }
     }
     return (kept, problems)

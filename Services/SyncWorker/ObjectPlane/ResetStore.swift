@@ -66,7 +66,11 @@ extension StoreCall {
 
   /// Forgets the store; its records stay, with what it saved last.
   func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    try await exportingFirst(startNext: startNext) { transaction, mirror in try transaction.deleteMirror(mirror.key) }
+    let at = now
+    try await exportingFirst(startNext: startNext) { transaction, mirror in
+      try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at).appendHeld(of: mirror)
+      try transaction.deleteMirror(mirror.key)
+    }
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 

@@ -52,6 +52,8 @@ extension StoreCall {
     /// Zones that stand still.
     let holds: [StoredZoneHold]
     let notImportedCount: Int
+    /// Conflicts that wait for a decision.
+    let conflictCount: Int
 
     init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
       self.mirror = mirror
@@ -60,6 +62,7 @@ extension StoreCall {
       uploads = try PendingUploads(of: mirror, in: snapshot)
       sync = try snapshot.syncState(of: mirror.key)
       holds = try snapshot.zoneHolds(of: mirror.key).filter { $0.decision == nil }
+      conflictCount = try snapshot.openConflictCount(in: mirror.databaseKey, of: mirror.scope == .public ? mirror.userRecordName : nil)
       notImportedCount = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: ImportBatch.unimportedLimit).count
     }
   }

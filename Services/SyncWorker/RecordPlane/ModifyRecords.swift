@@ -12,6 +12,7 @@ extension RecordPlaneCall {
   func modifyRecords(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let zone = try zone(ZoneReference(of: json))
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    let wantsConflicts = try wantsConflictRecords()
     let key = IdempotencyKey(request: request, body: body)
     for _ in 0..<Self.attemptCount {
       let (modify, schema) = try await readModification(of: zone, key)
@@ -27,7 +28,7 @@ extension RecordPlaneCall {
       do {
         let result = try await pending.value
         if result.didChange, let changed = result.zone { publish(changed, result.fired) }
-        return answer(result, to: modification)
+        return answer(result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
       } catch is RecordTypeUnknown {
         continue
       } catch {
@@ -91,7 +92,7 @@ extension RecordPlaneCall {
 
   // MARK: Answering
 
-  private func answer(_ result: RecordModification.Result, to modification: RecordModification) -> PlaneAnswer {
+  private func answer(_ result: RecordModification.Result, to modification: RecordModification, _ conflicts: [Int: RecordConflict]) -> PlaneAnswer {
     let isAtomicFailure = modification.isAtomic && result.items.count > 1 && result.items.contains { if case .failed = $0 { true } else { false } }
     let records = writer(for: modification.zone)
     var output = JSONWriter(reservingByteCount: 1024 * (result.items.count + 1))
@@ -102,12 +103,17 @@ extension RecordPlaneCall {
     }
     output.key("records")
     output.beginArray()
-    for (operation, item) in zip(modification.operations, result.items) {
+    for (place, (operation, item)) in zip(modification.operations, result.items).enumerated() {
       switch item {
       case .saved(let stored):
         records.write(stored.record, tag: stored.tag, as: operation.presentation(isShort: output.bytes.count > Self.pageByteCount), to: &output)
       case .deleted: RecordDictionaryWriter.writeDeleted(operation.recordName, to: &output)
-      case .failed(let error): RecordDictionaryWriter.writeError(error, of: operation.recordName, to: &output)
+      case .failed(let error):
+        if let conflict = conflicts[place], output.bytes.count < Self.pageByteCount {
+          records.writeConflict(error, conflict, numbersAsStrings: operation.presentation.numbersAsStrings, to: &output)
+        } else {
+          RecordDictionaryWriter.writeError(error, of: operation.recordName, to: &output)
+        }
       }
     }
     output.endArray()

@@ -70,27 +70,46 @@ public struct ConflictLoss: Hashable, Sendable {
   /// The state that the journal begins with.
   public var state: ConflictState { kind == .undecided ? .open : .lost }
 
-  /// Changes of the kinds that have a triple: one lost, then what was kept, then the ancestor.
-  private static let triple: Set<ConflictKind> = [.lostValue, .undecided]
-
-  /// What the journal keeps of it besides its columns.
+  /// What the journal keeps of it besides its columns: what is lost, then what was kept, then the ancestor, and in place of the transaction's ID
+  /// which of the two there are.
   public var content: HistoryTransaction {
-    var changes = lost
-    if Self.triple.contains(kind) {
-      changes.append(kept ?? HistoryChange(changeType: .update, entity: entity, objectID: objectID))
-      if let ancestor { changes.append(ancestor) }
-    }
-    return HistoryTransaction(transactionID: "", timestamp: edit.timestamp, changes: changes)
+    let more = [("kept", kept), ("ancestor", ancestor)].compactMap { name, change in change.map { (name, $0) } }
+    return HistoryTransaction(
+      transactionID: more.map(\.0).joined(separator: " "), timestamp: edit.timestamp, changes: lost + more.map(\.1))
   }
 
   /// - Parameters:
   ///   - content: as `content` gave it.
   ///   - user: whose edit is lost, and `device`: where it was made.
   public init(kind: ConflictKind, objectID: String, entity: String, content: HistoryTransaction, user: String, device: String) {
-    let changes = content.changes
-    let hasTriple = Self.triple.contains(kind) && changes.count > 1
+    let names = content.transactionID.split(separator: " ")
+    let lostCount = max(content.changes.count - names.count, 0)
+    func change(_ name: String) -> HistoryChange? {
+      names.firstIndex { $0 == name }.flatMap { content.changes.indices.contains(lostCount + $0) ? content.changes[lostCount + $0] : nil }
+    }
     self.init(
-      kind: kind, objectID: objectID, entity: entity, lost: hasTriple ? [changes[0]] : changes, kept: hasTriple ? changes[1] : nil,
-      ancestor: hasTriple && changes.count > 2 ? changes[2] : nil, edit: Stamp(timestamp: content.timestamp, userRecordName: user, deviceID: device))
+      kind: kind, objectID: objectID, entity: entity, lost: Array(content.changes.prefix(lostCount)), kept: change("kept"), ancestor: change("ancestor"),
+      edit: Stamp(timestamp: content.timestamp, userRecordName: user, deviceID: device))
+  }
+
+  /// The same in as few changes as say it: a thousand edits of one object that were never exported are two.
+  public var compacted: ConflictLoss {
+    var order: [String] = []
+    var byObject: [String: [HistoryChange]] = [:]
+    for change in lost {
+      if byObject[change.objectID] == nil { order.append(change.objectID) }
+      byObject[change.objectID, default: []].append(change)
+    }
+    return with(lost: order.flatMap { HeldChanges.compacted(byObject[$0] ?? []) })
+  }
+
+  /// The loss as two; nil where it is one change.
+  public var halves: (ConflictLoss, ConflictLoss)? {
+    if lost.count < 2 { return nil }
+    return (with(lost: Array(lost.prefix(lost.count / 2))), with(lost: Array(lost.dropFirst(lost.count / 2))))
+  }
+
+  private func with(lost: [HistoryChange]) -> ConflictLoss {
+    ConflictLoss(kind: kind, objectID: objectID, entity: entity, lost: lost, kept: kept, ancestor: ancestor, edit: edit)
   }
 }

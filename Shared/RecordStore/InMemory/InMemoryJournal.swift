@@ -1,4 +1,4 @@
-// The oracle's journal of conflicts: a list, filtered at each question.
+// The oracle's journal of conflicts: a list, filtered and counted at each question.
 
 import Records
 
@@ -7,15 +7,28 @@ extension InMemoryTransaction {
     Array(rows.journal.map(\.conflict).filter { $0.databaseKey == database && $0.number > number && filter.contains($0) }.prefix(max(limit, 0)))
   }
 
-  func conflict(_ number: Int64) throws -> StoredConflict? { rows.journal.first { $0.conflict.number == number }?.conflict }
+  func conflict(_ number: Int64, in database: Int64) throws -> StoredConflict? { row(number, in: database)?.conflict }
 
-  func conflictContent(_ number: Int64) throws -> [UInt8]? { rows.journal.first { $0.conflict.number == number }?.content }
+  func conflictContent(_ number: Int64, in database: Int64) throws -> [UInt8]? { row(number, in: database)?.content }
+
+  private func row(_ number: Int64, in database: Int64) -> InMemoryRows.JournalRow? {
+    rows.journal.first { $0.conflict.number == number && $0.conflict.databaseKey == database }
+  }
 
   func openConflictCount(in database: Int64, of userRecordName: String?) throws -> Int {
     try conflicts(in: database, afterNumber: 0, ConflictFilter(state: StoredConflict.open, userRecordName: userRecordName), limit: .max).count
   }
 
-  func oldestConflict() throws -> Int64? { rows.journal.first?.conflict.at }
+  func conflictUse(in database: Int64, of userRecordName: String) throws -> ConflictUse {
+    let own = rows.journal.filter { $0.conflict.databaseKey == database && $0.conflict.userRecordName == userRecordName }
+    return ConflictUse(
+      count: own.count, byteCount: own.reduce(0) { $0 + $1.conflict.byteCount($1.content, $1.assets) },
+      evictedCount: rows.evictedConflicts[InMemoryRows.JournalUser(database: database, user: userRecordName)] ?? 0)
+  }
+
+  func evictedConflictCount() throws -> Int { rows.evictedConflicts.values.reduce(0, +) }
+
+  func oldestConflict() throws -> Int64? { rows.journal.map(\.conflict).filter { $0.state != StoredConflict.open }.map(\.at).min() }
 
   func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64 {
     try write {
@@ -24,15 +37,17 @@ extension InMemoryTransaction {
       var stored = conflict
       stored.number = rows.lastConflict
       rows.journal.append(InMemoryRows.JournalRow(conflict: stored, content: content, assets: Set(assets)))
-      let surplus = stored.number % StoredConflict.pruningInterval == 0 && pruneConflicts(of: conflict.databaseKey)
-      if surplus || !assets.isEmpty { try countAssets() }
+      let evicted = try evictConflicts(besides: stored)
+      if evicted || !assets.isEmpty { try countAssets() }
       return stored.number
     }
   }
 
-  func settleConflict(_ number: Int64, as state: Int, at time: Int64) throws {
+  func settleConflict(_ number: Int64, in database: Int64, as state: Int, at time: Int64) throws {
     try write {
-      guard let index = rows.journal.firstIndex(where: { $0.conflict.number == number }) else { throw ContradictingWrite("no conflict \(number)") }
+      guard let index = rows.journal.firstIndex(where: { $0.conflict.number == number && $0.conflict.databaseKey == database }) else {
+        throw ContradictingWrite("no conflict \(number)")
+      }
       rows.journal[index].conflict.state = state
       rows.journal[index].conflict.settledAt = time
     }
@@ -40,30 +55,41 @@ extension InMemoryTransaction {
 
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int {
     try write {
-      let count = rows.journal.prefix(max(limit, 0)).prefix { $0.conflict.at < cutoff }.count
-      rows.journal.removeFirst(count)
+      var byteCount: Int64 = 0
+      let old = rows.journal.filter { $0.conflict.state != StoredConflict.open && $0.conflict.at < cutoff }
+        .sorted { ($0.conflict.at, $0.conflict.number) < ($1.conflict.at, $1.conflict.number) }.prefix(max(limit, 0))
+        .prefix { row in
+          defer { byteCount += row.conflict.byteCount(row.content, row.assets) }
+          return byteCount < StoredConflict.sliceByteCount
+        }
+      let numbers = Set(old.map(\.conflict.number))
+      rows.journal.removeAll { numbers.contains($0.conflict.number) }
       try countAssets()
-      return count
+      return numbers.count
     }
   }
 
-  func deleteConflicts(of database: Int64) throws {
+  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws {
     try write {
-      rows.journal.removeAll { $0.conflict.databaseKey == database }
+      rows.journal.removeAll { $0.conflict.databaseKey == database && zoneName ?? $0.conflict.zoneName == $0.conflict.zoneName }
+      if zoneName == nil { rows.evictedConflicts = rows.evictedConflicts.filter { $0.key.database != database } }
       try countAssets()
     }
   }
 
-  private func pruneConflicts(of database: Int64) -> Bool {
-    var (count, byteCount) = (0, 0)
-    var surplus: Set<Int64> = []
-    for row in rows.journal.reversed() where row.conflict.databaseKey == database {
-      count += 1
-      byteCount += row.content.count
-      if count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount { surplus.insert(row.conflict.number) }
+  private func evictConflicts(besides conflict: StoredConflict) throws -> Bool {
+    let user = InMemoryRows.JournalUser(database: conflict.databaseKey, user: conflict.userRecordName)
+    // Counting is slow here: only where it can be too much.
+    guard rows.journal.count > StoredConflict.keptCount || rows.journal.contains(where: { !$0.assets.isEmpty || $0.content.count > 50_000 }) else { return false }
+    var isEvicting = false
+    while try conflictUse(in: user.database, of: user.user).isTooMuch {
+      let own = rows.journal.map(\.conflict).filter { $0.databaseKey == user.database && $0.userRecordName == user.user && $0.number != conflict.number }
+      guard let victim = own.min(by: { (-$0.state, $0.number) < (-$1.state, $1.number) }) else { break }
+      rows.journal.removeAll { $0.conflict.number == victim.number }
+      rows.evictedConflicts[user, default: 0] += 1
+      isEvicting = true
     }
-    rows.journal.removeAll { surplus.contains($0.conflict.number) }
-    return !surplus.isEmpty
+    return isEvicting
   }
 }
 

@@ -26,6 +26,10 @@ struct InMemoryRows {
     var changes: [UInt8]
     var assets: Set<Asset>
   }
+  struct JournalUser: Hashable {
+    let database: Int64
+    let user: String
+  }
   struct JournalRow {
     var conflict: StoredConflict
     var content: [UInt8]
@@ -74,6 +78,7 @@ struct InMemoryRows {
   /// Ascending by number.
   var journal: [JournalRow] = []
   var lastConflict: Int64 = 0
+  var evictedConflicts: [JournalUser: Int] = [:]
   /// Ascending by number.
   var events: [EventRow] = []
   var outcomes: [String: OutcomeRow] = [:]

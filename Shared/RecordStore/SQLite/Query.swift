@@ -23,8 +23,9 @@ enum Query: Int, CaseIterable {
   case quarantinedByName, quarantinedAfter, quarantinedDue, quarantinedPayload, lastQuarantine, nextQuarantineDue, mirrorsWithQuarantine
   case insertQuarantined, updateQuarantined, deleteQuarantined, deleteQuarantine
   case retryQuarantined, retryQuarantinedCause, retryQuarantinedSchema, retryQuarantinedName, deleteHistoryAsset
-  case conflictsAfter, conflictsOfName, conflictByNumber, conflictPayload, openConflicts, oldestConflict, oldConflicts, conflictSizes
-  case insertConflict, settleConflict, deleteConflict
+  case conflictsAfter, conflictsOfName, openConflictsAfter, conflictByNumber, conflictPayload, openConflicts, oldestConflict, oldConflicts
+  case surplusConflicts, conflictsOfDatabase, conflictsOfZone, conflictUse, evictedConflicts
+  case insertConflict, settleConflict, deleteConflict, putConflictUse, deleteConflictUse
   case syncState, putSyncState, deleteSyncState, zoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
   case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported, retryUnimportedName, renewMirror
   case redirect, redirectsTo, pendingRedirects, zonesWithPendingRedirects, redirectedDatabases, hasRedirects, sharedKeys

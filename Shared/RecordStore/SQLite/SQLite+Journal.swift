@@ -12,30 +12,37 @@ enum JournalRowID {
 extension SQLiteSnapshot {
   func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict] {
     guard limit > 0 else { return [] }
-    let select = try statement(filter.recordName == nil ? .conflictsAfter : .conflictsOfName)
+    let query: Query = filter.recordName != nil ? .conflictsOfName : filter.state == StoredConflict.open ? .openConflictsAfter : .conflictsAfter
+    let select = try statement(query)
     try select.bind(1, database)
     try select.bind(2, number)
     try select.bind(3, limit)
-    try select.bind(4, filter.state.map { Int64($0) })
+    if query != .openConflictsAfter { try select.bind(4, filter.state.map { Int64($0) }) }
     try select.bind(5, filter.userRecordName)
     if let name = filter.recordName { try select.bind(6, recordName: name) }
     return try select.all { try conflict($0) }
   }
 
-  func conflict(_ number: Int64) throws -> StoredConflict? {
+  func conflict(_ number: Int64, in database: Int64) throws -> StoredConflict? {
     let select = try statement(.conflictByNumber)
     try select.bind(1, number)
+    try select.bind(2, database)
     return try select.first { try conflict($0) }
   }
 
-  func conflictContent(_ number: Int64) throws -> [UInt8]? {
+  func conflictContent(_ number: Int64, in database: Int64) throws -> [UInt8]? {
     let select = try statement(.conflictPayload)
     try select.bind(1, number)
+    try select.bind(2, database)
     return try select.first { row in
-      let payload = row.blob(1)
-      guard row.int64(0) == Self.checksum(of: payload) else {
-        throw StoreError.corrupt("shard \(shard): conflict \(number) is not what was written; restore it from a backup")
-      }
+      let payload = row.blob(10)
+      guard let name = row.recordName(3),
+        row.int64(9)
+          == StoredConflict(
+            databaseKey: row.int64(0), zoneName: row.text(1), zoneIncarnation: UInt64(bitPattern: row.int64(2)), recordName: name, entity: row.text(4),
+            kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
+          ).checksum(payload)
+      else { throw StoreError.corrupt("shard \(shard): conflict \(number) is not what was written; restore it from a backup") }
       return payload
     }
   }
@@ -47,17 +54,25 @@ extension SQLiteSnapshot {
     return try select.first { $0.int(0) } ?? 0
   }
 
-  func oldestConflict() throws -> Int64? {
-    try statement(.oldestConflict).first { $0.int64(1) }
+  func conflictUse(in database: Int64, of userRecordName: String) throws -> ConflictUse {
+    let select = try statement(.conflictUse)
+    try select.bind(1, database)
+    try select.bind(2, userRecordName)
+    return try select.first { ConflictUse(count: $0.int(0), byteCount: $0.int64(1), evictedCount: $0.int(2)) } ?? ConflictUse()
   }
 
-  static func checksum(of payload: [UInt8]) -> Int64 { Int64(payload.withUnsafeBytes { Checksum.update(0, $0) }) }
+  func evictedConflictCount() throws -> Int { try statement(.evictedConflicts).first { $0.int(0) } ?? 0 }
+
+  func oldestConflict() throws -> Int64? {
+    try statement(.oldestConflict).first { $0.optionalInt64(0) } ?? nil
+  }
 
   private func conflict(_ row: Statement) throws -> StoredConflict {
-    guard let name = row.recordName(3) else { throw StoreError.corrupt("shard \(shard): the name in conflict \(row.int64(0)) has neither form") }
+    guard let name = row.recordName(4) else { throw StoreError.corrupt("shard \(shard): the name in conflict \(row.int64(0)) has neither form") }
     return StoredConflict(
-      number: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), recordName: name, entity: row.text(4), kind: row.int(5), state: row.int(6),
-      userRecordName: row.text(7), deviceID: row.text(8), at: row.int64(9), settledAt: row.optionalInt64(10))
+      number: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), zoneIncarnation: UInt64(bitPattern: row.int64(3)), recordName: name,
+      entity: row.text(5), kind: row.int(6), state: row.int(7), userRecordName: row.text(8), deviceID: row.text(9), at: row.int64(10),
+      settledAt: row.optionalInt64(11))
   }
 }
 
@@ -65,34 +80,42 @@ extension SQLiteTransaction {
   func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64 {
     try write {
       guard try self.database(key: conflict.databaseKey) != nil else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
+      let assets = Set(assets)
+      let byteCount = conflict.byteCount(content, assets)
       let insert = try writing(.insertConflict)
       try insert.bind(1, conflict.databaseKey)
       try insert.bind(2, conflict.zoneName)
-      try insert.bind(3, recordName: conflict.recordName)
-      try insert.bind(4, conflict.entity)
-      try insert.bind(5, conflict.kind)
-      try insert.bind(6, conflict.state)
-      try insert.bind(7, conflict.userRecordName)
-      try insert.bind(8, conflict.deviceID)
-      try insert.bind(9, conflict.at)
-      try insert.bind(10, conflict.settledAt)
-      try insert.bind(11, content.count)
-      try insert.bind(12, SQLiteSnapshot.checksum(of: content))
-      try insert.bind(13, content)
+      try insert.bind(3, Int64(bitPattern: conflict.zoneIncarnation))
+      try insert.bind(4, recordName: conflict.recordName)
+      try insert.bind(5, conflict.entity)
+      try insert.bind(6, conflict.kind)
+      try insert.bind(7, conflict.state)
+      try insert.bind(8, conflict.userRecordName)
+      try insert.bind(9, conflict.deviceID)
+      try insert.bind(10, conflict.at)
+      try insert.bind(11, conflict.settledAt)
+      try insert.bind(12, byteCount)
+      try insert.bind(13, conflict.checksum(content))
+      try insert.bind(14, content)
       guard let number = try insert.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a conflict has no number") }
-      try keep(Set(assets), forTransaction: JournalRowID.of(number))
+      try keep(assets, forTransaction: JournalRowID.of(number))
       countWrite(records: 1, bytes: content.count)
-      if number % StoredConflict.pruningInterval == 0 { try pruneConflicts(of: conflict.databaseKey) }
+      var use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
+      use.count += 1
+      use.byteCount += byteCount
+      try put(use, in: conflict.databaseKey, of: conflict.userRecordName)
+      if use.isTooMuch { try evictConflicts(besides: number, conflict) }
       return number
     }
   }
 
-  func settleConflict(_ number: Int64, as state: Int, at time: Int64) throws {
+  func settleConflict(_ number: Int64, in database: Int64, as state: Int, at time: Int64) throws {
     try write {
       let update = try writing(.settleConflict)
       try update.bind(1, number)
-      try update.bind(2, state)
-      try update.bind(3, time)
+      try update.bind(2, database)
+      try update.bind(3, state)
+      try update.bind(4, time)
       try update.run()
       guard session.connection.changes == 1 else { throw ContradictingWrite("no conflict \(number)") }
     }
@@ -101,40 +124,86 @@ extension SQLiteTransaction {
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int {
     try write {
       let select = try statement(.oldConflicts)
-      try select.bind(1, max(limit, 0))
-      // Those at the front, whatever is behind them: clocks go back, and none must be looked at again and again.
-      let numbers = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { $0.1 < cutoff }.map(\.0)
-      for number in numbers { try removeConflict(number) }
+      try select.bind(1, cutoff)
+      try select.bind(2, max(limit, 0))
+      var byteCount: Int64 = 0
+      // A slice is short work for the thread that saves wait for, however large its rows are.
+      let numbers = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
+        defer { byteCount += row.1 }
+        return byteCount < StoredConflict.sliceByteCount
+      }
+      for (number, _) in numbers { try removeConflict(number) }
       return numbers.count
     }
   }
 
-  func deleteConflicts(of database: Int64) throws {
+  func deleteConflicts(of database: Int64, inZone zoneName: String?) throws {
     try write {
-      while case let rows = try conflicts(in: database, afterNumber: 0, ConflictFilter(), limit: 500), !rows.isEmpty {
-        for row in rows { try removeConflict(row.number) }
-      }
+      let select = try statement(zoneName == nil ? .conflictsOfDatabase : .conflictsOfZone)
+      try select.bind(1, database)
+      if let zoneName { try select.bind(2, zoneName) }
+      for number in try select.all({ $0.int64(0) }) { try removeConflict(number) }
+      if zoneName != nil { return }
+      let delete = try writing(.deleteConflictUse)
+      try delete.bind(1, database)
+      try delete.run()
     }
   }
 
-  /// Too many of a database, or with too much in them.
-  private func pruneConflicts(of database: Int64) throws {
-    let select = try statement(.conflictSizes)
-    try select.bind(1, database)
-    var (count, byteCount) = (0, 0)
-    let surplus = try select.all { row -> Int64? in
-      count += 1
-      byteCount += row.int(1)
-      return count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount ? row.int64(0) : nil
+  /// Too many of a user's, or with too much in them.
+  private func evictConflicts(besides number: Int64, _ conflict: StoredConflict) throws {
+    while true {
+      let use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
+      guard use.isTooMuch else { return }
+      let select = try statement(.surplusConflicts)
+      try select.bind(1, conflict.databaseKey)
+      try select.bind(2, conflict.userRecordName)
+      try select.bind(3, number)
+      try select.bind(4, 1)
+      guard let victim = try select.first({ $0.int64(0) }) else { return }
+      try removeConflict(victim, isEvicted: true)
     }
-    for number in surplus.compactMap(\.self) { try removeConflict(number) }
   }
 
-  private func removeConflict(_ number: Int64) throws {
+  private func removeConflict(_ number: Int64, isEvicted: Bool = false) throws {
     let row = JournalRowID.of(number)
     try letGo(heldAssets(inRow: row), inRow: row)
     let delete = try writing(.deleteConflict)
     try delete.bind(1, number)
-    try delete.run()
+    guard let (database, user, byteCount) = try delete.first({ ($0.int64(0), $0.text(1), $0.int64(2)) }) else { return }
+    var use = try conflictUse(in: database, of: user)
+    use.count -= 1
+    use.byteCount -= byteCount
+    if isEvicted { use.evictedCount += 1 }
+    try put(use, in: database, of: user)
+  }
+
+  private func put(_ use: ConflictUse, in database: Int64, of userRecordName: String) throws {
+    let put = try writing(.putConflictUse)
+    try put.bind(1, database)
+    try put.bind(2, userRecordName)
+    try put.bind(3, use.count)
+    try put.bind(4, use.byteCount)
+    try put.bind(5, use.evictedCount)
+    try put.run()
+  }
+}
+
+extension StoredConflict {
+  /// What one commit forgets at most. Unit: bytes.
+  static let sliceByteCount: Int64 = 8_388_608
+
+  /// What an entry counts for in its user's share.
+  func byteCount(_ content: [UInt8], _ assets: Set<Asset>) -> Int64 { assets.reduce(Int64(content.count)) { $0 + $1.byteCount } }
+
+  /// CRC-32 over everything the row says that does not change, texts with their lengths before them.
+  func checksum(_ content: [UInt8]) -> Int64 {
+    var sum = withUnsafeBytes(of: (databaseKey.littleEndian, zoneIncarnation.littleEndian, Int64(kind).littleEndian, at.littleEndian)) { Checksum.update(0, $0) }
+    for text in [zoneName, recordName, entity, userRecordName, deviceID] {
+      sum = withUnsafeBytes(of: Int64(text.utf8.count).littleEndian) { Checksum.update(sum, $0) }
+      var text = text
+      sum = text.withUTF8 { Checksum.update(sum, UnsafeRawBufferPointer($0)) }
+    }
+    return Int64(content.withUnsafeBytes { Checksum.update(sum, $0) })
   }
 }

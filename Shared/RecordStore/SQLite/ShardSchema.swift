@@ -37,6 +37,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case recovery = 15
   /// Duplicates stand for others, and indexes find them. Cost: none, an empty table.
   case redirects = 16
+  /// Records and transactions may say who edited what, and in what knowledge. Cost: none, older ones are read as they are.
+  case edits = 17
 
   var statements: [String] {
     switch self {
@@ -59,7 +61,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
         "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
       ]
     case .quarantine: Self.quarantineTables
-    case .referenceActions: []
+    case .referenceActions, .edits: []
     case .generations: ["ALTER TABLE database ADD COLUMN generation INTEGER NOT NULL DEFAULT 0"]
     case .slices: ["ALTER TABLE mirror ADD COLUMN slice INTEGER NOT NULL DEFAULT 0"]
     // Most events are stored with their end, and cost this index nothing.
@@ -172,14 +174,21 @@ enum FormatChange: Int, CaseIterable, Sendable {
   private static let journalTables = [
     // No number is used again: whoever has read on to one would miss another's.
     """
-    CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, database INTEGER NOT NULL, zone TEXT NOT NULL, name NOT NULL, entity TEXT NOT NULL,
-      kind INTEGER NOT NULL, state INTEGER NOT NULL, user TEXT NOT NULL, device TEXT NOT NULL, at INTEGER NOT NULL, settled INTEGER,
+    CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, database INTEGER NOT NULL, zone TEXT NOT NULL, incarnation INTEGER NOT NULL, name NOT NULL,
+      entity TEXT NOT NULL, kind INTEGER NOT NULL, state INTEGER NOT NULL, user TEXT NOT NULL, device TEXT NOT NULL, at INTEGER NOT NULL, settled INTEGER,
       bytes INTEGER NOT NULL, sum INTEGER NOT NULL, payload BLOB NOT NULL)
     """,
-    // With the length, so that what is too much is found without reading rows.
-    "CREATE INDEX journal_database ON journal(database, id, bytes)",
     "CREATE INDEX journal_name ON journal(database, name)",
-    "CREATE INDEX journal_open ON journal(database, user) WHERE state = 0",
+    // A user's in the order in which they go when there are too many.
+    "CREATE INDEX journal_user ON journal(database, user, state DESC, id)",
+    "CREATE INDEX journal_open ON journal(database, id) WHERE state = 0",
+    // By age; what waits for a decision has none.
+    "CREATE INDEX journal_age ON journal(at) WHERE state <> 0",
+    "CREATE INDEX journal_database ON journal(database)",
+    """
+    CREATE TABLE journal_use(database INTEGER NOT NULL, user TEXT NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL, evicted INTEGER NOT NULL,
+      PRIMARY KEY(database, user)) WITHOUT ROWID
+    """,
   ]
 
   private static let placementTables = [

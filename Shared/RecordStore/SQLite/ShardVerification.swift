@@ -144,9 +144,9 @@ struct ShardVerification {
   }
 
   private mutating func checkJournal() throws {
-    for number in try statement("verifyConflicts", "SELECT id FROM journal ORDER BY id").all({ $0.int64(0) }) {
+    for (number, database) in try statement("verifyConflicts", "SELECT id, database FROM journal ORDER BY id").all({ ($0.int64(0), $0.int64(1)) }) {
       do {
-        _ = try snapshot.conflictContent(number)
+        _ = try snapshot.conflictContent(number, in: database)
       } catch let error as StoreError {
         report.note("\(error)")
       }
@@ -302,6 +302,23 @@ struct ShardVerification {
       "a redirect leads to a record that is one itself"
     ),
     ("verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)", "an index's database is missing"),
+    (
+      "verifyConflictBytes",
+      """
+      SELECT j.id FROM journal j WHERE j.bytes <> length(j.payload)
+        + (SELECT coalesce(sum(a.bytes), 0) FROM history_asset h JOIN asset a ON a.hash = h.hash WHERE h.history = -j.id - \(JournalRowID.offset))
+      """,
+      "a conflict counts other bytes than it has"
+    ),
+    (
+      "verifyConflictUse",
+      """
+      SELECT u.database FROM journal_use u WHERE (u.count, u.bytes) <>
+        (SELECT count(*), coalesce(sum(j.bytes), 0) FROM journal j WHERE j.database = u.database AND j.user = u.user)
+      UNION SELECT j.database FROM journal j WHERE NOT EXISTS (SELECT 1 FROM journal_use u WHERE u.database = j.database AND u.user = j.user)
+      """,
+      "a database counts other conflicts than there are"
+    ),
     ("verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)", "a conflict's database is missing"),
     ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
     ("verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)", "a consumer's mirror is missing"),

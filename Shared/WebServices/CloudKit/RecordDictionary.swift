@@ -93,6 +93,19 @@ public struct RecordDictionaryWriter: Sendable {
     writer.endObject()
   }
 
+  /// A conflict with the three records that it is about (semantics S2); each as far as it is known.
+  public func writeConflict(_ error: RecordError, _ conflict: RecordConflict, numbersAsStrings: Bool, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("recordName", conflict.recordName)
+    error.writeMembers(to: &writer)
+    let presentation = RecordPresentation(desiredKeys: .all, numbersAsStrings: numbersAsStrings)
+    for (name, found) in [("clientRecord", conflict.client), ("serverRecord", conflict.server), ("ancestorRecord", conflict.ancestor)] {
+      writer.key(name)
+      if let (record, tag) = found { write(record, tag: tag, as: presentation, to: &writer) } else { writer.null() }
+    }
+    writer.endObject()
+  }
+
   private func write(_ stamp: Stamp, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("timestamp", stamp.timestamp)
@@ -163,4 +176,19 @@ public struct RecordDictionaryWriter: Sendable {
     writer.member("downloadURL", assets.downloadURL(of: asset))
     writer.endObject()
   }
+}
+
+/// The records of a conflict.
+public struct RecordConflict: Sendable {
+  public typealias Version = (record: Record, tag: RecordChangeTag)
+
+  public let recordName: String
+  /// What the request would have made of the one it knew.
+  public var client: Version?
+  /// What is there; it is to be merged into this one.
+  public var server: Version?
+  /// What the request began with: the record as its tag names it.
+  public var ancestor: Version?
+
+  public init(recordName: String) { self.recordName = recordName }
 }

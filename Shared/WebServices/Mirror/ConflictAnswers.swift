@@ -79,7 +79,8 @@ extension StoreAnswer {
   /// `GET conflicts`
   /// - Parameters:
   ///   - entries: as JSON, and `last`: the number of the last, for the next `after`.
-  public static func conflicts(_ entries: [[UInt8]], last: Int64, moreComing: Bool) -> [UInt8] {
+  ///   - evicted: how many of the caller's went because there were too many.
+  public static func conflicts(_ entries: [[UInt8]], last: Int64, moreComing: Bool, evicted: Int) -> [UInt8] {
     object { writer in
       writer.key("conflicts")
       writer.beginArray()
@@ -87,6 +88,7 @@ extension StoreAnswer {
       writer.endArray()
       writer.member("lastConflict", String(last))
       writer.member("moreComing", moreComing)
+      writer.member("evicted", evicted)
     }
   }
 }

@@ -15,7 +15,7 @@ extension Script {
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       let conflicts = try transaction.conflicts(in: database.key, afterNumber: 0, ConflictFilter(), limit: 99)
       guard conflicts.indices.contains(position) else { return "none" }
-      try transaction.settleConflict(conflicts[position].number, as: 3, at: at)
+      try transaction.settleConflict(conflicts[position].number, in: database.key, as: 3, at: at)
       return "\(try transaction.openConflictCount(in: database.key, of: nil))"
     case .forgetConflicts(let before, let limit): return "\(try transaction.forgetConflicts(before: before, limit: limit))"
     default: return "unknown step"
@@ -28,8 +28,8 @@ extension Script {
       ConflictFilter(recordName: names[1]), ConflictFilter(recordName: names[3], state: 0), ConflictFilter(state: 2, userRecordName: "user 1"),
       ConflictFilter(userRecordName: "user 0"),
     ]
-    return try all.map { "\($0) \(String(describing: try snapshot.conflictContent($0.number))) \(try snapshot.conflict($0.number) == $0)" }
+    return try all.map { "\($0) \(String(describing: try snapshot.conflictContent($0.number, in: database))) \(try snapshot.conflict($0.number, in: database) == $0)" }
       + filters.map { "\(try snapshot.conflicts(in: database, afterNumber: all.first?.number ?? 0, $0, limit: limit))" }
-      + ["\(try snapshot.openConflictCount(in: database, of: nil)) \(try snapshot.openConflictCount(in: database, of: "user 1"))"]
+      + ["\(try snapshot.openConflictCount(in: database, of: nil)) \(try snapshot.openConflictCount(in: database, of: "user 1")) \(try snapshot.conflictUse(in: database, of: "user 0")) \(String(describing: try snapshot.oldestConflict()))"]
   }
 }

@@ -1,0 +1,46 @@
+// The three records of a conflict, for clients that ask for them: CloudKit's web service tells none.
+
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension RecordPlaneCall {
+  /// `conflictRecords` of the request: whether its CONFLICT items are to tell their records.
+  func wantsConflictRecords() throws(RecordError) -> Bool {
+    guard let asked = json["conflictRecords"], !asked.isNull else { return false }
+    guard let isAsked = asked.bool else { throw RecordError(.badRequest, "conflictRecords must be true or false") }
+    return isAsked
+  }
+
+  /// What each CONFLICT of an answer is about, by the operation's place (S2, T-C07, T-C08).
+  func conflicts(in result: RecordModification.Result, of modification: RecordModification) async throws(RecordError) -> [Int: RecordConflict] {
+    guard let zone = result.zone else { return [:] }
+    let places = result.items.indices.filter { if case .failed(let error) = result.items[$0] { error.code == .conflict } else { false } }
+    if places.isEmpty { return [:] }
+    return try await read { snapshot in
+      var conflicts: [Int: RecordConflict] = [:]
+      for place in places {
+        let operation = modification.operations[place]
+        guard let stored = try snapshot.record(named: operation.recordName, in: zone.key), !stored.isDeleted,
+          modification.permissions?.mayRead(stored.record) ?? true
+        else { continue }
+        var conflict = RecordConflict(recordName: operation.recordName)
+        conflict.server = (stored.record, stored.tag)
+        if let tag = operation.recordChangeTag {
+          let known = try snapshot.state(of: operation.recordName, in: zone.key, at: tag.sequence)
+          if let known, !known.isDeleted, known.sequence == tag.sequence { conflict.ancestor = (known.record, known.tag) }
+        }
+        let base = conflict.ancestor ?? (stored.record, stored.tag)
+        // Dropped because a patch that fits nothing has made its own error already.
+        if case .success(let patch) = operation.patch, let record = try? patch.applied(to: base.record, merging: operation.kind.merges, stamp: modification.stamp) {
+          conflict.client = (record, base.tag)
+        }
+        conflicts[place] = conflict
+      }
+      return conflicts
+    }
+  }
+}
