@@ -77,9 +77,9 @@ public protocol ShardSnapshot: RecoverySnapshot {
   func subscriptions(in database: Int64, afterKey key: Int64, limit: Int) throws -> [StoredSubscription]
   func subscriptionCount(in database: Int64) throws -> Int
 
-  /// The zones in which an object has a record or tombstone, or is to get its record (`place`), ascending by key: of the database's live
-  /// zones, without the default ones.
-  func placements(of objectID: String, in database: Int64) throws -> [Int64]
+  /// The zones in which an object has or had a record, ascending by key, without the default ones; and the one in which it is to get its
+  /// record (`place`), whichever that is. Those of a zone that ended stay, and are those of its successor once it is made again.
+  func placements(of objectID: String, in database: Int64) throws -> [StoredPlacement]
 
   /// What the shard knows of a file; nil when it has none of that hash.
   func asset(withHash hash: [UInt8]) throws -> StoredAsset?
@@ -170,8 +170,10 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction {
   ///   name that `isNew` denies; `MissingAsset` for one whose content was never uploaded, or too long ago.
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
 
-  /// Notes that an object is to have its record in a zone. `put` notes the same of every object's record (`StoredZone.places`).
+  /// Notes that an object is to get its record in a zone, and in no other. `put` notes where an object's record is (`StoredZone.places`).
   func place(_ objectID: String, in zone: Int64) throws
+  /// Forgets where an object was to get its record, unless there is one now: then it is where it is.
+  func settlePlacement(of objectID: String, in database: Int64) throws
 
   /// Forgets past states that were replaced before `cutoff` (milliseconds since 1970), the oldest first, at most `limit`, and raises their
   /// zones' horizons; returns how many.

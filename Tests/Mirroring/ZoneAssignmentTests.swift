@@ -60,6 +60,8 @@ private func assigned(
   @Test func `a tombstone connects nothing, and what is made again goes where it was, unless it is connected elsewhere`() throws {
     let stored: [String: ObjectHome] = ["gone": .tombstone(z1), "p2": .zone(z2)]
     #expect(try assigned(insert("Attachment", "a", [:], ["post": .toOne("gone")]), stored: stored) == [:])
+    #expect(try assigned(insert("Post", "gone", [:], ["author": .toOne("h")]), stored: ["gone": .tombstone(z1), "h": .zone(home)]) == ["gone": home])
+    #expect(try assigned(insert("Post", "gone"), stored: ["gone": .tombstone(home)]) == [:])
     #expect(try assigned(update("Post", "gone", [:], ["tags": .toMany(["n"])]), stored: stored) == [:])
     #expect(try assigned(insert("Post", "gone", [:], ["tags": .toMany(["n"])]), insert("Tag", "n"), stored: stored) == ["gone": z1, "n": z1])
     #expect(try assigned(insert("Tag", "n", [:], ["posts": .toMany(["p2", "gone"])]), insert("Post", "gone"), stored: stored) == ["gone": z2, "n": z2])

@@ -26,7 +26,8 @@ import Testing
         try transaction.place("to come", in: second.zone)
         try transaction.place("to come", in: second.zone)
         #expect(try transaction.database(key: place.database)?.hasPlacements == true)
-        #expect(try transaction.placements(of: Sample.uuid(1), in: place.database) == [place.zone, second.zone].sorted())
+        #expect(try transaction.placements(of: Sample.uuid(1), in: place.database).map(\.zone) == [place.zone, second.zone].sorted())
+        #expect(try transaction.placements(of: "to come", in: place.database) == [StoredPlacement(zone: second.zone, isAssigned: true)])
         // A record that becomes an object's.
         try transaction.save(Sample.note("other"), in: place)
       }
@@ -47,16 +48,35 @@ import Testing
         }
       }
       #expect(try await shard.write { [try $0.database(key: bob.database)?.hasPlacements == true, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [false, false])
+      // Assigned to one zone at a time, also to a default one; what came to nothing is forgotten, and a record ends it.
+      try await shard.write { transaction in
+        let home = try #require(try transaction.zone(named: ReservedName.privateMirrorZone, in: place.database)).key
+        try transaction.place("gone", in: second.zone)
+        try transaction.place("gone", in: home)
+        #expect(try transaction.placements(of: "gone", in: place.database).filter(\.isAssigned).map(\.zone) == [home])
+        try transaction.settlePlacement(of: "gone", in: place.database)
+        #expect(try transaction.placements(of: "gone", in: place.database).map(\.zone) == [place.zone, second.zone].sorted())
+        try transaction.settlePlacement(of: "to come", in: place.database)
+        #expect(try transaction.placements(of: "to come", in: place.database) == [])
+        try transaction.place("to come", in: second.zone)
+        try transaction.save(Sample.note("to come"), in: second)
+        #expect(try transaction.placements(of: "to come", in: place.database) == [StoredPlacement(zone: second.zone, isAssigned: false)])
+      }
+      // A zone that ends keeps what was in it, for those who have not heard of it, and so does its successor.
       try await shard.write { try $0.deleteZone(second.zone) }
-      #expect(try await shard.read { try $0.placements(of: Sample.uuid(1), in: place.database) } == [place.zone])
+      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [second.zone])
       await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.place("x", in: second.zone) } }
       let again = try await Place(in: shard, zone: "Work")
-      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database) } == [] && again.zone != second.zone)
+      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [again.zone] && again.zone != second.zone)
       if let store = shard as? SQLiteShardStore {
         // Swept behind the commits.
         while try await store.read({ try ($0 as? SQLiteSnapshot)?.isDoomed(second.zone) }) == true { try await shard.write { _ in } }
         #expect(try await store.verify().problems == [])
       }
+      // A database that begins anew has none.
+      _ = try await shard.write { try $0.restart(place.database, generation: 2) }
+      #expect(try await shard.read { try $0.database(key: place.database)?.hasPlacements } == false)
+      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database) } == [])
     }
   }
 
@@ -80,7 +100,7 @@ import Testing
     let shard = try await store.open(shard: 0)
     try await shard.read { (snapshot) throws in
       #expect(try [1, 2].map { try snapshot.database(key: $0)?.hasPlacements } == [true, false])
-      #expect(try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1) } == [[3], [], [], [3], []])
+      #expect(try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1).map(\.zone) } == [[3], [], [], [3], []])
       #expect(try ["f", "g"].allSatisfy { try snapshot.placements(of: $0, in: 2).isEmpty })
     }
     await shard.close()

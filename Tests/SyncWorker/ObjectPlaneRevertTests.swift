@@ -83,11 +83,16 @@ extension ObjectPlaneWorld {
       }
       #expect(try await world.get("B/history", user: "_bob", scope: .public).text == history)
       #expect(try await world.publicRecords() == before)
+      // Nor under the cover of what the server does on its own.
+      let cover = try await world.saveAsBob(#"{"changeType":"update","entity":"Rating","objectID":"R","relationships":{"photo":"nobody"}}"#)
+      #expect(cover.status == 403, "\(cover.text)")
       // His own he may, beside others' that stay as they are; and the owner may delete what others linked to.
       #expect(try await world.saveAsBob(insert("Tag", "T", #""photos":["P"]"#)).json["event"]?["succeeded"]?.bool == true)
+      #expect(try await world.saveAsBob(insert("Rating", "S", #""photo":"P""#)).status == 200)
       let gone = try await world.save("A", #"{"changeType":"delete","entity":"Rating","objectID":"R"},"# + deletion, query: ["wait": "export"], user: "_alice", scope: .public)
       #expect(gone.status == 200 && gone.json["event"]?["succeeded"]?.bool == true, "\(gone.text)")
-      #expect(try await world.publicRecords().keys.sorted() == ["T"])
+      #expect(try await world.publicRecords().keys.sorted() == ["S", "T"])
+      #expect(try await world.publicRecords()["S"]?.fields["CD_photo"] == nil, "a cascade goes beyond what its user may write")
     }
   }
 

@@ -177,15 +177,103 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a zone that is deleted takes its objects along, and what is made afterwards goes home`(_ kind: StoreKind) async throws {
+  private func end(_ world: ObjectPlaneWorld, _ zone: String) async throws {
+    try await world.callRecords("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
+  }
+
+  @Test(arguments: StoreKind.allCases) func `a zone that is deleted takes its objects along, and what its store makes again is made there`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await a.pull()
-      try await world.callRecords("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#)
-      #expect(try await world.save("A", change("update", "Photo", "P")).status == 404)
+      try await end(world, "Trips")
+      try await a.pull()
+      try await a.pull()
+      try await world.save("A", insert("Tag", "new"), query: ["wait": "export"])
+      #expect(try await world.zones() == [home: ["new"]], "what is new goes home, and no deletion makes a zone")
       try await world.save("A", insert("Photo", "P") + "," + insert("Tag", "T", #""photos":["P"]"#), query: ["wait": "export"])
-      #expect(try await world.zones() == [home: ["P", "T", "link→P:T"]])
+      #expect(try await world.zones() == ["Trips": ["P", "T", "link→P:T"], home: ["new"]])
+      if let store = world.store as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `T-R02 what was saved for another zone before its end was heard of is written nowhere else`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let a = try await Device("A", world)
+      try await world.makeZone("Trips", photo: "P")
+      try await a.pull()
+      try await world.save("A", insert("Tag", "old", #""photos":["P"]"#), query: ["wait": "export"])
+      try await world.setUp("B")
+      let purged = try await world.send(world.request("POST", "stores/B/purge"), #"{"zoneID":{"zoneName":"Trips"}}"#)
+      #expect(purged.status == 200 && purged.json["purged"]?.int64 == 3, "\(purged.text)")
+      // A store that has not heard of it goes on, and what it saves lands in the journal, not at home.
+      let saved = try await world.save(
+        "A", change("update", "Photo", "P", "", #""displayName":"late""#) + "," + change("update", "Tag", "old") + "," + insert("Tag", "free"), query: ["wait": "export"])
+      #expect(saved.status == 200, "\(saved.text)")
+      let zones = try await world.zones()
+      #expect(zones[home] == ["free"] && zones["Trips"] == nil, "\(zones)")
+      // Nor does a rescan bring it back.
+      _ = try await world.send(world.request("POST", "stores/A/reset"), #"{"rescan":true}"#)
+      #expect(try await world.zones()[home] == ["free"])
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `what is deleted in one zone and made again in another is made there`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let a = try await Device("A", world)
+      try await world.makeZone("Trips", photo: "P")
+      try await world.makeZone("Work", photo: "W")
+      try await a.pull()
+      try await world.save("A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Tag", "U", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
+      try await world.save("A", change("delete", "Tag", "T") + "," + change("delete", "Tag", "U"), query: ["wait": "export"])
+      try await world.save("A", insert("Tag", "T", #""photos":["H"]"#) + "," + insert("Tag", "U", #""photos":["W"]"#), query: ["wait": "export"])
+      #expect(try await world.zones() == ["Trips": ["P"], "Work": ["U", "W", "link→W:U"], home: ["H", "T", "link→H:T"]])
+      #expect(try await world.get("A/quarantine").json["quarantined"]?.count == 0)
+      // What came to nothing before it was exported binds nobody.
+      let brief = [
+        HistoryChange(changeType: .insert, entity: "Tag", objectID: "brief", relationships: [NamedValue(name: "photos", value: .toMany(["P"]))]),
+        HistoryChange(changeType: .delete, entity: "Tag", objectID: "brief"),
+      ]
+      try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: brief)], to: "A")
+      try await world.save("A", change("update", "Photo", "P"), query: ["wait": "export"])
+      #expect(try await world.save("A", insert("Tag", "brief", #""photos":["H"]"#), query: ["wait": "export"]).json["event"]?["succeeded"]?.bool == true)
+      #expect(try await world.zones()[home]?.contains("link→H:brief") == true)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `nobody's name that an object at home points to is at home`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let a = try await Device("A", world)
+      try await world.makeZone("Trips", photo: "P")
+      try await a.pull()
+      try await world.save("A", insert("Photo", "H", #""tags":["X"]"#), query: ["wait": "export"])
+      let refused = try await world.save("A", insert("Tag", "X", #""photos":["P"]"#))
+      #expect(refused.status == 400 && refused.json["cocoaErrorCode"]?.int64 == 134060, "\(refused.text)")
+      try await world.save("A", insert("Tag", "X"), query: ["wait": "export"])
+      #expect(try await world.zones() == ["Trips": ["P"], home: ["H", "X", "link→H:X"]])
+      for name in ["X", "P"] { #expect(try await world.get("A/audit", ["objectID": name]).status == 200) }
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases) func `what a long backlog would connect across zones is left out of the export`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let a = try await Device("A", world)
+      try await world.makeZone("Trips", photo: "P")
+      try await a.pull()
+      let others = (0..<150).map { index in
+        HistoryTransaction(transactionID: "t\(index)", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "PhotoData", objectID: "D\(index)")])
+      }
+      let last = HistoryTransaction(
+        transactionID: "last", timestamp: 0,
+        changes: [
+          HistoryChange(changeType: .insert, entity: "Tag", objectID: "T"),
+          HistoryChange(changeType: .insert, entity: "Photo", objectID: "Q", relationships: [NamedValue(name: "tags", value: .toMany(["T"]))]),
+        ])
+      try await world.appendWithoutExport(others + [last], to: "A")
+      try await world.save("A", change("update", "Photo", "P", #""tags":{"add":["T"]}"#), query: ["wait": "export"])
+      let zones = try await world.zones()
+      #expect(zones["Trips"]?.contains("link→P:T") != (zones[home]?.contains("link→Q:T") ?? false), "\(zones)")
+      #expect(try await world.get("A/quarantine").json["quarantined"]?.count == 1)
     }
   }
 

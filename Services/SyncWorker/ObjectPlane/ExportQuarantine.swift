@@ -247,7 +247,7 @@ extension PlannedWrite {
 
 extension HistoryChange {
   /// The objects that a change says something of: what is held back of them is to be known before.
-  fileprivate var names: [String] {
+  var names: [String] {
     relationships.reduce(into: [objectID]) { names, relationship in
       switch relationship.value {
       case .toOne(let target): if let target { names.append(target) }

@@ -13,16 +13,16 @@ extension ExportRun {
     var retryAt: Int64?
   }
 
-  /// Takes out of a batch what the store saved for its default zone, if that is gone: it waits in the quarantine while the zone stands still,
+  /// Takes out of a batch what the store saved for one of its zones, if that is gone: it waits in the quarantine while the zone stands still,
   /// and where the objects go with their zone, it is kept in the journal, from which it can be brought back.
-  /// - Parameter zone: the default zone as it is.
+  /// - Parameter zone: as it is.
   /// - Returns: nil: the zone is what the store takes it for.
   func leaveOut(
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], from zone: StoredZone?, of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Unwritten? {
     guard let zone, let refusal = try ZoneStanding(of: mirror, to: zone, in: transaction).refusal else { return nil }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    func isGone(_ objectID: String) throws -> Bool { try locator.zone(of: objectID).map { $0.zoneName == zone.zoneName } ?? true }
+    func isGone(_ objectID: String) throws -> Bool { try locator.lastZone(of: objectID)?.zoneName ?? mirror.defaultZoneName == zone.zoneName }
     let lost = try retried.filter { try isGone($0.row.name) }
     retried = try retried.filter { try !isGone($0.row.name) }
     var gone: [HistoryTransaction] = []
@@ -38,6 +38,29 @@ extension ExportRun {
     batch.slice = nil
     let again = lost.map { HistoryTransaction(transactionID: "", timestamp: $0.row.firstAt, changes: $0.changes) }
     return try keep(again + gone, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
+  }
+
+  /// The same for all zones but the default one. One that is wanted again, because objects are made in it, is made again.
+  /// - Returns: nil: every zone is what the store takes it for.
+  func leaveOutOfEndedZones(
+    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, in transaction: any ShardTransaction
+  ) throws -> Unwritten? {
+    let locator = try ObjectLocator(of: mirror, in: transaction)
+    if locator.isSingle { return nil }
+    var unwritten: Unwritten?
+    let sent = batch.transactions + retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
+    for zone in try locator.endedZones(of: sent) where zone.zoneName != mirror.defaultZoneName {
+      guard let left = try leaveOut(&batch, &retried, from: zone, of: mirror, in: transaction) else {
+        let isWanted = try sent.contains { transaction in
+          try Exporter.exports(author: transaction.author)
+            && transaction.changes.contains { try $0.changeType == .insert && locator.lastZone(of: $0.objectID)?.key == zone.key }
+        }
+        if zone.isDeleted, isWanted { _ = try transaction.makeZone(named: zone.zoneName, in: mirror.databaseKey) }
+        continue
+      }
+      unwritten = Unwritten(problems: (unwritten?.problems ?? []) + left.problems, retryAt: [unwritten?.retryAt, left.retryAt].compactMap(\.self).min())
+    }
+    return unwritten
   }
 
   private func keep(

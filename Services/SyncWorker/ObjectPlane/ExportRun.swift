@@ -112,6 +112,8 @@ struct ExportRun: Sendable {
     let left = try leaveOut(&batch, &retried, from: existing, of: mirror, in: transaction)
     problems += left?.problems ?? []
     if left == nil { _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey) }
+    let leftElsewhere = try leaveOutOfEndedZones(&batch, &retried, of: mirror, in: transaction)
+    problems += leftElsewhere?.problems ?? []
     let locator = try ObjectLocator(of: mirror, in: transaction)
     let again = try retried.map { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
@@ -128,10 +130,11 @@ struct ExportRun: Sendable {
     let retryAt = try freed(by: zones, of: mirror, in: transaction) ? context.clock.now : dueAt
     if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
     // Also where nothing was written: the changes are out of the history's way.
-    if left != nil { try transaction.update(mirror) }
+    if left != nil || leftElsewhere != nil { try transaction.update(mirror) }
+    try settlePlacements(of: sent, locator, mirror, in: transaction)
     var outcome = try finish(mirror, zones, problems, try firing?.finish(), moreDue: moreDue, in: transaction)
     outcome.next = batch.next
-    outcome.retryAt = [retryAt, left?.retryAt].compactMap(\.self).min()
+    outcome.retryAt = [retryAt, left?.retryAt, leftElsewhere?.retryAt].compactMap(\.self).min()
     outcome.hasAdvanced = batch.position != nil
     return outcome
   }
@@ -140,6 +143,14 @@ struct ExportRun: Sendable {
   private func freed(by zones: [ZoneExport], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Bool {
     guard mirror.quarantinedCount > 0, zones.contains(where: { $0.written.contains { if case .delete = $0.item { true } else { false } } }) else { return false }
     return try transaction.retryQuarantined(.cause(QuarantineCause.space.rawValue), of: mirror.key, at: context.clock.now) > 0
+  }
+
+  /// What was assigned and exported is where it is; what came to nothing binds nobody.
+  private func settlePlacements(of sent: [HistoryTransaction], _ locator: ObjectLocator, _ mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    if locator.isSingle { return }
+    for name in Set(sent.lazy.flatMap(\.changes).map(\.objectID)).sorted() where try locator.isAssigned(name) {
+      if try transaction.quarantined(name, of: mirror.key) == nil { try transaction.settlePlacement(of: name, in: mirror.databaseKey) }
+    }
   }
 
   /// What is resent, of objects that nobody made since they were missed.

@@ -38,8 +38,9 @@ struct ExportWrites {
     var verdict = Verdict(writes: plan)
     if let permissions {
       let deleted = plan.deletedNames
+      let alone = Set(plan.lazy.filter(\.isServersAlone).map(\.item.recordName))
       try refuse(&verdict) { item in
-        if item.goesAlong(with: deleted) { return nil }
+        if alone.contains(item.recordName) || item.goesAlong(with: deleted) { return nil }
         return try permissions.problem(of: item, replacing: source.row(named: item.recordName)).map {
           item.problem($0.code, "\($0.reason): the change was undone", .permission)
         }

@@ -9,14 +9,18 @@ import Records
 ///
 /// Where all objects of the database are in the store's default zone, nothing is looked up. Otherwise an object is in the zone with its live
 /// record, the default one first (record clients may use a name in several); else where it was assigned to be made; else where its
-/// tombstone is.
+/// tombstone is, or where it was when its zone ended: such a zone is answered as it is, ended or made again.
 final class ObjectLocator {
   /// What is known of an object.
   struct Place {
     /// nil: nobody has heard of the object.
     var zone: StoredZone?
-    /// All that is left there is a tombstone.
+    /// All that is left there is a tombstone, or the memory of one.
     var isTombstone = false
+    /// It was assigned to the zone, and has no record there.
+    var isAssigned = false
+
+    var livingZone: StoredZone? { zone.flatMap { $0.isDeleted ? nil : $0 } }
   }
 
   let mirror: StoredMirror
@@ -26,6 +30,8 @@ final class ObjectLocator {
   let isSingle: Bool
   private let snapshot: any ShardSnapshot
   let owner: String
+  /// Objects that transactions make (`zones(of:)`): what nobody has heard of is made in the default zone.
+  private var inserted: Set<String> = []
   private var places: [String: Place] = [:]
   private var sources: [Int64: ZoneSource] = [:]
   private let nowhere: ZoneSource
@@ -44,8 +50,11 @@ final class ObjectLocator {
 
   // MARK: Zones
 
-  /// The zone of an object; the default one for what nobody has heard of, and nil where that does not exist.
-  func zone(of objectID: String) throws -> StoredZone? { isSingle ? defaultZone : try place(of: objectID).zone ?? defaultZone }
+  /// The zone of an object; the default one for what nobody has heard of or whose zone has ended, and nil where that does not exist.
+  func zone(of objectID: String) throws -> StoredZone? { isSingle ? defaultZone : try place(of: objectID).livingZone ?? defaultZone }
+
+  /// The zone that an object is in or was in when it ended; nil: the default one.
+  func lastZone(of objectID: String) throws -> StoredZone? { isSingle ? nil : try place(of: objectID).zone }
 
   /// The object's zone as clients name it.
   func zoneID(of objectID: String) throws -> Zone.ID {
@@ -58,6 +67,9 @@ final class ObjectLocator {
   func zones(of transactions: [HistoryTransaction]) throws -> [StoredZone] {
     var zones = defaultZone.map { [$0] } ?? []
     if isSingle { return zones }
+    for change in transactions.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes) where change.changeType == .insert {
+      inserted.insert(change.objectID)
+    }
     for change in transactions.lazy.flatMap(\.changes) {
       if let zone = try zone(of: change.objectID), !zones.contains(where: { $0.key == zone.key }) { zones.append(zone) }
     }
@@ -69,7 +81,10 @@ final class ObjectLocator {
     if isSingle { return nil }
     return { [self] objectID in
       let place = try place(of: objectID)
-      guard let other = place.zone else { return zone?.key == defaultZone?.key ? nil : .unknown }
+      guard let other = place.livingZone else {
+        if zone?.key == defaultZone?.key { return nil }
+        return inserted.contains(objectID) ? .alive(zoneName: defaultZone?.zoneName ?? "") : .unknown
+      }
       if other.key == zone?.key { return nil }
       return place.isTombstone ? .tombstone : .alive(zoneName: other.zoneName)
     }
@@ -78,9 +93,29 @@ final class ObjectLocator {
   /// What an assignment of zones asks.
   func home(of objectID: String) throws -> ObjectHome {
     let place = try place(of: objectID)
-    guard let zone = place.zone else { return .nowhere }
+    guard let zone = place.zone else {
+      // Nobody has heard of it, but of somebody who points to it.
+      guard let defaultZone, try !source(in: defaultZone).pointers(to: objectID).isEmpty else { return .nowhere }
+      return .zone(id(defaultZone.zoneName))
+    }
     return place.isTombstone ? .tombstone(id(zone.zoneName)) : .zone(id(zone.zoneName))
   }
+
+  /// The zones that ended and had objects of those that the transactions change.
+  func endedZones(of transactions: [HistoryTransaction]) throws -> [StoredZone] {
+    if isSingle { return [] }
+    var zones: [StoredZone] = []
+    for change in transactions.lazy.flatMap(\.changes) {
+      if let zone = try place(of: change.objectID).zone, zone.endSequence > 0, !zones.contains(where: { $0.key == zone.key }) { zones.append(zone) }
+    }
+    return zones
+  }
+
+  /// Whether an object was in a zone that has ended, and is nowhere else.
+  func isEnded(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).zone?.isDeleted == true }
+
+  /// Whether an object was assigned to its zone and had no record there.
+  func isAssigned(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).isAssigned }
 
   // MARK: Records
 
@@ -113,18 +148,17 @@ final class ObjectLocator {
     if atHome == .alive { return Place(zone: defaultZone) }
     var assigned: StoredZone?
     var buried = atHome == .tombstone ? defaultZone : nil
+    var ended: StoredZone?
     if !isSingle {
-      for key in try snapshot.placements(of: objectID, in: mirror.databaseKey) {
-        guard let zone = try snapshot.zone(key: key), !zone.isDeleted else { continue }
-        switch try state(of: objectID, in: zone) {
-        case .alive: return Place(zone: zone)
-        case .nothing: assigned = assigned ?? zone
-        case .tombstone: buried = buried ?? zone
-        }
+      for placement in try snapshot.placements(of: objectID, in: mirror.databaseKey) {
+        guard let zone = try snapshot.zone(key: placement.zone) else { continue }
+        if try state(of: objectID, in: zone) == .alive { return Place(zone: zone) }
+        if zone.isDeleted { ended = ended ?? zone } else if placement.isAssigned { assigned = zone } else { buried = buried ?? zone }
       }
     }
-    if let assigned { return Place(zone: assigned) }
-    return Place(zone: buried, isTombstone: buried != nil)
+    if let assigned { return Place(zone: assigned, isAssigned: true) }
+    let last = buried ?? ended
+    return Place(zone: last, isTombstone: last != nil)
   }
 
   private enum State {

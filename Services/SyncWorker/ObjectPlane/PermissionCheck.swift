@@ -24,7 +24,7 @@ enum PermissionCheck {
     }
     let writes = exporter.plan().writes
     let deleted = writes.deletedNames
-    for write in writes where !write.isServersOwn && !write.item.goesAlong(with: deleted) {
+    for write in writes where !write.isServersAlone && !write.item.goesAlong(with: deleted) {
       guard let problem = permissions.problem(of: write.item, replacing: try source.row(named: write.item.recordName)) else { continue }
       throw RecordError(problem.code, "\(place(of: write.item, in: transactions)): \(problem.reason)")
     }

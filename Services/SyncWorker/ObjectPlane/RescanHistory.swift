@@ -35,7 +35,9 @@ extension StoreCall {
         // What was saved before a zone went with its objects is not lost: it is gone.
         let cutoff = try Self.goneUntil(of: current, in: snapshot)
         let rows = try snapshot.transactions(of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
-        for row in rows where row.appendedAt > cutoff { try rescan.add(try decoded(row, of: current)) { try locator.row(of: $0) != nil } }
+        for row in rows where row.appendedAt > cutoff {
+          try rescan.add(try decoded(row, of: current)) { try locator.row(of: $0) != nil || locator.isEnded($0) }
+        }
         return (rescan, rows.last?.number)
       }
       rescan = scanned

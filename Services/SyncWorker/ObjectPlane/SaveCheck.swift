@@ -63,6 +63,7 @@ private struct KnownObjects {
   private func isKnown(_ objectID: String, _ locator: ObjectLocator) throws -> Bool {
     do {
       if try locator.row(of: objectID) != nil { return true }
+      if let zone = try locator.lastZone(of: objectID), try ZoneStanding(of: mirror, to: zone, in: transaction) != .whole { return true }
     } catch StoreError.corrupt {
       // Dropped because there is something: what is wrong with it the export says.
       return true

@@ -72,9 +72,7 @@ extension StoreCall {
     return PlaneAnswer(
       body: try await read { snapshot in
         let mirror = try mirror(in: snapshot)
-        guard let zoneName = mirror.defaultZoneName, let zone = try snapshot.zone(named: zoneName, in: mirror.databaseKey), !zone.isDeleted else {
-          throw RecordError(.notFound, "The store has no zone")
-        }
+        guard let zone = try ObjectLocator(of: mirror, in: snapshot).zone(of: objectID) else { throw RecordError(.notFound, "The store has no zone") }
         return try audit.answer(in: zone, permissions, from: snapshot)
       })
   }

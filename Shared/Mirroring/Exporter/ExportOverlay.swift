@@ -11,6 +11,8 @@ struct OverlayEntry {
   var record: Record?
   /// Fields whose present value the server decided on: pointers it cleared that the client did not name.
   var serverFields: Set<String> = []
+  /// Those among them that it cleared because of what became of others: of this record nobody said anything.
+  var clearedFields: Set<String> = []
   /// The store is sent the record again, whatever it says.
   var isToldAgain = false
   /// The server decided on the deletion: a superfluous link record of a pair.

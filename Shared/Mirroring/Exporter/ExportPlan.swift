@@ -21,10 +21,13 @@ public struct PlannedWrite: Hashable, Sendable {
   public let item: ExportItem
   /// The server cleared something here that the client did not name: the client is to learn of it, too.
   public let isServersOwn: Bool
+  /// All of it is the server's doing: nobody's permission is asked for it.
+  public let isServersAlone: Bool
 
-  public init(item: ExportItem, isServersOwn: Bool) {
+  public init(item: ExportItem, isServersOwn: Bool, isServersAlone: Bool = false) {
     self.item = item
     self.isServersOwn = isServersOwn
+    self.isServersAlone = isServersAlone
   }
 }
 

@@ -94,6 +94,7 @@ extension Exporter {
     guard entry.record?.fields[field] != nil else { return }
     entry.record?.fields[field] = nil
     entry.serverFields.insert(field)
+    entry.clearedFields.insert(field)
     overlay.set(entry, named: recordName)
   }
 

@@ -81,6 +81,7 @@ extension Exporter {
     guard entry.record != nil else { return }
     entry.record?.fields[field] = target.map { Field(.string($0)) }
     entry.serverFields.remove(field)
+    entry.clearedFields.remove(field)
     overlay.set(entry, named: source)
     if let target { overlay.notePointer(from: source, field: field, to: target) }
   }

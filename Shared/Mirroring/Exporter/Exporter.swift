@@ -310,7 +310,7 @@ public struct Exporter {
   private static func write(of entry: OverlayEntry, stamp: Stamp) -> PlannedWrite? {
     switch (entry.baseRecord, entry.record) {
     case (nil, nil): return nil
-    case (let base?, nil): return PlannedWrite(item: .delete(base), isServersOwn: entry.isServersDeletion)
+    case (let base?, nil): return PlannedWrite(item: .delete(base), isServersOwn: entry.isServersDeletion, isServersAlone: entry.isServersDeletion)
     case (let base, var record?):
       let changedKeys = changedKeys(from: base, to: record)
       if base != nil, changedKeys.isEmpty {
@@ -318,7 +318,8 @@ public struct Exporter {
       }
       record.modified = stamp
       return PlannedWrite(
-        item: .save(record, changedKeys: changedKeys), isServersOwn: entry.isToldAgain || changedKeys.contains { entry.serverFields.contains($0) })
+        item: .save(record, changedKeys: changedKeys), isServersOwn: entry.isToldAgain || changedKeys.contains { entry.serverFields.contains($0) },
+        isServersAlone: base != nil && changedKeys.allSatisfy { entry.clearedFields.contains($0) })
     }
   }
 

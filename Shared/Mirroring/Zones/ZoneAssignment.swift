@@ -135,7 +135,7 @@ public struct ZoneAssignment {
     labels[small] = nil
   }
 
-  /// The objects that get a zone other than the default one, in the order they were met.
+  /// The objects that get a zone other than the default one, or than the one they were in before, in the order they were met.
   ///
   /// An object that is made again, connected with nothing, goes where it was.
   /// - Throws: `noZone`.
@@ -147,7 +147,8 @@ public struct ZoneAssignment {
     var assigned: [(objectID: String, zone: Zone.ID)] = []
     for (objectID, place) in homeless {
       guard let zone = labels[root(of: objectID)]?.zone ?? defaultZone else { throw .noZone(place: place, objectID: objectID) }
-      if zone != defaultZone { assigned.append((objectID, zone)) }
+      // Where it was before, it would be looked for otherwise.
+      if zone != defaultZone || homes[objectID] != .nowhere && homes[objectID] != .tombstone(zone) { assigned.append((objectID, zone)) }
     }
     return assigned
   }

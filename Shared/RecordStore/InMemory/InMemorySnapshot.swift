@@ -52,8 +52,8 @@ struct InMemoryRows {
   var past: [PastRow] = []
   /// By zone.
   var horizons: [Int64: Int64] = [:]
-  /// Zones by database and object.
-  var placements: [Int64: [String: Set<Int64>]] = [:]
+  /// Zones by database and object; whether it was assigned to them.
+  var placements: [Int64: [String: [Int64: Bool]]] = [:]
   var subscriptions: [StoredSubscription] = []
   var indexes: [Int64: StoredIndex] = [:]
   /// What each live record counts for, by zone and name.

@@ -18,6 +18,8 @@ extension InMemoryTransaction: ShardTransaction {
       guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
       rows.databases[database]?.incarnation = makeIncarnation()
       rows.databases[database]?.generation = generation
+      rows.databases[database]?.hasPlacements = false
+      rows.placements[database] = nil
     }
   }
 
@@ -43,6 +45,7 @@ extension InMemoryTransaction: ShardTransaction {
         end: earlier?.end ?? .deleted, endSequence: earlier?.endSequence ?? 0)
       rows.zones[zone.key] = zone
       rows.horizons[zone.key] = zone.sequence
+      if let earlier { movePlacements(from: earlier.key, to: zone.key, in: database) }
       return zone
     }
   }

@@ -6,7 +6,7 @@ enum Query: Int, CaseIterable {
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase, renewDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
-  case placements, insertPlacement, notePlacements, sweepPlacements
+  case placements, insertPlacement, assignPlacement, notePlacements, unassignPlacements, settlePlacement, removePlacement, movePlacements, dropPlacements
   case asset, insertAsset, useAsset, releaseAsset, orphanedAssets, deleteAsset, insertHistoryAsset, historyAssets, deleteHistoryAssets
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
@@ -46,7 +46,7 @@ enum Query: Int, CaseIterable {
     case .databaseByKey: Self.databaseColumns + " WHERE id = ?1"
     case .databasesAfter: Self.databaseColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
     case .makeDatabase: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-    case .renewDatabase: "UPDATE database SET incarnation = ?2, generation = ?3 WHERE id = ?1"
+    case .renewDatabase: "UPDATE database SET incarnation = ?2, generation = ?3, placed = 0 WHERE id = ?1"
     case .updateDatabase: "UPDATE database SET seq = ?2, bytes = ?3 WHERE id = ?1"
 
     case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
@@ -64,11 +64,15 @@ enum Query: Int, CaseIterable {
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
     case .sweepShortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
 
-    case .placements: "SELECT zone FROM placement WHERE database = ?1 AND name = ?2 ORDER BY zone"
-    case .insertPlacement: "INSERT OR IGNORE INTO placement(database, name, zone) VALUES (?1, ?2, ?3)"
+    case .placements: "SELECT zone, assigned FROM placement WHERE database = ?1 AND name = ?2 ORDER BY zone"
+    case .insertPlacement: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
+    case .assignPlacement: "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
+    case .unassignPlacements: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
+    case .settlePlacement: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND zone = ?3"
+    case .removePlacement: "DELETE FROM placement WHERE database = ?1 AND name = ?2 AND zone = ?3"
+    case .movePlacements: "UPDATE placement SET zone = ?2 WHERE zone = ?1"
+    case .dropPlacements: "DELETE FROM placement WHERE database = ?1"
     case .notePlacements: "UPDATE database SET placed = 1 WHERE id = ?1"
-    case .sweepPlacements:
-      "DELETE FROM placement WHERE (database, name, zone) IN (SELECT database, name, zone FROM placement INDEXED BY placement_zone WHERE zone = ?1 LIMIT ?2)"
 
     case .asset: "SELECT bytes, uses, orphaned FROM asset WHERE hash = ?1"
     case .insertAsset: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"

@@ -27,6 +27,8 @@ extension SQLiteTransaction {
       guard var row = try self.database(key: database), let cached = cache.databases[database] else { throw ContradictingWrite("no database \(database)") }
       row.incarnation = nextIncarnation()
       row.generation = generation
+      row.hasPlacements = false
+      try dropPlacements(of: database)
       let update = try writing(.renewDatabase)
       try update.bind(1, database)
       try update.bind(2, Int64(bitPattern: row.incarnation))
@@ -76,6 +78,7 @@ extension SQLiteTransaction {
       try insert.run()
       cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false), for: zone.key)
       cache.zoneKeys.set(zone.key, for: name)
+      if let earlier { try movePlacements(from: earlier.key, to: zone.key) }
       return zone
     }
   }
@@ -151,7 +154,7 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, past states, references, redirects, short GUIDs, placements and index entries of a deleted zone; a
+  /// Removes up to `limit` rows each of records, past states, references, redirects, short GUIDs and index entries of a deleted zone; a
   /// doomed zone with none left is released.
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
@@ -160,10 +163,9 @@ extension SQLiteTransaction {
     let past = try sweepPast(of: zone, limit)
     let references = try sweep(.sweepReferences, zone, limit)
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
-    let placements = try sweep(.sweepPlacements, zone, limit)
     let entries = try sweep(.sweepEntries, zone, limit)
     let redirects = try sweep(.sweepRedirects, zone, limit)
-    if [records, past, references, shortGUIDs, placements, entries, redirects].allSatisfy({ $0 < limit }) {
+    if [records, past, references, shortGUIDs, entries, redirects].allSatisfy({ $0 < limit }) {
       let release = try writing(.releaseZone)
       try release.bind(1, zone)
       try release.run()

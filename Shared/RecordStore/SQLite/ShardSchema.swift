@@ -194,8 +194,11 @@ enum FormatChange: Int, CaseIterable, Sendable {
   private static let placementTables = [
     "ALTER TABLE database ADD COLUMN placed INTEGER NOT NULL DEFAULT 0",
     // With the zone in the key: record clients may give two zones' records one name.
-    "CREATE TABLE placement(database INTEGER NOT NULL, name NOT NULL, zone INTEGER NOT NULL, PRIMARY KEY(database, name, zone)) WITHOUT ROWID",
-    // For the sweep of deleted zones.
+    """
+    CREATE TABLE placement(database INTEGER NOT NULL, name NOT NULL, zone INTEGER NOT NULL, assigned INTEGER NOT NULL DEFAULT 0,
+      PRIMARY KEY(database, name, zone)) WITHOUT ROWID
+    """,
+    // For zones that are made again.
     "CREATE INDEX placement_zone ON placement(zone)",
     """
     INSERT INTO placement(database, name, zone)

@@ -267,7 +267,7 @@ struct ShardVerification {
       "verifyPlacementZones",
       """
       SELECT p.zone FROM placement p LEFT JOIN zone z ON z.id = p.zone LEFT JOIN database d ON d.id = p.database
-        WHERE p.zone NOT IN (SELECT zone FROM doomed) AND (z.id IS NULL OR z.deleted <> 0 OR z.database <> p.database OR coalesce(d.placed, 0) = 0)
+        WHERE z.id IS NULL OR z.database <> p.database OR coalesce(d.placed, 0) = 0
       """,
       "an object is said to be in a zone that is not there, or of a database that does not know"
     ),
