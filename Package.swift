@@ -89,6 +89,8 @@ let testTargets: [Target] = [
   tests("Scenarios", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], exclude: ["Texts"]),
   tests("Mirroring", ["Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "Indexing", "ObjectModel", "History", "Mirroring"]),
+  .executableTarget(
+    name: "MirroringTool", dependencies: ["Mirroring", "Records", "ObjectModel", "History"], path: "Tests/MirroringTool", swiftSettings: settings),
   .executableTarget(name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"], path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
   tests("RecordStore", ["RecordStore", "RecordStoreTool", "Assets", "SQLite", "Records", "Indexing", "History", "Crypto", "CSQLite", "CLinux"]),

@@ -61,6 +61,7 @@ struct Command: Sendable {
     case call(AdminCall.Kind)
     case validateModel, pushModel, followEvents
     case exportZone, importZone, restoreZone
+    case addEncryptionKey
     case health
     case dev
     /// The process that ends what `dev` started when `dev` itself is gone.

@@ -20,6 +20,7 @@ extension Command {
         .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
         .optional("workers", "N", "how many workers, 1 without it"),
         .optional("user-quota", "BYTES", "what each private database may hold, unless the user has a quota of his own; 0, as without it: any number"),
+        .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
       ],
@@ -33,6 +34,14 @@ extension Command {
       "health", [Argument(name: "URL", explanation: "an admin address, such as http://127.0.0.1:9100/readyz")], summary: "Ask a process whether it is ready",
       discussion: "Exit code 0 when it answers 200, 1 otherwise: for health checks of containers.", examples: ["aquifer health http://127.0.0.1:9100/readyz"],
       action: .health),
+    Command(
+      "encryption-key add", [Argument(name: "FILE", explanation: "the file that workers and gateways read as --encryption-key; made when it is missing")],
+      [.flag("unless-present", "leave a file with a key as it is")],
+      summary: "Add a key for encrypted values", discussion: """
+        The new key seals from the next start of the processes on; the earlier ones stay in the file, as they are needed to open what they
+        sealed. Give all workers and gateways the same file. Without it nobody can read those values: keep a copy apart from the data.
+        """,
+      examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
     Command("guard", summary: "End the processes of `aquifer dev` when it was killed", action: .guardGroup),
   ]
 

@@ -54,6 +54,7 @@ public struct Console: Sendable {
     case .exportZone: return await exportZone(invocation)
     case .importZone: return await importZone(invocation)
     case .restoreZone: return try await restoreZone(invocation)
+    case .addEncryptionKey: return addEncryptionKey(invocation)
     case .health: return await health(invocation.arguments[0])
     case .dev: return await Dev(options: try DevOptions(invocation), terminal: terminal, http: http).run()
     case .guardGroup:

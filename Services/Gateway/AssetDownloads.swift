@@ -1,16 +1,29 @@
 // Downloads of asset content by signed, expiring paths: no credentials, ranges allowed.
 
+import Assets
 import Crypto
 import HTTPServer
 import Records
+import ServiceKit
 import WebServices
+
+/// A file as it is served.
+struct ServedFile: Sendable {
+  /// Of the content.
+  let byteCount: UInt64
+  /// nil: the file is sent as it is.
+  var content: (any HTTPContent)?
+
+  fileprivate func body(_ path: String, offset: UInt64, byteCount: UInt64) -> HTTPResponse.Body {
+    content.map { .content($0, offset: offset, byteCount: byteCount) } ?? .file(path: path, offset: offset, byteCount: byteCount)
+  }
+}
 
 /// Where asset files are, and what it takes to fetch one.
 struct AssetDownloads: Sendable {
   /// nil: this gateway serves no assets.
   let directory: String?
-  /// The byte count of a regular file; nil when there is none.
-  let fileByteCount: @Sendable (_ path: String) -> UInt64?
+  let find: @Sendable (_ path: String) throws(RecordError) -> ServedFile?
 
   /// - Parameters:
   ///   - key: the installation's signing key.
@@ -22,7 +35,8 @@ struct AssetDownloads: Sendable {
     guard let directory else { throw RecordError(.notFound, "This gateway serves no assets") }
     // Made of hexadecimal digits, it can't leave the folder.
     let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath(inShard: url.shard))"
-    guard let byteCount = fileByteCount(path) else { throw RecordError(.notFound, "The asset does not exist") }
+    guard let file = try find(path) else { throw RecordError(.notFound, "The asset does not exist") }
+    let byteCount = file.byteCount
     let tag = "\"\(Hex.encode(url.hash))\""
     let headers = Self.headers + [(name: "ETag", value: tag)]
     if let known = request.header("if-none-match"), known == "*" || known.split(separator: ",").contains(where: { Self.tag($0) == tag }) {
@@ -33,9 +47,9 @@ struct AssetDownloads: Sendable {
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
     switch range {
-    case .whole: return HTTPResponse(status: 200, headers: headers, body: .file(path: path, offset: 0, byteCount: byteCount))
+    case .whole: return HTTPResponse(status: 200, headers: headers, body: file.body(path, offset: 0, byteCount: byteCount))
     case .part(let offset, let count):
-      return HTTPResponse(status: 206, headers: headers + [contentRange], body: .file(path: path, offset: offset, byteCount: count))
+      return HTTPResponse(status: 206, headers: headers + [contentRange], body: file.body(path, offset: offset, byteCount: count))
     case .unsatisfiable: return HTTPResponse(status: 416, headers: [contentRange])
     }
   }
@@ -52,4 +66,43 @@ struct AssetDownloads: Sendable {
     ("Content-Type", "application/octet-stream"), ("Accept-Ranges", "bytes"), ("Content-Disposition", "attachment"), ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "private, max-age=900, immutable"),
   ]
+}
+
+/// A sealed file's content, opened while it is sent.
+private final class SealedContent: HTTPContent {
+  private let file: AssetFile
+  private let log: Log
+
+  init(_ file: AssetFile, log: Log) {
+    self.file = file
+    self.log = log
+  }
+
+  func read(at offset: UInt64, limit: Int) -> [UInt8]? {
+    do throws(AssetError) {
+      return try file.read(at: Int64(clamping: offset), limit: limit)
+    } catch {
+      log.error("an asset can't be read", ["error": .text(String(describing: error))])
+      return nil
+    }
+  }
+}
+
+extension ServedFile {
+  /// Looks a file up; called on a request's own thread, and a look at a file's head does not wait for long.
+  /// - Returns: nil when there is none.
+  /// - Throws: `TRY_AGAIN_LATER` while this process lacks the key, `INTERNAL_ERROR` for a file that is damaged.
+  static func find(_ path: String, keys: KeyRing, log: Log) throws(RecordError) -> ServedFile? {
+    do throws(AssetError) {
+      guard let file = try AssetFile(path: path, keys: keys) else { return nil }
+      return ServedFile(byteCount: UInt64(file.byteCount), content: file.isSealed ? SealedContent(file, log: log) : nil)
+    } catch {
+      log.error("an asset can't be read", ["error": .text(String(describing: error))])
+      if case .missingKey = error { throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds) }
+      throw RecordError(.internalError, "The server could not read the asset")
+    }
+  }
+
+  /// Until an operator has done something.
+  private static let keyRetrySeconds = 60
 }

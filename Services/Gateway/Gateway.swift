@@ -41,10 +41,10 @@ struct Gateway: HTTPHandler {
   /// - Parameters:
   ///   - bus: with the handlers of `state`.
   ///   - uploads: where what clients send goes to.
-  ///   - fileByteCount: of the regular file at a path; nil when there is none.
+  ///   - findFile: the asset's file at a path; nil when there is none.
   init(
     options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics, uploads: AssetUploads,
-    fileByteCount: @escaping @Sendable (_ path: String) -> UInt64?
+    findFile: @escaping @Sendable (_ path: String) throws(RecordError) -> ServedFile?
   ) {
     self.options = options
     self.state = state
@@ -52,7 +52,7 @@ struct Gateway: HTTPHandler {
     couriers = Couriers(bus: bus)
     forwarding = Forwarding(bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
     secrets = Secrets(share: share)
-    assets = AssetDownloads(directory: options.assetDirectory, fileByteCount: fileByteCount)
+    assets = AssetDownloads(directory: options.assetDirectory, find: findFile)
     self.uploads = uploads
     self.wallClock = wallClock
     self.random = random

@@ -2,8 +2,10 @@
 
 import Assets
 import Authentication
+import Crypto
 import Glibc
 import HTTPServer
+import Records
 public import ServiceBus
 public import ServiceKit
 
@@ -21,6 +23,7 @@ public struct GatewayService: Service {
         help:
           "The folder of asset files, the workers' <data>/assets: on one file system with theirs, and writable by this process, which has to run as the workers' user. Without it no assets are taken or served."
       ),
+      EncryptionKeys.option,
       Option("asset-limit", .integer(1...10_000), default: "50", help: "The longest asset that is taken, in megabytes (of 1,000,000 bytes)."),
       Option("user-uploads", .integer(1...512), default: "16", help: "How many uploads one user may have under way; a further one is THROTTLED."),
       Option(
@@ -42,28 +45,31 @@ public struct GatewayService: Service {
   private let server: HTTPServer
 
   /// Makes the parts; the service starts with the bus.
-  public static func prepare(_ context: ServiceContext, _ handlers: inout BusHandlers) -> ServiceProcess.Start {
+  /// - Throws: `ExitError` when the key file can't be used.
+  public static func prepare(_ context: ServiceContext, _ handlers: inout BusHandlers) throws -> ServiceProcess.Start {
+    let keys = try EncryptionKeys.ring(context.options)
     let state = GatewayState(cluster: context.cluster, timing: context.timing)
     state.serve(on: &handlers)
     context.metrics.collect("long_polls", "Imports that wait for a change.") { [Metrics.Sample(Double(await state.waiters.count))] }
     let metrics = GatewayMetrics(context.metrics)
     let folder = context.options.text("assets")
     let uploads = AssetUploads(
-      store: folder.map(AssetStore.init(directory:)), byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
+      store: folder.map { AssetStore(directory: $0, keys: keys) }, byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
       limits: uploadLimits(context.options), freeByteCount: { folder.flatMap(Self.freeByteCount) }, log: context.log, metrics: context.metrics)
-    return { bus in try GatewayService(context, state, metrics, uploads, bus) }
+    return { bus in try GatewayService(context, state, metrics, uploads, keys, bus) }
   }
 
-  private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ bus: any Bus) throws {
+  private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ keys: KeyRing, _ bus: any Bus) throws {
     let options = context.options
     let configuration = try ClientListening.configuration(context)
     let publicAddress = PublicAddress(configured: options.url("public-url"))
+    let log = context.log
     gateway = Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
-      fileByteCount: Self.fileByteCount)
+      findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
     do throws(HTTPServer.StartError) {
       server = try HTTPServer(configuration: configuration, handler: gateway)
     } catch {
@@ -120,12 +126,5 @@ public struct GatewayService: Service {
       folder = parent
     }
     return Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
-  }
-
-  /// Called on a request's own thread; a `stat` does not wait for long.
-  private static let fileByteCount: @Sendable (String) -> UInt64? = { path in
-    var status = stat()
-    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    return UInt64(status.st_size)
   }
 }

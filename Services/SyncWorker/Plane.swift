@@ -33,6 +33,8 @@ struct PlaneContext: Sendable {
   let assets: AssetStore
   /// Signs asset URLs (`FetchSecrets`).
   let signingKey: [UInt8]
+  /// Values of attributes with at least so many bytes become assets (`ckAssetThresholdBytes`); nil: only what a record has no room for.
+  var assetThresholdByteCount: Int?
   /// Bytes that a database of a user without a quota of his own may hold; 0: any number.
   var userQuota: Int64 = 0
   /// Records that one page of a query looks at (`QuerySearch.workLimit`).

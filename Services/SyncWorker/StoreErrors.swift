@@ -31,6 +31,7 @@ extension RecordError {
     case .full(let reason): self.init(StoreError.full(reason), log: log)
     case .io(let reason): self.init(StoreError.io(reason), log: log)
     case .corrupt(let reason): self.init(StoreError.corrupt(reason), log: log)
+    case .missingKey(let reason): self.init(StoreError.missingKey(reason), log: log)
     }
   }
 
@@ -50,9 +51,16 @@ extension RecordError {
     case .newerFormat(let found, let known):
       log.error("the store was written by a newer release", ["found": .integer(Int64(found)), "known": .integer(Int64(known))])
       self.init(.internalError, "The stored data was written by a newer release")
+    case .missingKey(let reason):
+      log.error("an encryption key is missing", ["reason": .text(reason)])
+      self.init(
+        .tryAgainLater, "Encrypted values can't be stored or read: the server lacks the key (its operator: --encryption-key)", retryAfter: Self.keyRetrySeconds)
     case .io(let reason):
       log.error("the store failed", ["reason": .text(reason)])
       self.init(.internalError, "The server could not read or write its data")
     }
   }
+
+  /// Until an operator has done something.
+  private static let keyRetrySeconds = 60
 }

@@ -1,6 +1,7 @@
 // The worker's parts put together: built by the command, and by tests over a bus in memory.
 
 import Assets
+import Crypto
 import Mirroring
 import RecordStore
 import Records
@@ -28,6 +29,12 @@ public final class Worker: Sendable {
     Option(
       "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
       help: "How long what is lost in conflicts can be looked up and brought back. 0: it is forgotten at once."),
+    Option(
+      "asset-threshold", .integer(0...10_000_000), default: "0",
+      help:
+        "Values of attributes with at least so many bytes become assets, whatever else their records hold (ckAssetThresholdBytes: 100 or more); 0: only what a record has no room for."
+    ),
+    EncryptionKeys.option,
   ]
 
   /// What exists once the share service has answered.
@@ -42,36 +49,49 @@ public final class Worker: Sendable {
 
   let context: ServiceContext
   private let dataPath: String
+  private let keys: KeyRing
   private let meter: RequestMeter
   private let makeStore: @Sendable (_ shardCount: Int) throws -> any RecordStore
   private let makePlanes: @Sendable (PlaneContext) -> Planes
   private let parts = Mutex<Parts?>(nil)
 
-  public convenience init(_ context: ServiceContext) {
+  /// - Throws: `ExitError` when the key file can't be used.
+  public convenience init(_ context: ServiceContext) throws {
     let dataPath = context.options.requiredText("data")
+    let keys = try EncryptionKeys.ring(context.options)
+    if let threshold = context.options.integer("asset-threshold"), (1..<Self.lowestAssetThreshold).contains(threshold) {
+      throw ExitError(.configuration, "--asset-threshold is \(threshold); it must be 0 or at least \(Self.lowestAssetThreshold).")
+    }
     let log = context.log
     self.init(
-      context, dataPath: dataPath,
+      context, dataPath: dataPath, keys: keys,
       makeStore: { shardCount in
         var options = SQLiteRecordStore.Options()
         options.keepsPastStates = Self.recordRetention(context) > .zero
         return try SQLiteRecordStore(
-          directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets"), options: options,
-          report: { log.error("a damaged record was passed over", ["problem": .text($0)]) })
+          directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets", keys: keys), keys: keys,
+          options: options, report: { log.error("a damaged record was passed over", ["problem": .text($0)]) })
       },
       makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
   }
 
   init(
-    _ context: ServiceContext, dataPath: String, makeStore: @escaping @Sendable (_ shardCount: Int) throws -> any RecordStore,
+    _ context: ServiceContext, dataPath: String, keys: KeyRing = KeyRing(), makeStore: @escaping @Sendable (_ shardCount: Int) throws -> any RecordStore,
     makePlanes: @escaping @Sendable (PlaneContext) -> Planes
   ) {
     self.context = context
     self.dataPath = dataPath
+    self.keys = keys
     self.makeStore = makeStore
     self.makePlanes = makePlanes
     meter = RequestMeter(context.metrics)
   }
+
+  /// Bytes (semantics 1).
+  private static let lowestAssetThreshold = 100
+
+  /// nil: none.
+  private var assetThreshold: Int? { context.options.integer("asset-threshold").flatMap { $0 == 0 ? nil : $0 } }
 
   private static func recordRetention(_ context: ServiceContext) -> Duration { context.options.duration("record-retention") ?? .seconds(604_800) }
 
@@ -147,13 +167,14 @@ public final class Worker: Sendable {
       // Dropped because whoever pauses looks at its task's cancellation itself.
       try? await sleep(duration)
     }
+    let assets = AssetStore(directory: dataPath + "/assets", keys: keys)
     let planeContext = PlaneContext(
       clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
-      assets: AssetStore(directory: dataPath + "/assets"), signingKey: signingKey,
+      assets: assets, signingKey: signingKey, assetThresholdByteCount: assetThreshold,
       userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause)
     let planes = makePlanes(planeContext)
     let keeper = AssetKeeper(
-      assets: AssetStore(directory: dataPath + "/assets"), grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
+      assets: assets, grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
       log: context.log, pause: pause)
     let history = HistoryKeeper(
       retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log, pause: pause)

@@ -7,4 +7,6 @@ public enum AssetError: Error, Hashable, Sendable {
   /// The file is not what its name says; restore it from a backup.
   case corrupt(String)
   case io(String)
+  /// It is sealed with a key that this process lacks.
+  case missingKey(String)
 }

@@ -1,7 +1,7 @@
 // The folder of asset files: a spool that uploads are written to, and a folder a shard that holds what its records use.
 
 import CLinux
-import Crypto
+public import Crypto
 import Glibc
 public import Records
 
@@ -10,10 +10,18 @@ public import Records
 /// Content arrives in the spool (`AssetUpload`, `put`) and stays there until its receipt has expired, in a folder an hour, so that old
 /// content goes by its folder's name and nobody can take away what somebody else has just written. A shard's writer gives its shard a
 /// link of its own (`adopt`) and alone removes it. So the spool needs no counts, and a shard's files move and go with the shard.
+///
+/// With a key every file that is written is sealed (`SealedFile`): when content arrives, nobody knows yet whether an encrypted attribute will use
+/// it. Names, which are the contents' hashes, and lengths stay in clear; files from before there was a key stay readable.
 public struct AssetStore: Sendable {
   public let directory: String
+  /// What files are sealed with; empty: they are written as they are.
+  public let keys: KeyRing
 
-  public init(directory: String) { self.directory = directory }
+  public init(directory: String, keys: KeyRing = KeyRing()) {
+    self.directory = directory
+    self.keys = keys
+  }
 
   /// Where a shard's file is, or would be.
   public func path(of asset: Asset, shard: Int) -> String { directory + "/" + asset.relativePath(inShard: shard) }
@@ -27,27 +35,58 @@ public struct AssetStore: Sendable {
     let path = path(of: asset, shard: shard)
     let folder = Folder.parent(of: path)
     // Not collected yet, or left over from an earlier try.
-    if Folder.byteCount(of: path) == asset.byteCount { return folder }
+    let present = form(of: path, asset)
+    if present == .sealed || present == .plain && !keys.canSeal { return folder }
     try Folder.make(folder)
     for bucket in try buckets().reversed() {
       let source = spoolPath(bucket, Hex.encode(asset.hash))
-      guard Folder.byteCount(of: source) == asset.byteCount else { continue }
+      guard let form = form(of: source, asset), form == .sealed || present == nil else { continue }
+      if present == .plain {
+        if try replace(path, by: source) { return folder }
+        continue
+      }
       if link(source, path) == 0 || errno == EEXIST { return folder }
       guard errno == ENOENT else { throw Folder.failure("link file", path) }
     }
-    return nil
+    return present == nil ? nil : folder
   }
+
+  /// Content from before there was a key that has arrived again.
+  /// - Returns: false when the file in the spool is gone.
+  private func replace(_ path: String, by source: String) throws(AssetError) -> Bool {
+    let link = path + ".sealed"
+    guard Glibc.link(source, link) == 0 || errno == EEXIST else {
+      if errno == ENOENT { return false }
+      throw Folder.failure("link file", link)
+    }
+    guard rename(link, path) == 0 else { throw Folder.failure("replace file", path) }
+    return true
+  }
+
+  private enum Form { case plain, sealed }
+
+  /// Told by the length alone; nil for a file that is not there, or is not that content's.
+  private func form(of path: String, _ asset: Asset) -> Form? {
+    switch Folder.byteCount(of: path) {
+    case asset.byteCount: .plain
+    case SealedFile.byteCount(ofContent: asset.byteCount): .sealed
+    default: nil
+    }
+  }
+
+  /// Whether the shard has the file, in either form.
+  package func hasFile(of asset: Asset, shard: Int) -> Bool { form(of: path(of: asset, shard: shard), asset) != nil }
 
   /// Whether `adopt` would find the content.
   public func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool {
-    if Folder.byteCount(of: path(of: asset, shard: shard)) == asset.byteCount { return true }
+    if hasFile(of: asset, shard: shard) { return true }
     return try spooled(asset) != nil
   }
 
   /// The newest file of that content in the spool.
   private func spooled(_ asset: Asset) throws(AssetError) -> String? {
     let name = Hex.encode(asset.hash)
-    for bucket in try buckets().reversed() where Folder.byteCount(of: spoolPath(bucket, name)) == asset.byteCount { return spoolPath(bucket, name) }
+    for bucket in try buckets().reversed() where form(of: spoolPath(bucket, name), asset) != nil { return spoolPath(bucket, name) }
     return nil
   }
 
@@ -113,32 +152,16 @@ public struct AssetStore: Sendable {
   }
 
   /// The content of a shard's file (or of the spool's, while no commit has adopted it), verified against its hash.
-  /// - Throws: `io` when it is missing, `corrupt` when it is not what was written.
+  /// - Throws: `io` when it is missing, `corrupt` when it is not what was written, `missingKey` when it is sealed with a key that is not there.
   public func read(_ asset: Asset, shard: Int) throws(AssetError) -> [UInt8] {
     guard asset.hash.count == SHA256.byteCount else { throw .io("an asset's hash has \(asset.hash.count) bytes") }
     var path = path(of: asset, shard: shard)
     if access(path, F_OK) != 0, let spooled = try spooled(asset) { path = spooled }
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-    guard descriptor >= 0 else { throw Folder.failure("open asset", path) }
-    defer { _ = Glibc.close(descriptor) }
-    var status = stat()
-    guard fstat(descriptor, &status) == 0 else { throw Folder.failure("look at asset", path) }
-    guard Int64(status.st_size) == asset.byteCount else {
-      throw .corrupt("\(path) has \(status.st_size) bytes instead of \(asset.byteCount); restore it from a backup")
+    guard let file = try AssetFile(path: path, keys: keys) else { throw .io("\(path) is missing; restore it from a backup") }
+    guard file.byteCount == asset.byteCount else {
+      throw .corrupt("\(path) has \(file.byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
     }
-    var failure: AssetError?
-    let content = [UInt8](unsafeUninitializedCapacity: status.st_size) { buffer, count in
-      while count < buffer.count {
-        let length = Glibc.read(descriptor, buffer.baseAddress?.advanced(by: count), buffer.count - count)
-        if length < 0 && errno == EINTR { continue }
-        if length <= 0 {
-          failure = length == 0 ? .corrupt("\(path) became shorter") : Folder.failure("read asset", path)
-          return
-        }
-        count += length
-      }
-    }
-    if let failure { throw failure }
+    let content = try file.readAll()
     guard SHA256.hash(content) == asset.hash else { throw .corrupt("\(path) is not what its name says; restore it from a backup") }
     return content
   }

@@ -1,4 +1,4 @@
-// One file on its way into the spool: hashed while it is written, and named by its hash when it is whole and durable.
+// One file on its way into the spool: hashed (and, with a key, sealed) while it is written, and named by its hash when it is whole and durable.
 
 import Crypto
 import Glibc
@@ -12,6 +12,8 @@ final class SpoolFile: Sendable {
     var descriptor: Int32
     var digest = SHA256.Stream()
     var byteCount: Int64 = 0
+    /// nil: the content is written as it is.
+    var sealer: FileSealer?
   }
 
   private let folder: String
@@ -25,7 +27,7 @@ final class SpoolFile: Sendable {
     temporaryPath = "\(folder)/\(Hex.encode(SecureRandom.bytes(16))).part"
     let descriptor = open(temporaryPath, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard descriptor >= 0 else { throw Folder.failure("make file", temporaryPath) }
-    state = Mutex(State(descriptor: descriptor))
+    state = Mutex(State(descriptor: descriptor, sealer: FileSealer(store.keys)))
   }
 
   deinit { discard() }
@@ -35,18 +37,21 @@ final class SpoolFile: Sendable {
       guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
       state.digest.update(content)
       state.byteCount += Int64(content.count)
-      let (descriptor, path) = (state.descriptor, temporaryPath)
-      let isWritten = content.withUnsafeBytes { bytes in
-        var offset = 0
-        while offset < bytes.count {
-          let length = Glibc.write(descriptor, bytes.baseAddress?.advanced(by: offset), bytes.count - offset)
-          if length < 0 && errno != EINTR { return false }
-          offset += max(length, 0)
-        }
-        return true
-      }
-      if !isWritten { throw Folder.failure("write file", path) }
+      try put(state.sealer?.add(content) ?? content, into: state.descriptor)
     }
+  }
+
+  private func put(_ bytes: [UInt8], into descriptor: Int32) throws(AssetError) {
+    let isWritten = bytes.withUnsafeBytes { bytes in
+      var offset = 0
+      while offset < bytes.count {
+        let length = Glibc.write(descriptor, bytes.baseAddress?.advanced(by: offset), bytes.count - offset)
+        if length < 0 && errno != EINTR { return false }
+        offset += max(length, 0)
+      }
+      return true
+    }
+    if !isWritten { throw Folder.failure("write file", temporaryPath) }
   }
 
   /// Makes the content durable under its name: file synced, named, folder synced.
@@ -54,6 +59,7 @@ final class SpoolFile: Sendable {
   func finish() throws(AssetError) -> Asset {
     let asset = try state.withLock { state throws(AssetError) -> Asset in
       guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
+      if let end = state.sealer?.finish() { try put(end, into: state.descriptor) }
       guard fsync(state.descriptor) == 0 else { throw Folder.failure("sync file", temporaryPath) }
       let descriptor = state.descriptor
       state.descriptor = -1

@@ -136,7 +136,7 @@ final class BodyFeed: Sendable {
 
   // The library's MHD_CONTENT_READER_END_OF_STREAM and …_WITH_ERROR, whose macros don't import.
   private static let endOfStream = -1
-  fileprivate static let endWithError = -2
+  static let endWithError = -2
 }
 
 private func readFeed(_ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ byteCount: Int) -> Int {

@@ -63,6 +63,8 @@ public struct HTTPResponse: Sendable {
     case source(any HTTPBodySource)
     /// A range of a regular file (sendfile); the server answers 404 if it can't be opened or is shorter.
     case file(path: String, offset: UInt64, byteCount: UInt64)
+    /// A range of content that is not in a file as it is to be sent.
+    case content(any HTTPContent, offset: UInt64, byteCount: UInt64)
   }
 
   /// 200…599.
@@ -77,6 +79,13 @@ public struct HTTPResponse: Sendable {
     self.headers = headers
     self.body = body
   }
+}
+
+/// Content of a known length that is read from any place.
+public protocol HTTPContent: AnyObject, Sendable {
+  /// What is at `offset`, at least one byte and at most `limit`. Called on a thread of the server: may block as long as a read of a file does.
+  /// - Returns: nil when it can't be read; the connection ends in the middle then.
+  func read(at offset: UInt64, limit: Int) -> [UInt8]?
 }
 
 /// Where an open-ended body comes from. The server pulls, so that nothing can queue up behind a slow reader.

@@ -43,6 +43,8 @@ struct PreparedResponse: @unchecked Sendable {
     case .stream(let stream):
       let feed = BodyFeed(StreamPump(stream), connection, core)
       self.init(feed.response(), response, feed: feed, closes: closes)
+    case .content(let content, let offset, let byteCount):
+      self.init(ContentFeed.response(content, offset, byteCount), response, feed: nil, closes: closes)
     case .file:
       // Only a refusal that answers with an unreadable file comes here.
       self.init(Self.buffer([]), response, feed: nil, closes: closes)

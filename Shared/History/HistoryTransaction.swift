@@ -3,7 +3,7 @@
 public import Records
 
 /// An attribute's value as the object plane carries it, before and after mirroring.
-public indirect enum AttributeValue: Hashable, Sendable {
+public enum AttributeValue: Hashable, Sendable {
   case null
   case integer(Int64)
   case double(Double)

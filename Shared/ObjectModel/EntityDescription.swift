@@ -62,14 +62,31 @@ public final class EntityDescription: Sendable {
 
   public func attribute(named name: String) -> AttributeDescription? { attributesByName[name].map { attributes[$0] } }
 
+  /// The same for callers that ask for one after the other in ascending order of names, which then costs no search.
+  /// - Parameter place: 0 at first.
+  public func attribute(named name: String, near place: inout Int) -> AttributeDescription? {
+    for index in place..<min(place + Self.nearCount, attributes.count) where attributes[index].name == name {
+      place = index + 1
+      return attributes[index]
+    }
+    return attribute(named: name)
+  }
+
+  private static let nearCount = 4
+
   public func relationship(named name: String) -> RelationshipDescription? { relationshipsByName[name].map { relationships[$0] } }
 
   /// Whether objects of this entity may stand where `other` is the destination: itself or one of its subentities.
   public func isKind(of other: EntityDescription) -> Bool { name == other.name || superentityNames.contains(other.name) }
 }
 
+extension Attribute {
+  /// A Decimal whose model asks for all of its digits (user info `AquiferExactDecimal`).
+  public var isExactDecimal: Bool { type == .decimal && userInfo.isSet(ReservedName.exactDecimalKey) }
+}
+
 /// An attribute with its place in the hierarchy and its field.
-public struct AttributeDescription: Sendable {
+public final class AttributeDescription: Sendable {
   public let attribute: Attribute
   /// The entity that declares it: the owner or one of its superentities.
   public let declaringEntityName: String
@@ -81,6 +98,8 @@ public struct AttributeDescription: Sendable {
   public let fieldName: String
   /// `CD_<name>_ckAsset` for variable-length types; nil for the others.
   public let assetFieldName: String?
+  /// `CD_<name>_exact` for a Decimal whose digits are all kept (`AquiferExactDecimal`); nil for the others.
+  public let exactFieldName: String?
   /// By the table of semantics 2.3; `.bytes` for the two types without a field.
   public let fieldType: FieldType
 
@@ -98,12 +117,13 @@ public struct AttributeDescription: Sendable {
     isEncrypted = attribute.allowsCloudEncryption || attribute.userInfo.isSet(ReservedName.encryptedAttributeKey)
     fieldName = ReservedName.fieldPrefix + attribute.name
     assetFieldName = attribute.type.isVariableLength ? fieldName + ReservedName.assetSuffix : nil
+    exactFieldName = attribute.isExactDecimal ? fieldName + ReservedName.exactSuffix : nil
     fieldType = attribute.type.fieldType ?? .bytes
   }
 }
 
 /// A relationship with its place in the hierarchy, its inverse, and how it is written.
-public struct RelationshipDescription: Sendable {
+public final class RelationshipDescription: Sendable {
   /// How a relationship is kept in records.
   public enum Storage: Sendable {
     /// A STRING field with the target's record name (R11).
@@ -122,6 +142,13 @@ public struct RelationshipDescription: Sendable {
   /// The inverse, found on the destination or one of its superentities; nil when it dangles.
   public let inverse: Inverse?
   public let storage: Storage
+
+  init(relationship: Relationship, declaringEntityName: String, inverse: Inverse?, storage: Storage) {
+    self.relationship = relationship
+    self.declaringEntityName = declaringEntityName
+    self.inverse = inverse
+    self.storage = storage
+  }
 
   public struct Inverse: Sendable {
     public let relationship: Relationship

@@ -32,6 +32,8 @@ extension ModelIndex {
     text.add("attribute", attribute.name, attribute.type.rawValue, attribute.isOptional, isEncrypted, attribute.defaultValue != nil)
     text.add(attribute.defaultValue ?? "", attribute.preservesValueOnDeletion, attribute.allowsExternalBinaryDataStorage, attribute.elements.count)
     for element in attribute.elements { add(element, false, to: &text) }
+    // Only where it is said: models from before have the names they had.
+    if attribute.isExactDecimal { text.add(ReservedName.exactDecimalKey) }
   }
 }
 

@@ -9,6 +9,8 @@ public final class ModelIndex: Sendable {
   public let model: ManagedObjectModel
   /// Ascending by name; of entities with equal names only the first.
   public let entities: [EntityDescription]
+  /// Whether any entity has an encrypted attribute (R7).
+  public let hasEncryptedAttributes: Bool
   private let entitiesByName: [String: EntityDescription]
   private let rootsByRecordType: [String: EntityDescription]
 
@@ -16,6 +18,7 @@ public final class ModelIndex: Sendable {
     self.model = model
     let resolver = Resolver(model)
     entities = resolver.entities.enumerated().map { resolver.description(of: $1, ordinal: $0) }
+    hasEncryptedAttributes = entities.contains { $0.attributes.contains(where: \.isEncrypted) }
     entitiesByName = Dictionary(uniqueKeysWithValues: entities.map { ($0.name, $0) })
     rootsByRecordType = Dictionary(uniqueKeysWithValues: entities.filter { $0.name == $0.rootName }.map { ($0.recordType, $0) })
   }

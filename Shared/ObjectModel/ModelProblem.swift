@@ -7,7 +7,7 @@ public struct ModelProblem: Hashable, Sendable {
     case emptyModel, unknownConfiguration, unknownMember
     case duplicateEntity, duplicateProperty, unknownParent, parentCycle
     case entityName, propertyName, reservedName
-    case undefinedAttribute, objectIDAttribute, requiredAttribute, unreadableDefault, mergeableStorage
+    case undefinedAttribute, objectIDAttribute, requiredAttribute, unreadableDefault, mergeableStorage, exactDecimal
     case missingDestination, missingInverse, inverseMismatch, orderedRelationship, requiredRelationship, denyDeleteRule, configurationCrossing
     case ignoredAttribute, ignoredRelationship, ignoredEntity, encryptedRelationship, encryptedEntity
     case conflictPolicy, deletePolicy
@@ -38,6 +38,7 @@ public struct ModelProblem: Hashable, Sendable {
     case .requiredAttribute: "Make the attribute optional or give it a default value."
     case .unreadableDefault: "Correct the default value."
     case .mergeableStorage: "Turn mergeable storage off."
+    case .exactDecimal: "Remove AquiferExactDecimal from the user info; only attributes of type Decimal have it."
     case .missingDestination: "Choose the relationship's destination."
     case .missingInverse: "Add an inverse relationship to the destination and choose it here."
     case .inverseMismatch: "Make the two relationships each other's inverse."

@@ -124,6 +124,9 @@ public struct ModelValidator {
       report(.requiredAttribute, entity, attribute.name, "\(path) is neither optional nor has it a default value.")
     }
     check(policyOf: attribute, path, entity)
+    if attribute.userInfo.isSet(ReservedName.exactDecimalKey), !attribute.isExactDecimal {
+      report(.exactDecimal, entity, attribute.name, "\(path) declares AquiferExactDecimal, but is of type \(attribute.type.rawValue).")
+    }
     if attribute.usesMergeableStorage { report(.mergeableStorage, entity, attribute.name, "\(path) uses mergeable storage.") }
   }
 
@@ -217,6 +220,7 @@ public struct ModelValidator {
     for attribute in entity.mirroredAttributes where attribute.declaringEntityName == entity.name {
       fields.append((Schema.Field(name: attribute.fieldName, type: attribute.fieldType, isEncrypted: attribute.isEncrypted), attribute.name))
       if let companion = attribute.assetFieldName { fields.append((Schema.Field(name: companion, type: .asset), attribute.name)) }
+      if let exact = attribute.exactFieldName { fields.append((Schema.Field(name: exact, type: .string, isEncrypted: attribute.isEncrypted), attribute.name)) }
     }
     for relationship in entity.mirroredToOnes where relationship.declaringEntityName == entity.name {
       fields.append((Schema.Field(name: ReservedName.fieldPrefix + relationship.name, type: .string), relationship.name))

@@ -28,6 +28,7 @@ public enum SchemaGenerator {
     for attribute in entity.mirroredAttributes {
       fields.append(Schema.Field(standard: attribute.fieldName, attribute.fieldType, isEncrypted: attribute.isEncrypted))
       if let companion = attribute.assetFieldName { fields.append(Schema.Field(standard: companion, .asset)) }
+      if let exact = attribute.exactFieldName { fields.append(Schema.Field(standard: exact, .string, isEncrypted: attribute.isEncrypted)) }
     }
     for relationship in entity.mirroredToOnes {
       fields.append(Schema.Field(standard: ReservedName.fieldPrefix + relationship.name, .string))

@@ -18,6 +18,8 @@ public enum StoreError: Error, Hashable, Sendable {
   case tooSlow(shard: Int)
   /// The file was written by a newer release.
   case newerFormat(found: Int, known: Int)
+  /// Something is sealed with a key that is not there, or is to be sealed and there is none: nothing was stored; works once the process has the key.
+  case missingKey(String)
   case io(String)
 }
 

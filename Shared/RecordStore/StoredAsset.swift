@@ -34,12 +34,6 @@ extension Record {
 
   /// What the record adds to its database's `byteCount`: its stored form and its assets' content.
   public var countedByteCount: Int64 { assets.reduce(Int64(encoded().count)) { $0 + $1.byteCount } }
-
-  /// The assets of a stored record; none of one that can't be read.
-  static func assets(inBlob blob: UnsafeRawBufferPointer) -> [Asset] {
-    // Dropped because a damaged row must not keep its zone from being removed; what it used stays, and verification says so.
-    (try? RecordBlob.decode(blob, recordName: "", recordType: ""))?.assets ?? []
-  }
 }
 
 /// What a stored record takes: nothing, for a tombstone.

@@ -217,13 +217,16 @@ public struct StoredTransaction: Hashable, Sendable {
   /// Milliseconds since 1970, the server's clock at the append.
   public let appendedAt: Int64
   public let payload: [UInt8]
+  /// Whether it has values of encrypted attributes: then it rests sealed (R7).
+  public let isEncrypted: Bool
 
-  public init(number: Int64, transactionID: String, author: String?, appendedAt: Int64, payload: [UInt8]) {
+  public init(number: Int64, transactionID: String, author: String?, appendedAt: Int64, payload: [UInt8], isEncrypted: Bool = false) {
     self.number = number
     self.transactionID = transactionID
     self.author = author
     self.appendedAt = appendedAt
     self.payload = payload
+    self.isEncrypted = isEncrypted
   }
 }
 

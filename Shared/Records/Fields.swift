@@ -1,15 +1,16 @@
 // The values a record's fields can hold, and the ordered map that holds them.
 
 /// One value of a record's field, typed as the schema types it (wire-protocol 3.4).
-public indirect enum FieldValue: Hashable, Sendable {
+public enum FieldValue: Hashable, Sendable {
   case int64(Int64)
   case double(Double)
   case string(String)
   case bytes([UInt8])
   /// Milliseconds since 1970, possibly negative.
   case timestamp(Int64)
-  case reference(Reference)
-  case location(Location)
+  // What is large and seldom is kept apart: a value is as long as its longest case.
+  indirect case reference(Reference)
+  indirect case location(Location)
   case asset(Asset)
   /// All elements are of `element`'s type; an empty list keeps its type.
   case list(element: FieldType, [FieldValue])

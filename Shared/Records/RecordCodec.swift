@@ -36,7 +36,10 @@ extension Record {
   private static let versionedFormat: Int64 = 2
 
   /// The record but for its name and type, as the store keeps it.
-  public func encoded() -> [UInt8] {
+  public func encoded() -> [UInt8] { encodedNotingEncryption().bytes }
+
+  /// The same, and whether one of its fields is encrypted, which costs no look of its own.
+  public func encodedNotingEncryption() -> (bytes: [UInt8], isEncrypted: Bool) {
     var writer = MessagePackWriter(reservingByteCount: 1024)
     writer.arrayHeader((versions.isEmpty ? 9 : 10) + 3 * fields.count)
     writer.integer(versions.isEmpty ? Self.format : Self.versionedFormat)
@@ -49,12 +52,15 @@ extension Record {
     writer.string(parent)
     writer.string(shortGUID)
     if !versions.isEmpty { writer.versions(versions) }
+    var isEncrypted = false
     for element in fields.elements {
       writer.string(element.name)
-      writer.integer(FieldTag(element.field).rawValue)
+      let tag = FieldTag(element.field)
+      writer.integer(tag.rawValue)
+      isEncrypted = isEncrypted || tag.isEncrypted
       writer.field(element.field.value)
     }
-    return writer.bytes
+    return (writer.bytes, isEncrypted)
   }
 
   /// Reads what `encoded` wrote.

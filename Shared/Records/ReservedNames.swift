@@ -37,6 +37,9 @@ public enum ReservedName {
   /// Policies of conflicts, of this project's own.
   public static let conflictPolicyKey = "AquiferConflictPolicy"
   public static let deletePolicyKey = "AquiferDeletePolicy"
+  /// A Decimal attribute's: all of its digits are kept, in a field of their own.
+  public static let exactDecimalKey = "AquiferExactDecimal"
+  public static let exactSuffix = "_exact"
   /// Attributes the mirroring keeps for itself and never exports.
   public static let reservedAttributes: Set<String> = ["ckRecordID", "ckRecordSystemFields"]
 

@@ -125,7 +125,7 @@ private func editDistance(_ left: String, _ right: String) -> Int {
 }
 
 /// A file of at most 64 KiB as text; nil (and errno) when it can't be read or is not UTF-8.
-private func readSmallFile(_ path: String) -> String? {
+func readSmallFile(_ path: String) -> String? {
   let fd = open(path, O_RDONLY | O_CLOEXEC)
   guard fd >= 0 else { return nil }
   defer { close(fd) }

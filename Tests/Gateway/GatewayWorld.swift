@@ -130,8 +130,8 @@ final class GatewayWorld: Sendable {
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
-        store: spool.map(AssetStore.init(directory:)), byteLimit: 1_000_000, limits: uploadLimits, freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      fileByteCount: { path in path.hasSuffix("absent") ? nil : 1000 })
+        store: spool.map { AssetStore(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits, freeByteCount: freeByteCount, log: .silent, metrics: metrics),
+      findFile: { path throws(RecordError) in path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000) })
     relay.set(self)
     cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
     _ = await bus.waitForPeers { !$0.isEmpty }

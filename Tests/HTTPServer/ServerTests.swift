@@ -157,6 +157,34 @@ struct FileTests {
     }
   }
 
+  /// Gives what is asked for in pieces of its own, and at some place no more.
+  private final class Squares: HTTPContent {
+    let end: UInt64
+    init(end: UInt64) { self.end = end }
+    static func byte(_ place: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: place &* place >> 4) }
+    func read(at offset: UInt64, limit: Int) -> [UInt8]? {
+      offset >= end ? nil : (offset..<min(end, offset + UInt64(min(limit, 999)))).map(Self.byte)
+    }
+  }
+
+  @Test func `content that is made while it is sent has its length, and ends the connection where it can't be read`() async throws {
+    let server = try HTTPServer(
+      handler: ClosureHandler { request in
+        HTTPResponse(status: 206, body: .content(Squares(end: request.pathSegments == ["broken"] ? 5000 : .max), offset: 1000, byteCount: 200_000))
+      })
+    let client = try RawConnection(port: server.port)
+    for _ in 0..<2 {
+      try await client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+      let answer = try await client.readAnswer()
+      #expect(answer.status == 206 && answer.header("content-length") == "200000")
+      #expect(answer.body == (1000..<201_000).map(Squares.byte))
+    }
+    try await client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")
+    #expect(try await client.readAnswer(hasBody: false).header("content-length") == "200000")
+    try await client.send("GET /broken HTTP/1.1\r\nHost: h\r\n\r\n")
+    await #expect(throws: (any Error).self) { _ = try await client.readAnswer() }
+  }
+
   @Test func `a file that is missing, too short or no file is a 404`() async throws {
     try await withFile([1, 2, 3]) { path in
       for (path, offset, count) in [(path + "x", 0, 1), (path, 2, 2), (path, .max, 2), ("/tmp", 0, 1), ("/dev/zero", 0, 1)] as [(String, UInt64, UInt64)] {

@@ -123,6 +123,7 @@ import Testing
       entities: [Entity(name: "E", attributes: [Attribute(name: "p", type: .string)], userInfo: ["AquiferConflictPolicy": "counter"])], property: nil),
     Case(rule: .conflictPolicy, entities: relationship(userInfo: ["AquiferConflictPolicy": "manual"])),
     Case(rule: .deletePolicy, entities: [Entity(name: "E", userInfo: ["AquiferDeletePolicy": "editsWin"])], property: nil),
+    Case(rule: .exactDecimal, entities: attribute(Attribute(name: "p", type: .double, userInfo: ["AquiferExactDecimal": "YES"]))),
     Case(rule: .deletePolicy, entities: attribute(Attribute(name: "p", type: .string, userInfo: ["AquiferDeletePolicy": "editWins"]))),
     Case(rule: .uniquenessConstraint, entities: [Entity(name: "E", uniquenessConstraints: [["a", "b"]])], property: nil),
     Case(

@@ -23,6 +23,14 @@ struct App: Sendable {
     apiToken = try #require(token["apiToken"].string)
   }
 
+  /// One that was made before, in an installation that was started again.
+  init(_ installation: Installation, container: String, apiToken: String, modelHash: String) {
+    self.installation = installation
+    self.container = container
+    self.apiToken = apiToken
+    self.modelHash = modelHash
+  }
+
   /// A new user: record name and web-auth token.
   func user(_ name: String) async throws -> User {
     let made = try await installation.admin("POST", "/admin/1/users", ["name": .string(name)])

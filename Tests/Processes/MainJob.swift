@@ -11,6 +11,10 @@ struct MainJob: Sendable {
     case number = "DOUBLE"
     case date = "TIMESTAMP"
     case bytes = "BYTES"
+    /// A decimal number as text, of which the field has what a DOUBLE can hold.
+    case decimal = "DOUBLE "
+    /// Bytes that only the product can make: the objects are compared, the field's type is.
+    case opaque = "BYTES "
     var wireType: String { rawValue.trimmingCharacters(in: .whitespaces) }
   }
 
@@ -20,16 +24,35 @@ struct MainJob: Sendable {
     let relationships: String
   }
 
-  /// The bundle's name in the folder of shared models.
+  /// The bundle's name in the folder of shared models, or its path in this repository.
   let model: String
   /// One transaction each.
   let saves: [[Value]]
   let graph: Graph
   /// By `Entity.attribute`.
   let kinds: [String: FieldKind]
-  let link: Link
+  /// nil: `links` has all of them.
+  var link: Link?
   /// Attributes too large for a record: they must be assets.
   var assets: Set<String> = []
+  /// Entities that share the record type of another, by name.
+  var roots: [String: String] = [:]
+  /// By `Entity.attribute`.
+  var encrypted: Set<String> = []
+  var exact: Set<String> = []
+  /// Link records as they must be: their three fields.
+  var links: Set<[String]> = []
+
+  /// Every link record there must be.
+  var linkRecords: Set<[String]> {
+    guard let link else { return links }
+    let left = link.entityNames.split(separator: ":").first.map(String.init)
+    return Set(
+      graph.pairs.map { pair in
+        let ends = graph.objects[pair.ends[0]]?.entity == left ? pair.ends : pair.ends.reversed()
+        return [link.entityNames, link.relationships, ends.joined(separator: ":")]
+      })
+  }
 
   static func insert(_ entity: String, _ id: String, _ attributes: [String: Value] = [:], _ relationships: [String: Value] = [:]) -> Value {
     ["changeType": "insert", "entity": .string(entity), "objectID": .string(id), "attributes": .object(attributes), "relationships": .object(relationships)]
@@ -57,6 +80,9 @@ struct MainJob: Sendable {
     return .string(Data(bytes).base64EncodedString())
   }
 
+  /// A number as these tests read it from JSON.
+  private static func number(_ value: Double) -> Value { Int64(exactly: value).map(Value.integer) ?? .number(value) }
+
   /// What a record's field must hold for an attribute's value.
   func field(_ value: Value, of attribute: String) throws -> Value {
     guard let kind = kinds[attribute] else { throw Unexpected("no kind of \(attribute) is written down") }
@@ -66,9 +92,16 @@ struct MainJob: Sendable {
     case (.date, .string(let text)):
       let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
       stored = .integer(Int64((try style.parse(text).timeIntervalSince1970 * 1000).rounded()))
+    case (.decimal, .string(let text)): stored = Self.number(Double(text) ?? 0)
+    case (.opaque, _): return ["type": "BYTES"]
     default: stored = value
     }
-    return ["value": stored, "type": .string(kind.wireType)]
+    var field: [String: Value] = ["value": stored, "type": .string(kind.wireType)]
+    if encrypted.contains(attribute) {
+      // Bytes say it by their type.
+      if kind == .bytes { field["type"] = "ENCRYPTED_BYTES" } else { field["isEncrypted"] = true }
+    }
+    return .object(field)
   }
 }
 

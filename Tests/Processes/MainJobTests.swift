@@ -13,9 +13,9 @@ func sharedModel(_ name: String) -> String? {
 }
 
 @Suite(.serialized) struct MainJobTests {
-  @Test(.timeLimit(.minutes(3)), arguments: [MainJob.share, .demo, .tickmate])
+  @Test(.timeLimit(.minutes(3)), arguments: [MainJob.share, .demo, .tickmate, .everything])
   func `a graph saved on one device is the same on another and in the records, and stays quiet`(_ job: MainJob) async throws {
-    guard let model = sharedModel(job.model) else { return }
+    guard let model = job.model.contains("/") ? Checkout.root.appending(path: job.model).path : sharedModel(job.model) else { return }
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)
       let user = try await app.user("alice")
@@ -65,15 +65,11 @@ func sharedModel(_ name: String) -> String? {
     for (name, record) in records where record["recordType"] == "CDMR" {
       let fields = record["fields"]
       #expect(Set(fields.members.keys) == ["CD_entityNames", "CD_relationships", "CD_recordNames"])
-      #expect(fields["CD_entityNames"] == ["value": .string(job.link.entityNames), "type": "STRING"])
-      #expect(fields["CD_relationships"] == ["value": .string(job.link.relationships), "type": "STRING"])
-      links.insert((fields["CD_recordNames"]["value"].string ?? "").split(separator: ":").map(String.init))
+      #expect(fields.members.values.allSatisfy { $0["type"] == "STRING" })
+      links.insert(["CD_entityNames", "CD_relationships", "CD_recordNames"].map { fields[$0]["value"].string ?? "" })
       #expect(UUID(uuidString: name)?.uuidString == name)
     }
-    #expect(Set(links.map { Graph.Pair($0.first ?? "", $0.last ?? "") }) == job.graph.pairs)
-    #expect(links.count == job.graph.pairs.count)
-    let left = job.link.entityNames.split(separator: ":").first.map(String.init)
-    for link in links { #expect(link.first.flatMap { job.graph.objects[$0]?.entity } == left) }
+    #expect(links == job.linkRecords && links.count == job.graph.pairs.count)
 
     #expect(records.count == job.graph.objects.count + job.graph.pairs.count)
     for (id, object) in job.graph.objects {
@@ -81,12 +77,18 @@ func sharedModel(_ name: String) -> String? {
         Issue.record("no record of \(object.entity) \(id)")
         continue
       }
-      #expect(record["recordType"].string == "CD_\(object.entity)")
+      #expect(record["recordType"].string == "CD_\(job.roots[object.entity] ?? object.entity)")
       #expect(record["zoneID"]["zoneName"].string == "com.apple.coredata.cloudkit.zone")
       #expect(record["zoneID"]["ownerRecordName"].string == user.recordName)
       var expected: [String: Value] = ["CD_entityName": ["value": .string(object.entity), "type": "STRING"]]
       for (name, target) in object.toOnes { expected["CD_\(name)"] = ["value": .string(target), "type": "STRING"] }
-      for (name, value) in object.attributes { expected["CD_\(name)"] = try job.field(value, of: "\(object.entity).\(name)") }
+      for (name, value) in object.attributes {
+        let attribute = "\(job.roots[object.entity] ?? object.entity).\(name)"
+        expected["CD_\(name)"] = try job.field(value, of: attribute)
+        if job.exact.contains(attribute) {
+          expected["CD_\(name)_exact"] = .object(["value": value, "type": "STRING"].merging(job.encrypted.contains(attribute) ? ["isEncrypted": true] : [:]) { $1 })
+        }
+      }
       try await compareFields(record["fields"].members, expected, "\(object.entity) \(id)", job.assets.filter { $0.hasPrefix(id) }, user)
     }
     // The same answer by name as from the feed.
@@ -113,7 +115,7 @@ func sharedModel(_ name: String) -> String? {
         let isEqual = Data(answer.bytes).base64EncodedString() == value["value"].string
         #expect(isEqual, "\(place): the asset of \(name) differs")
       } else {
-        let isEqual = field == value
+        let isEqual = value["value"] == .null ? field?["type"] == value["type"] : field == value
         #expect(isEqual, "\(place): \(name) differs")
       }
     }

@@ -1,6 +1,7 @@
 // An object plane over a store of choice, and devices that speak to it in JSON.
 
 import Assets
+import Crypto
 import Foundation
 import History
 import JSON
@@ -94,15 +95,17 @@ final class ObjectPlaneWorld: Sendable {
   let records: RecordPlane
   let duplicates: DuplicateKeeper
   let folder: String
-  var assets: AssetStore { AssetStore(directory: folder + "/assets") }
+  let keys: KeyRing
+  var assets: AssetStore { AssetStore(directory: folder + "/assets", keys: keys) }
 
-  private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas) {
+  private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?) {
+    self.keys = keys
     self.store = store
     self.folder = folder
     self.schemas = schemas
     let context = PlaneContext(
-      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"),
-      signingKey: Array("signing key".utf8),
+      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes,
+      assets: AssetStore(directory: folder + "/assets", keys: keys), signingKey: Array("signing key".utf8), assetThresholdByteCount: assetThreshold,
       pause: { [clock] duration in
         let end = clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
         while clock.now < end, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
@@ -114,10 +117,12 @@ final class ObjectPlaneWorld: Sendable {
     duplicates = DuplicateKeeper(restless)
   }
 
+  static let testKeys = try! KeyRing(parsing: String(repeating: "b", count: 64))
+
   /// Runs `body` in a fresh world and cleans up behind it.
   static func with(
     _ kind: StoreKind, models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
-    keepsPastStates: Bool = false, commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil }, _ body: (ObjectPlaneWorld) async throws -> Void
+    keepsPastStates: Bool = false, keys: KeyRing = testKeys, assetThreshold: Int? = nil, commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil }, _ body: (ObjectPlaneWorld) async throws -> Void
   ) async throws {
     let folder = NSTemporaryDirectory() + "aquifer-object-plane-\(SecureRandomName.make())"
     defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -127,10 +132,10 @@ final class ObjectPlaneWorld: Sendable {
     case .sqlite:
       var options = SQLiteRecordStore.Options()
       options.keepsPastStates = keepsPastStates
-      let assets = AssetStore(directory: folder + "/assets")
-      store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, options: options).open(shard: 0)
+      let assets = AssetStore(directory: folder + "/assets", keys: keys)
+      store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, keys: keys, options: options).open(shard: 0)
     }
-    let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models))
+    let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold)
     do {
       try await body(world)
     } catch {

@@ -10,6 +10,6 @@ enum Main {
     await ServiceProcess(
       role: .gateway, summary: "Serves clients over HTTP: authenticates, and forwards to the worker that holds their data.", options: GatewayService.options,
       examples: GatewayService.examples
-    ) { context, handlers in GatewayService.prepare(context, &handlers) }.run()
+    ) { context, handlers in try GatewayService.prepare(context, &handlers) }.run()
   }
 }

@@ -11,7 +11,7 @@ enum Main {
       role: .worker, summary: "Holds shards: zones, records, history, and the mirroring between them.", options: Worker.options,
       examples: ["aquifer-worker --data /var/lib/aquifer --share tcp://127.0.0.1:5550"]
     ) { context, handlers in
-      let worker = Worker(context)
+      let worker = try Worker(context)
       worker.register(in: &handlers)
       return { bus in try await worker.start(on: bus) }
     }.run()

@@ -26,6 +26,7 @@ struct Dev {
     let executable = try Self.ownPath()
     let fleet = Fleet(
       options: options, binDirectory: String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)]), data: folder.data, run: folder.run)
+    _ = try KeyFile.addKey(to: fleet.encryptionKey, unlessPresent: true)
     let watch = try startGuard(executable, log: folder.log(of: "guard"))
     defer { endGuard(watch) }
     let supervisor = Supervisor(fleet.members, group: watch.group, signals: signals) { member, addresses in

@@ -11,6 +11,8 @@ struct DevOptions: Hashable, Sendable {
   /// The workers' `--user-quota`.
   let userQuota: Int
   let readyFile: String?
+  /// nil: the one in the data folder.
+  let encryptionKey: String?
   let tls: TLSFiles?
 
   /// Paths as they were given: the services start in the same folder.
@@ -27,6 +29,7 @@ struct DevOptions: Hashable, Sendable {
     workerCount = try Self.number(invocation, "workers", 1, in: 1...Self.workerLimit)
     userQuota = try Self.number(invocation, "user-quota", 0, in: 0...Int.max)
     readyFile = invocation.value("ready-file")
+    encryptionKey = invocation.value("encryption-key")
     switch (invocation.value("tls-certificate"), invocation.value("tls-key")) {
     case (nil, nil): tls = nil
     case (.some(let certificate), .some(let key)): tls = TLSFiles(certificate: certificate, key: key)

@@ -25,14 +25,20 @@ struct Fleet: Hashable, Sendable {
     if [.notifier, .gateway].contains(member.role) { arguments += tls }
     switch member.role {
     case .share: arguments += ["--data", data]
-    case .worker: arguments += ["--data", data, "--user-quota", String(options.userQuota)]
+    case .worker: arguments += ["--data", data, "--user-quota", String(options.userQuota), "--encryption-key", encryptionKey]
     case .notifier: arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
     case .gateway:
       guard let notifierURL = addresses.first(where: { $0.key.role == .notifier })?.value.client else { return nil }
-      arguments += ["--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets"]
+      arguments += [
+        "--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets",
+        "--encryption-key", encryptionKey,
+      ]
     }
     return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
   }
+
+  /// The file with the keys of encrypted values.
+  var encryptionKey: String { options.encryptionKey ?? data + "/encryption-key" }
 
   private var tls: [String] {
     guard let tls = options.tls else { return [] }

@@ -181,7 +181,9 @@ struct ExportRun: Sendable {
     let random = context.random
     return Exporter(
       model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
-      serializer: Serializer(contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents)),
+      serializer: Serializer(
+        contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents),
+        assetThresholdByteCount: context.assetThresholdByteCount),
       stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting, judge: judge,
       makeRecordName: { random.uuid() })
   }

@@ -24,7 +24,7 @@ extension StoreCall {
     }
     let (model, schema) = try await model(of: mirror)
     let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now, assets: assetReader)
-    var large = LargeValues(assets: context.assets, expiry: AssetLifetime.uploadExpiry(at: now))
+    var large = LargeValues(assets: context.assets, expiry: AssetLifetime.uploadExpiry(at: now), thresholdByteCount: context.assetThresholdByteCount)
     let json = try JSONValue.request(body)
     var transactions = try reader.transactions(json)
     try await date(&transactions, json, of: mirror)
@@ -35,7 +35,10 @@ extension StoreCall {
     }
     transactions = try large.moved(out: transactions, log: context.log)
 
-    let rows = transactions.map { SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), assets: $0.assets) }
+    let rows = transactions.map {
+      SavedRow(
+        transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
+    }
     let at = now
     let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
@@ -98,6 +101,7 @@ extension StoreCall {
     let transactionID: String
     let author: String?
     let payload: [UInt8]
+    let isEncrypted: Bool
     let assets: [Asset]
   }
 
@@ -116,7 +120,7 @@ extension StoreCall {
       if let earlier = try transaction.transaction(withID: row.transactionID, of: mirror.key) { return earlier.number }
       last += 1
       try transaction.append(
-        StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload),
+        StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload, isEncrypted: row.isEncrypted),
         assets: row.assets, to: mirror.key)
       return last
     }
@@ -194,12 +198,15 @@ struct LargeValues {
   /// Contents that may still become inline fields, by hash.
   private(set) var contents: [[UInt8]: [UInt8]] = [:]
 
-  init(assets: AssetStore, expiry: Int64) {
+  /// - Parameter thresholdByteCount: what the export makes assets in any case (`PlaneContext.assetThresholdByteCount`).
+  init(assets: AssetStore, expiry: Int64, thresholdByteCount: Int?) {
     self.assets = assets
     self.expiry = expiry
+    valueByteCount = min(Self.valueByteCount, (thresholdByteCount ?? .max) - 1)
   }
 
   /// A value of more bytes is moved by itself.
+  private let valueByteCount: Int
   private static let valueByteCount = 100_000
   /// A change of more bytes is likely to fill its record: then all but its small values are moved.
   private static let changeByteCount = 600_000
@@ -210,8 +217,8 @@ struct LargeValues {
     for (index, transaction) in transactions.enumerated() {
       for (position, change) in transaction.changes.enumerated() {
         let byteCount = change.attributes.reduce(0) { $0 + $1.value.contentByteCount }
-        guard byteCount > Self.valueByteCount else { continue }
-        let limit = byteCount > Self.changeByteCount ? Self.smallByteCount : Self.valueByteCount
+        guard byteCount > valueByteCount else { continue }
+        let limit = byteCount > Self.changeByteCount ? min(Self.smallByteCount, valueByteCount) : valueByteCount
         do throws(AssetError) {
           moved[index].changes[position] = try self.moved(out: change, above: limit)
         } catch {

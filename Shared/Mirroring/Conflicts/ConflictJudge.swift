@@ -107,7 +107,7 @@ extension Exporter {
 
   /// A to-one relationship that somebody else set without this edit's knowing: the last arrival wins, and what it had is written down.
   mutating func noteOverwritten(_ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, by target: String?) throws {
-    guard let judge, let edit = judge.edit, let entry = overlay.entries[change.objectID], judge.contested(entry.base) != nil else { return }
+    guard let judge, let edit = judge.edit, let entry = overlay.known(change.objectID), judge.contested(entry.base) != nil else { return }
     let current = entry.record?.fields.string(field)
     guard current != target, current == entry.baseRecord?.fields.string(field) else { return }
     let past = try past(of: change, since: edit.base)

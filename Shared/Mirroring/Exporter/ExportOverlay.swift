@@ -5,8 +5,13 @@ import Records
 
 /// A record under the hands of the exporter.
 struct OverlayEntry {
-  /// As the zone holds it; nil when the name was never used.
-  let base: SourceRecord?
+  /// Kept apart, because entries are moved about, and most have none.
+  private final class Base: Sendable {
+    let stored: SourceRecord
+    init(_ stored: SourceRecord) { self.stored = stored }
+  }
+
+  private let origin: Base?
   /// As it is now; nil while it is not alive.
   var record: Record?
   /// Fields whose present value the server decided on: pointers it cleared that the client did not name.
@@ -19,12 +24,15 @@ struct OverlayEntry {
   var isServersDeletion = false
 
   init(base: SourceRecord?) {
-    self.base = base
+    origin = base.map(Base.init)
     record = base.flatMap { $0.isDeleted ? nil : $0.record }
   }
 
+  /// As the zone holds it; nil when the name was never used.
+  var base: SourceRecord? { origin?.stored }
+
   /// A tombstone, or deleted earlier in this run: unlike a name nobody knows yet, nothing may point here any more.
-  var isGone: Bool { record == nil && base != nil }
+  var isGone: Bool { record == nil && origin != nil }
 
   var baseRecord: Record? { base.flatMap { $0.isDeleted ? nil : $0.record } }
 }
@@ -32,9 +40,9 @@ struct OverlayEntry {
 /// A zone with changes on top.
 struct ExportOverlay {
   let source: any RecordSource
-  private(set) var entries: [String: OverlayEntry] = [:]
-  /// Names in the order they were first loaded, so that nothing depends on a dictionary's order.
-  private(set) var order: [String] = []
+  /// In the order they were first loaded, so that nothing depends on a dictionary's order.
+  private(set) var entries: [OverlayEntry] = []
+  private var places: [String: Int] = [:]
   /// Pointers that were set here, by target; some may have been cleared again since.
   private var added: [String: [RecordPointer]] = [:]
   private var stored: [String: [RecordPointer]] = [:]
@@ -45,16 +53,42 @@ struct ExportOverlay {
 
   func redirect(of name: String) throws -> RecordRedirect? { try source.redirect(of: name) }
 
-  mutating func entry(_ name: String) throws -> OverlayEntry {
-    if let entry = entries[name] { return entry }
-    let entry = OverlayEntry(base: try source.record(named: name))
-    entries[name] = entry
-    order.append(name)
-    return entry
-  }
+  mutating func entry(_ name: String) throws -> OverlayEntry { entries[try place(of: name)] }
+
+  /// One that was looked at before.
+  func known(_ name: String) -> OverlayEntry? { places[name].map { entries[$0] } }
 
   mutating func set(_ entry: OverlayEntry, named name: String) {
-    if entries.updateValue(entry, forKey: name) == nil { order.append(name) }
+    if let place = places[name] {
+      entries[place] = entry
+    } else {
+      add(entry, name)
+    }
+  }
+
+  /// Looks at an entry, or changes it, in its place: neither is it copied, nor are its record's fields.
+  mutating func with<Value>(_ name: String, _ body: (inout OverlayEntry) throws -> Value) throws -> Value {
+    try body(&entries[try place(of: name)])
+  }
+
+  private mutating func place(of name: String) throws -> Int {
+    if let place = places[name] { return place }
+    return add(OverlayEntry(base: try source.record(named: name)), name)
+  }
+
+  @discardableResult private mutating func add(_ entry: OverlayEntry, _ name: String) -> Int {
+    places[name] = entries.count
+    entries.append(entry)
+    return entries.count - 1
+  }
+
+  /// Gives the entries away, in their order, and has none afterwards.
+  mutating func takeEntries() -> [OverlayEntry] {
+    defer {
+      entries = []
+      places = [:]
+    }
+    return entries
   }
 
   mutating func notePointer(from source: String, field: String, to target: String) {

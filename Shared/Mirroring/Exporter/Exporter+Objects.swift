@@ -9,20 +9,22 @@ extension Exporter {
   mutating func insert(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
     var entry = try overlay.entry(change.objectID)
-    var record: Record
-    let before = entry.record
-    if let existing = before {
-      try check(existing, is: entity, change)
-      record = existing
-    } else {
-      record = Record(recordName: change.objectID, recordType: entity.recordType, fields: Fields(), created: stamp, modified: stamp)
-    }
-    record.fields[ReservedName.entityName] = Field(.string(entity.name))
+    let existing = entry.record
+    if let existing { try check(existing, is: entity, change) }
+    var record = existing ?? newRecord(of: entity, change)
+    // One that only a newer model knows is kept.
+    if record.fields[ReservedName.entityName] == nil { record.fields[ReservedName.entityName] = Field(.string(entity.name)) }
     try serializer.write(change.attributes, of: entity, into: &record)
     entry.record = record
     entry.isServersDeletion = false
-    if judge != nil { try settle(change, of: entity, over: before, in: &entry) }
+    if judge != nil { try settle(change, of: entity, over: existing, in: &entry) }
     overlay.set(entry, named: change.objectID)
+  }
+
+  private func newRecord(of entity: EntityDescription, _ change: HistoryChange) -> Record {
+    var record = Record(recordName: change.objectID, recordType: entity.recordType, fields: Fields(), created: stamp, modified: stamp)
+    record.fields.reserveCapacity(1 + change.attributes.count + change.relationships.count)
+    return record
   }
 
   mutating func update(_ change: HistoryChange) throws {
@@ -90,12 +92,12 @@ extension Exporter {
 
   /// Clears a to-one field on the server's own account.
   mutating func clear(_ field: String, of recordName: String) throws {
-    var entry = try overlay.entry(recordName)
-    guard entry.record?.fields[field] != nil else { return }
-    entry.record?.fields[field] = nil
-    entry.serverFields.insert(field)
-    entry.clearedFields.insert(field)
-    overlay.set(entry, named: recordName)
+    try overlay.with(recordName) { entry in
+      guard entry.record?.fields[field] != nil else { return }
+      entry.record?.fields[field] = nil
+      entry.serverFields.insert(field)
+      entry.clearedFields.insert(field)
+    }
   }
 
   private func entity(of change: HistoryChange) throws(MirroringProblem) -> EntityDescription {
@@ -104,10 +106,16 @@ extension Exporter {
       recordName: change.objectID, entity: change.entity, code: .badRequest, reason: "the store's model has no entity \(change.entity)")
   }
 
-  /// Names are unique over all entities: an object of another hierarchy must not be overwritten.
+  /// Names are unique over all entities: an object of another one must not be overwritten. An edit or a deletion may name a superentity of the
+  /// object's; who inserts one says what it is.
   private func check(_ record: Record, is entity: EntityDescription, _ change: HistoryChange) throws(MirroringProblem) {
-    guard record.recordType != entity.recordType else { return }
-    throw MirroringProblem(
-      recordName: change.objectID, entity: change.entity, code: .conflict, reason: "the name belongs to a record of type \(record.recordType)")
+    guard record.recordType == entity.recordType else { throw conflict(change, "the name belongs to a record of type \(record.recordType)") }
+    guard let name = record.fields.string(ReservedName.entityName), name != entity.name, let stored = model.entity(named: name) else { return }
+    if change.changeType != .insert, stored.isKind(of: entity) { return }
+    throw conflict(change, "the name belongs to an object of entity \(name)")
+  }
+
+  private func conflict(_ change: HistoryChange, _ reason: String) -> MirroringProblem {
+    MirroringProblem(recordName: change.objectID, entity: change.entity, code: .conflict, reason: reason)
   }
 }

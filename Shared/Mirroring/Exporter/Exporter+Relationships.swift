@@ -7,7 +7,7 @@ import Records
 extension Exporter {
   mutating func setRelationships(of change: HistoryChange) throws {
     guard let entity = model.entity(named: change.entity) else { return }
-    guard try overlay.entry(change.objectID).record != nil else { return try tellAgain(change) }
+    guard try overlay.with(change.objectID, { $0.record != nil }) else { return try tellAgain(change) }
     for named in change.relationships {
       guard let relationship = entity.relationship(named: named.name) else { continue }
       switch (relationship.storage, named.value) {
@@ -37,15 +37,23 @@ extension Exporter {
   }
 
   mutating func target(_ objectID: String, of relationship: RelationshipDescription) throws -> Target {
-    let entry = try overlay.entry(objectID)
-    guard let record = entry.record else {
-      switch try elsewhere?(objectID) {
-      case .alive(let zoneName)?: return .inZone(zoneName)
-      case .tombstone?: return .gone
-      case .unknown?, nil: return entry.isGone ? .gone : .unknown
-      }
+    let (record, isGone) = try overlay.with(objectID) { entry in (entry.record, entry.isGone) }
+    if let record { return fits(record, relationship) ? .alive : .wrongEntity }
+    switch try elsewhere?(objectID) {
+    case .alive(let zoneName)?: return .inZone(zoneName)
+    case .tombstone?: return .gone
+    case .unknown?, nil: return isGone ? .gone : .unknown
     }
-    return record.recordType == model.entity(named: relationship.destinationName)?.recordType ? .alive : .wrongEntity
+  }
+
+  /// Whether an object may stand where a relationship leads to.
+  private func fits(_ record: Record, _ relationship: RelationshipDescription) -> Bool {
+    guard let destination = model.entity(named: relationship.destinationName), record.recordType == destination.recordType else { return false }
+    // Every entity of the hierarchy is of the kind of its root; and what a newer model calls its objects is not for this one to judge.
+    guard !destination.superentityNames.isEmpty,
+      let entity = model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+    else { return true }
+    return entity.isKind(of: destination)
   }
 
   private mutating func setToOne(
@@ -77,19 +85,18 @@ extension Exporter {
 
   /// Sets a to-one field for the client, who named it.
   private mutating func point(_ source: String, _ field: String, to target: String?) throws {
-    var entry = try overlay.entry(source)
-    guard entry.record != nil else { return }
-    entry.record?.fields[field] = target.map { Field(.string($0)) }
-    entry.serverFields.remove(field)
-    entry.clearedFields.remove(field)
-    overlay.set(entry, named: source)
-    if let target { overlay.notePointer(from: source, field: field, to: target) }
+    let isSet = try overlay.with(source) { entry in
+      if entry.record == nil { return false }
+      entry.record?.fields[field] = target.map { Field(.string($0)) }
+      entry.serverFields.remove(field)
+      entry.clearedFields.remove(field)
+      return true
+    }
+    if isSet, let target { overlay.notePointer(from: source, field: field, to: target) }
   }
 
   private mutating func markServersOwn(_ field: String, of owner: String) throws {
-    var entry = try overlay.entry(owner)
-    entry.serverFields.insert(field)
-    overlay.set(entry, named: owner)
+    try overlay.with(owner) { entry in _ = entry.serverFields.insert(field) }
   }
 
   /// Objects that point to `target` by one relationship. Fields of other entities may have the same name (`CD_photo` of a rating and of

@@ -296,10 +296,13 @@ public struct Exporter {
   public consuming func plan() -> ExportPlan {
     var objects: [PlannedWrite] = []
     var links: [PlannedWrite] = []
-    for name in overlay.order {
-      guard let entry = overlay.entries[name], let write = Self.write(of: entry, stamp: stamp) else { continue }
-      let isLink = LinkRecord.isLink(recordType: (entry.record ?? entry.baseRecord)?.recordType ?? "")
-      if isLink { links.append(write) } else { objects.append(write) }
+    // From the end, so that each is moved out: copies of records cost more than all that is done here.
+    var entries = overlay.takeEntries()
+    entries.reverse()
+    objects.reserveCapacity(entries.count)
+    while let entry = entries.popLast() {
+      guard let write = Self.write(of: entry, stamp: stamp) else { continue }
+      if write.isLink { links.append(write) } else { objects.append(write) }
     }
     return ExportPlan(writes: objects + links, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
   }
@@ -318,7 +321,7 @@ public struct Exporter {
       }
       record.modified = stamp
       return PlannedWrite(
-        item: .save(record, changedKeys: changedKeys), isServersOwn: entry.isToldAgain || changedKeys.contains { entry.serverFields.contains($0) },
+        item: .save(record, changedKeys: changedKeys), isServersOwn: entry.isToldAgain || !entry.serverFields.isDisjoint(with: changedKeys),
         isServersAlone: base != nil && changedKeys.allSatisfy { entry.clearedFields.contains($0) })
     }
   }

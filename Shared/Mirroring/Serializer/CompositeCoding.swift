@@ -1,12 +1,12 @@
-// Composite attributes as bytes. Apple stores a keyed archive there, which can't be made or read without its classes; ours is one
+// Composite attributes as bytes. Apple stores a keyed archive there, which can't be made without its classes; ours is one
 // MessagePack map from element name to value, in ascending order of names:
 //
 //   integers, boolean, floats    as such                date            integer, milliseconds since 1970
 //   string, URI, UUID, decimal   text                   binary, transformable   bytes
 //   composite                    a map of the same kind  nil            nil
 //
-// The model's types tell what a value is, so that nothing is spelled out twice. An archive of Apple's fails to decode, is reported, and
-// stays on the server as it is.
+// The model's types tell what a value is, so that nothing is spelled out twice. Archives of Apple's are read (`KeyedArchive`), and become ours
+// with the next edit of the attribute.
 
 import History
 import MessagePack
@@ -37,8 +37,10 @@ enum CompositeCoding {
     }
   }
 
-  /// The elements the model knows, ascending by name; nil for bytes that are no such map, or hold a value of another type.
+  /// The elements the model knows, ascending by name; nil for bytes that are neither such a map nor a keyed archive of a dictionary, or hold a
+  /// value of another type.
   static func decode(_ bytes: [UInt8], elements: [Attribute]) -> [AttributeValue.CompositeElement]? {
+    if PropertyList.isOne(bytes) { return KeyedArchive(bytes)?.composite(of: elements) }
     // Dropped because the caller names the attribute; what exactly is wrong with bytes somebody else wrote helps nobody.
     guard let root = try? MessagePackValue(parsing: bytes) else { return nil }
     return read(root, elements: elements)

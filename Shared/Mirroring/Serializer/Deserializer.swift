@@ -70,7 +70,15 @@ public struct Deserializer: Sendable {
 
   /// R9: the field, or else the asset companion, or else the default.
   private static func value(of attribute: AttributeDescription, entity: String, record: Record) throws(ValueMismatch) -> AttributeValue {
-    if let field = record.fields[attribute.fieldName] { return try attribute.decode(field.value, entity: entity) }
+    if let field = record.fields[attribute.fieldName] {
+      // Unless somebody who knows nothing of it has written the number since.
+      if let exactFieldName = attribute.exactFieldName, let text = record.fields.string(exactFieldName), case .double(let number) = field.value,
+        DecimalText.double(text) == number
+      {
+        return .decimal(text)
+      }
+      return try attribute.decode(field.value, entity: entity)
+    }
     guard let assetFieldName = attribute.assetFieldName, let companion = record.fields[assetFieldName] else { return attribute.defaultAttributeValue }
     guard case .asset(let asset) = companion.value else {
       throw ValueMismatch(reason: "\(attribute.path(in: entity)) has a companion of type \(companion.value.type.wireName)")

@@ -59,18 +59,38 @@ public struct Serializer {
   /// attributes again at every export; a reader can't tell, and an edit writes no fields but its own).
   /// - Throws: `MirroringProblem` for a value that does not fit its attribute, or what `AssetContents` throws; `record` may then be half written.
   public func write(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, into record: inout Record) throws {
+    let pending: [Pending]
+    do throws(ValueMismatch) {
+      pending = try Self.set(values, of: entity, in: &record.fields)
+    } catch {
+      throw MirroringProblem(recordName: record.recordName, entity: entity.name, code: .badRequest, reason: error.reason)
+    }
+    if !pending.isEmpty { try place(pending, of: entity, into: &record) }
+  }
+
+  /// Sets the fields of fixed-length values and of nulls.
+  /// - Returns: the others.
+  private static func set(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, in fields: inout Fields) throws(ValueMismatch) -> [Pending] {
     var pending: [Pending] = []
+    var place = 0
     for named in values {
-      guard let attribute = entity.attribute(named: named.name), attribute.isMirrored else { continue }
-      if let variable = try fitting(record, entity.name, { () throws(ValueMismatch) in try Self.pending(named.value, attribute, entity: entity.name) }) {
+      guard let attribute = entity.attribute(named: named.name, near: &place), attribute.isMirrored else { continue }
+      if let variable = try Self.pending(named.value, attribute, entity: entity.name) {
         pending.append(variable)
         continue
       }
-      let value = try fitting(record, entity.name) { () throws(ValueMismatch) in try attribute.encode(named.value, entity: entity.name) }
-      record.fields[attribute.fieldName] = value.map { Field($0, isEncrypted: attribute.isEncrypted) }
-      if let assetFieldName = attribute.assetFieldName { record.fields[assetFieldName] = nil }
+      let value = try attribute.encode(named.value, entity: entity.name)
+      fields[attribute.fieldName] = value.map { Field($0, isEncrypted: attribute.isEncrypted) }
+      if let assetFieldName = attribute.assetFieldName { fields[assetFieldName] = nil }
+      if let exactFieldName = attribute.exactFieldName { fields[exactFieldName] = Self.exact(named.value, attribute) }
     }
-    if !pending.isEmpty { try place(pending, of: entity, into: &record) }
+    return pending
+  }
+
+  /// All digits of a decimal number, beside the DOUBLE that says it to everybody else.
+  private static func exact(_ value: AttributeValue, _ attribute: AttributeDescription) -> Field? {
+    guard case .decimal(let text) = value else { return nil }
+    return DecimalText.exact(text).map { Field(.string($0), isEncrypted: attribute.isEncrypted) }
   }
 
   /// nil for fixed-length values and null.
@@ -85,6 +105,7 @@ public struct Serializer {
 
   /// R8: in ascending size, inline while the record's size allows it.
   private func place(_ pending: [Pending], of entity: EntityDescription, into record: inout Record) throws {
+    if placeAll(pending, into: &record.fields) { return }
     for item in pending {
       record.fields[item.attribute.fieldName] = nil
       record.fields[item.assetFieldName] = nil
@@ -99,6 +120,26 @@ public struct Serializer {
         record.fields[item.assetFieldName] = Field(.asset(try asset(of: item)))
       }
     }
+  }
+
+  /// What nearly every record comes down to: nothing is an asset, and there is room for all of it, in whatever order.
+  /// - Returns: false when that is not so; nothing was changed then.
+  private func placeAll(_ pending: [Pending], into fields: inout Fields) -> Bool {
+    var byteCount = 0
+    for item in pending {
+      guard case .inline = item.value else { return false }
+      byteCount += item.byteCount
+      if let assetThresholdByteCount, item.byteCount >= assetThresholdByteCount { return false }
+    }
+    // More than R8 counts: relationships, too, and what is replaced.
+    for element in fields.elements { byteCount += element.field.value.byteCount }
+    guard byteCount <= inlineByteLimit else { return false }
+    for item in pending {
+      guard case .inline(let value) = item.value else { continue }
+      fields[item.attribute.fieldName] = Field(value, isEncrypted: item.attribute.isEncrypted)
+      fields[item.assetFieldName] = nil
+    }
+    return true
   }
 
   /// nil for an asset whose content can't be had: it stays one, so that nothing is lost that may be readable later.

@@ -1,4 +1,5 @@
-// Decimal attributes travel through a DOUBLE field (semantics 2.3); this is the text on the object side.
+// Decimal attributes travel through a DOUBLE field and, where a model asks for it, exactly beside it (semantics 2.3); this is the text on the
+// object side.
 
 /// Decimal numbers as text.
 public enum DecimalText {
@@ -20,6 +21,39 @@ public enum DecimalText {
     return value
   }
 
+  /// The one spelling of a decimal number that may be kept exactly: its digits without an exponent, without zeros that say nothing.
+  ///
+  /// What an NSDecimalNumber can hold: at most 38 significant digits times a power of ten from −128 to 127.
+  /// - Returns: nil for text that is no such number.
+  public static func exact(_ text: String) -> String? {
+    guard double(text) != nil else { return nil }
+    let isNegative = text.hasPrefix("-")
+    let parts = text.drop { $0 == "-" || $0 == "+" }.split { $0 == "e" || $0 == "E" }
+    let mantissa = parts[0].split(separator: ".", omittingEmptySubsequences: false)
+    let fraction = mantissa.count == 2 ? mantissa[1] : ""
+    guard var exponent = parts.count == 2 ? Int(parts[1]) : 0 else { return nil }
+    var digits = (mantissa[0] + fraction).drop { $0 == "0" }
+    if digits.isEmpty { return "0" }
+    exponent -= fraction.utf8.count
+    while digits.last == "0" {
+      digits.removeLast()
+      exponent += 1
+    }
+    guard digits.utf8.count <= significantDigitLimit, exponentRange.contains(exponent) else { return nil }
+    return (isNegative ? "-" : "") + plain(String(digits), point: digits.utf8.count + exponent)
+  }
+
+  private static let significantDigitLimit = 38
+  private static let exponentRange = -128...127
+
+  /// Digits with their point behind the first `point` of them.
+  private static func plain(_ digits: String, point: Int) -> String {
+    let count = digits.utf8.count
+    if point <= 0 { return "0." + String(repeating: "0", count: -point) + digits }
+    if point >= count { return digits + String(repeating: "0", count: point - count) }
+    return digits.prefix(point) + "." + digits.dropFirst(point)
+  }
+
   private static func takeDigits(_ text: inout Substring.UTF8View) -> Bool {
     let rest = text.drop { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     defer { text = rest }
@@ -37,22 +71,23 @@ public enum DecimalText {
     let mantissa = parts[0].split(separator: ".", maxSplits: 1)
     let whole = String(mantissa[0])
     let fraction = mantissa.count == 2 && mantissa[1] != "0" ? String(mantissa[1]) : ""
-    let digits = whole + fraction
-    let point = whole.utf8.count + exponent
-    var text = value < 0 ? "-" : ""
-    if point <= 0 {
-      text += "0." + String(repeating: "0", count: -point) + digits
-    } else if point >= digits.utf8.count {
-      text += digits + String(repeating: "0", count: point - digits.utf8.count)
-    } else {
-      text += digits.prefix(point) + "." + digits.dropFirst(point)
-    }
-    return text
+    return (value < 0 ? "-" : "") + plain(whole + fraction, point: whole.utf8.count + exponent)
   }
 }
 
 /// UUIDs as text.
 public enum UUIDText {
+  /// - Parameter bytes: 16.
+  static func text(_ bytes: [UInt8]) -> String {
+    let digits = Array("0123456789ABCDEF".utf8)
+    var text: [UInt8] = []
+    for (index, byte) in bytes.enumerated() {
+      if [4, 6, 8, 10].contains(index) { text.append(UInt8(ascii: "-")) }
+      text += [digits[Int(byte >> 4)], digits[Int(byte & 0x0f)]]
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
+
   /// The canonical upper-case form; nil unless `text` is 8-4-4-4-12 hexadecimal digits.
   public static func canonical(_ text: String) -> String? {
     let bytes = text.utf8

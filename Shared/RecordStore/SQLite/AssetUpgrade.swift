@@ -32,10 +32,15 @@ struct AssetUpgrade {
     defer { rows.reset() }
     while try rows.step() {
       let zone = rows.int64(0)
-      let (assets, length) = rows.withBytes(1) { (Record.assets(inBlob: $0), Int64($0.count)) }
+      let (assets, length) = rows.withBytes(1) { (Self.assets(of: $0), Int64($0.count)) }
       for asset in assets { uses[asset, default: 0] += 1 }
       if !doomed.contains(zone) { byteCounts[zone, default: 0] += assets.reduce(length) { $0 + $1.byteCount } }
     }
+  }
+
+  private static func assets(of blob: UnsafeRawBufferPointer) -> [Asset] {
+    // Dropped because a damaged record is reported where it is read.
+    (try? Record(decoding: blob, recordName: "", recordType: ""))?.assets ?? []
   }
 
   private mutating func countHistory() throws {

@@ -2,7 +2,7 @@
 
 /// The case's name is the statement's name in errors.
 enum Query: Int, CaseIterable {
-  case meta, setMeta
+  case meta, setMeta, sealingKeys, noteSealingKey
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase, renewDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
@@ -37,6 +37,8 @@ enum Query: Int, CaseIterable {
     switch self {
     case .meta: "SELECT value FROM meta WHERE key = ?1"
     case .setMeta: "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)"
+    case .sealingKeys: "SELECT id FROM sealing_key"
+    case .noteSealingKey: "INSERT OR IGNORE INTO sealing_key(id) VALUES (?1)"
 
     case .symbolText: "SELECT text FROM symbol WHERE id = ?1"
     case .symbolID: "SELECT id FROM symbol WHERE text = ?1"

@@ -140,7 +140,7 @@ final class ShardReaders: Sendable {
     case .session(let idle): perform(job, idle.session)
     case .newSession:
       do {
-        perform(job, ShardSession(shard: file.shard, connection: try file.reader()))
+        perform(job, ShardSession(shard: file.shard, connection: try file.reader(), keys: file.keys))
       } catch {
         finish(nil)
         job.read.fail((error as? SQLiteError).map { StoreError($0, shard: file.shard) } ?? error)

@@ -4,15 +4,6 @@ import CZlib
 import Records
 import SQLite
 
-/// The one place that knows how records become blobs.
-enum RecordBlob {
-  static func encode(_ record: Record) -> [UInt8] { record.encoded() }
-
-  static func decode(_ bytes: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> Record {
-    try Record(decoding: bytes, recordName: recordName, recordType: recordType)
-  }
-}
-
 /// The columns of a record's row that are numbers.
 struct RecordRowHeader {
   var zone: Int64

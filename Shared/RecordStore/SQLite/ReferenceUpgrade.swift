@@ -72,7 +72,7 @@ struct ReferenceUpgrade {
     let record = row.withBytes(8) { data -> Record? in
       guard header.checksum(name: name, references: references, data: data) == row.int64(6) else { return nil }
       // Dropped because a record that can't be read is reported where it is read.
-      return try? RecordBlob.decode(data, recordName: name, recordType: type)
+      return try? Record(decoding: data, recordName: name, recordType: type)
     }
     guard let record else { return nil }
     let later = earlier.flatMap { entry in keys(of: entry, in: record).map { Entry(field: $0.rawValue, target: entry.target) } }

@@ -1,5 +1,6 @@
 // Rows the writer keeps in memory from commit to commit, and takes back with a body that failed.
 
+import Crypto
 import Records
 
 /// A dictionary whose changes can be undone back to the start of the current body.
@@ -47,6 +48,8 @@ struct ShardCounters: Hashable {
   var lastEvent: Int64 = 0
   /// 1 from the first reference on whose action is not `none`: before it nothing need be asked about them.
   var bindsReferences: Int64 = 0
+  /// The key that something of the shard was sealed with since it was opened, or before that with the same key.
+  var sealingKey: KeyRing.ID?
 }
 
 /// Everything the writer caches.

@@ -1,5 +1,6 @@
 // The journal of conflicts in a shard's file: written in the commit that it tells of, and by nobody without a conflict.
 
+import Crypto
 import Records
 import SQLite
 
@@ -43,7 +44,7 @@ extension SQLiteSnapshot {
             kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
           ).checksum(payload)
       else { throw StoreError.corrupt("shard \(shard): conflict \(number) is not what was written; restore it from a backup") }
-      return payload
+      return try session.opened(payload, for: .journal)
     }
   }
 
@@ -82,6 +83,7 @@ extension SQLiteTransaction {
       guard try self.database(key: conflict.databaseKey) != nil else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
       let assets = Set(assets)
       let byteCount = conflict.byteCount(content, assets)
+      let content = try sealedIfThereIsAKey(content, for: .journal)
       let insert = try writing(.insertConflict)
       try insert.bind(1, conflict.databaseKey)
       try insert.bind(2, conflict.zoneName)

@@ -68,7 +68,7 @@ extension SQLiteTransaction {
       var horizons: [Int64: Int64] = [:]
       let assets = try delete.all { row in
         horizons[row.int64(0)] = max(horizons[row.int64(0)] ?? 0, row.int64(1))
-        return row.bool(2) ? [] : row.withBytes(3) { Record.assets(inBlob: $0) }
+        return row.bool(2) ? [] : row.withBytes(3) { session.assets(inBlob: $0) }
       }
       try use([], insteadOf: assets.flatMap(\.self))
       for (zone, horizon) in horizons.sorted(by: { $0.key < $1.key }) {
@@ -85,7 +85,7 @@ extension SQLiteTransaction {
     let delete = try writing(.sweepPast)
     try delete.bind(1, zone)
     try delete.bind(2, limit)
-    let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { Record.assets(inBlob: $0) } }
+    let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { session.assets(inBlob: $0) } }
     try use([], insteadOf: assets.flatMap(\.self))
     return assets.count
   }

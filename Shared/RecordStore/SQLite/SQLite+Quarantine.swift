@@ -1,5 +1,6 @@
 // Objects held back by exports, in a shard's file. A mirror counts its own, so that nobody else is asked anything.
 
+import Crypto
 import Records
 import SQLite
 
@@ -37,7 +38,7 @@ extension SQLiteSnapshot {
       guard row.int64(0) == Int64(payload.withUnsafeBytes { Checksum.update(0, $0) }) else {
         throw StoreError.corrupt("shard \(shard): quarantine \(key) is not what was written; restore it from a backup")
       }
-      return payload
+      return try session.opened(payload, for: .quarantine)
     }
   }
 
@@ -69,6 +70,7 @@ extension SQLiteTransaction {
       guard var row = try mirror(key: object.mirror) else { throw ContradictingWrite("no mirror \(object.mirror)") }
       let earlier = try quarantined(object.name, of: object.mirror)
       let key = try earlier?.key ?? lastQuarantine() + 1
+      let changes = try sealedIfThereIsAKey(changes, for: .quarantine)
       let put = try writing(earlier == nil ? .insertQuarantined : .updateQuarantined)
       try put.bind(1, key)
       try put.bind(2, object.mirror)

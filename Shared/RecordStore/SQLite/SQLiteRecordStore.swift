@@ -2,7 +2,7 @@
 
 public import Assets
 import CLinux
-import Crypto
+public import Crypto
 import Glibc
 import SQLite
 
@@ -56,6 +56,7 @@ public final class SQLiteRecordStore: RecordStore {
   private let pool: ReaderPool
   private let makeIncarnation: @Sendable () -> UInt64
   private let assets: AssetStore?
+  private let keys: KeyRing
   private let now: @Sendable () -> Int64
   private let report: @Sendable (_ problem: String) -> Void
 
@@ -63,12 +64,13 @@ public final class SQLiteRecordStore: RecordStore {
   ///   - directory: made if it is missing. Must be on a local file system.
   ///   - shardCount: the number the installation was created with; a shard's file refuses another.
   ///   - assets: where the files of assets are; nil: records' assets are counted, and their files are nobody's business.
+  ///   - keys: what encrypted values rest under; without one, none is stored, and shards that have some are refused.
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness unless a test says otherwise.
   ///   - now: milliseconds since 1970, for when assets became unused; the machine's clock unless a test says otherwise.
   ///   - report: told once of each damaged record that work in the background passed over, with what names shard, zone and sequence.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
-    directory: String, shardCount: Int, assets: AssetStore? = nil, options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil,
+    directory: String, shardCount: Int, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil,
     now: (@Sendable () -> Int64)? = nil, report: @escaping @Sendable (_ problem: String) -> Void = { _ in }
   ) throws(StoreError) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
@@ -81,6 +83,7 @@ public final class SQLiteRecordStore: RecordStore {
     self.shardCount = shardCount
     self.options = options
     self.assets = assets
+    self.keys = keys
     self.report = report
     self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
@@ -89,7 +92,8 @@ public final class SQLiteRecordStore: RecordStore {
 
   public func open(shard: Int) async throws -> any ShardStore {
     guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
-    return try await open(ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, synchronous: options.synchronous))
+    return try await open(
+      ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, keys: keys, synchronous: options.synchronous))
   }
 
   func open(_ file: ShardFile) async throws -> SQLiteShardStore {
@@ -131,7 +135,9 @@ public final class SQLiteRecordStore: RecordStore {
       let (connection, epoch) = try file.takeOver()
       let core = try ShardCore(shard: file.shard, epoch: epoch, options: options, readers: readers)
       opened(.success(core))
-      ShardWriter(core: core, connection: connection, assets: file.assets, makeIncarnation: makeIncarnation, now: now, report: report).run()
+      ShardWriter(
+        core: core, connection: connection, keys: file.keys, assets: file.assets, makeIncarnation: makeIncarnation, now: now, report: report
+      ).run()
       lock.release()
       core.finish()
     } catch {

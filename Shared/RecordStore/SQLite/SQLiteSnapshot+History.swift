@@ -87,7 +87,7 @@ extension SQLiteSnapshot {
     guard transaction.checksum(mirror: mirror) == row.int64(2) else {
       throw StoreError.corrupt("shard \(shard): transaction \(transaction.number) of mirror \(mirror) is not what was written; restore it from a backup")
     }
-    return transaction
+    return try session.opened(transaction)
   }
 
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent] {

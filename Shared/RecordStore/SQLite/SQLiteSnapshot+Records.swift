@@ -104,7 +104,9 @@ extension SQLiteSnapshot {
     let record = try row.withBytes(8) { data in
       guard header.checksum(name: recordName, references: references, data: data) == sum else { throw corruptRecord(zone, header.sequence) }
       do {
-        return try RecordBlob.decode(data, recordName: recordName, recordType: type)
+        return try session.record(inBlob: data, recordName: recordName, recordType: type)
+      } catch let error as StoreError {
+        throw error
       } catch {
         throw corruptRecord(zone, header.sequence)
       }

@@ -1,6 +1,7 @@
 // Reads of a shard's file within one transaction of one connection.
 
 import CSQLite
+import Crypto
 import Records
 import SQLite
 
@@ -9,13 +10,15 @@ import SQLite
 final class ShardSession {
   let shard: Int
   let connection: Connection
+  let keys: KeyRing
   private var prepared: [Statement?] = Array(repeating: nil, count: Query.allCases.count)
   /// By number; the numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
-  init(shard: Int, connection: Connection) {
+  init(shard: Int, connection: Connection, keys: KeyRing) {
     self.shard = shard
     self.connection = connection
+    self.keys = keys
   }
 
   func statement(_ query: Query) throws(SQLiteError) -> Statement {

@@ -67,6 +67,7 @@ extension SQLiteTransaction: ShardTransaction {
       guard transaction.number == row.lastTransactionNumber + 1, transaction.number <= HistoryRowID.lastNumber else {
         throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
       }
+      let transaction = transaction.isEncrypted ? try sealed(transaction) : transaction
       let insert = try writing(.appendTransaction)
       try insert.bind(1, HistoryRowID.of(mirror, transaction.number))
       try insert.bind(2, mirror)

@@ -1,5 +1,6 @@
 // Writes of records and of the references between them.
 
+import Crypto
 import Records
 import SQLite
 
@@ -14,7 +15,7 @@ extension SQLiteTransaction {
       let stored = try record(row, named: recordName, zone: zone)
       seen[name] = SeenRecord(
         rowID: row.int64(0), sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7),
-        use: RecordUse(stored, encodedByteCount: row.withBytes(8) { $0.count }))
+        use: RecordUse(stored, encodedByteCount: row.withBytes(8) { KeyRing.contentByteCount(of: $0) }))
       return stored
     }
     if stored == nil { seen.updateValue(nil, forKey: name) }
@@ -94,7 +95,8 @@ extension SQLiteTransaction {
   /// Writes the row itself.
   private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?) throws -> SeenRecord {
     let record = stored.record
-    let data = RecordBlob.encode(record)
+    let (content, isEncrypted) = record.encodedNotingEncryption()
+    let data = isEncrypted ? try seal(content, for: .record) : content
     let header = RecordRowHeader(
       zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted, origin: stored.origin,
       sequenceOfOthers: stored.sequenceOfOthers)
@@ -121,7 +123,7 @@ extension SQLiteTransaction {
     countWrite(records: 1, bytes: data.count)
     return SeenRecord(
       rowID: earlier?.rowID ?? session.connection.lastInsertRowID, sequence: header.sequence, type: header.type, isDeleted: header.isDeleted, references: references,
-      use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : data.count))
+      use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : content.count))
   }
 
   /// Brings the index of references from what the row said to what it says.

@@ -178,7 +178,7 @@ extension SQLiteTransaction {
     let delete = try writing(.sweepRecords)
     try delete.bind(1, zone)
     try delete.bind(2, limit)
-    let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { Record.assets(inBlob: $0) } }
+    let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { session.assets(inBlob: $0) } }
     try use([], insteadOf: assets.flatMap(\.self))
     return assets.count
   }

@@ -87,6 +87,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     session.forgetSymbols()
     seen.removeAll()
     counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
+    counters.sealingKey = try knownSealingKey()
     writtenCounters = counters
     if !isLoaded { inheritedEvent = counters.lastEvent }
     isLoaded = true
@@ -112,6 +113,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     if counters.lastKey != writtenCounters.lastKey { try setMeta(.lastKey, counters.lastKey) }
     if counters.lastEvent != writtenCounters.lastEvent { try setMeta(.lastEvent, counters.lastEvent) }
     if counters.bindsReferences != writtenCounters.bindsReferences { try setMeta(.bindsReferences, counters.bindsReferences) }
+    if counters.sealingKey != writtenCounters.sealingKey { try noteSealingKey() }
     cache.keepChanges()
   }
 

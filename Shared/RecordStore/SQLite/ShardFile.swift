@@ -1,6 +1,7 @@
 // A shard's file: how it is made, brought up to date and taken over.
 
 import Assets
+import Crypto
 import SQLite
 
 /// Where a shard is kept.
@@ -10,6 +11,8 @@ struct ShardFile: Sendable {
   let shardCount: Int
   /// nil: files of assets are not its business, as in tests of rows alone.
   var assets: AssetStore?
+  /// What encrypted values rest under.
+  var keys = KeyRing()
   var synchronous = "FULL"
   /// Replaced by tests of upgrades.
   var changes: [FormatChangeStep] = FormatChangeStep.all
@@ -26,6 +29,7 @@ struct ShardFile: Sendable {
       let isNew = try configure(connection)
       let epoch = try connection.transaction {
         try upgrade(connection)
+        try checkKeys(connection)
         return try raiseEpoch(connection)
       }
       // The file's own entry in its folder.
@@ -93,6 +97,16 @@ struct ShardFile: Sendable {
       try change.fill?(connection, self)
     }
     if last > found { try Self.setMeta(.format, Int64(last), connection) }
+  }
+
+  /// A shard without a key of its own could neither be read whole nor, without losing edits, be written: nobody gets it.
+  private func checkKeys(_ connection: Connection) throws {
+    // Tests of upgrades stop at earlier formats.
+    guard last >= FormatChange.sealing.rawValue else { return }
+    for bytes in try connection.statement(SQL("sealingKeys", Query.sealingKeys.text)).all({ $0.blob(0) }) {
+      guard let id = KeyRing.ID(bytes: bytes) else { throw StoreError.corrupt("shard \(shard): a sealing key has \(bytes.count) bytes") }
+      if !keys.contains(id) { throw StoreError.missingKey(id, shard: shard) }
+    }
   }
 
   private func raiseEpoch(_ connection: Connection) throws -> Int64 {

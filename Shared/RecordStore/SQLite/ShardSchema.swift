@@ -39,6 +39,9 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case redirects = 16
   /// Records and transactions may say who edited what, and in what knowledge. Cost: none, older ones are read as they are.
   case edits = 17
+  /// Records with encrypted fields, and what is saved, held back and lost of such values, are sealed. Cost: none, an empty table; what was there
+  /// before stays readable and is sealed when it is written next.
+  case sealing = 18
 
   var statements: [String] {
     switch self {
@@ -70,6 +73,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .placements: Self.placementTables
     case .recovery: Self.recoveryTables
     case .redirects: Self.redirectTables
+    // The keys that are needed to open what the shard holds.
+    case .sealing: ["CREATE TABLE sealing_key(id BLOB PRIMARY KEY) WITHOUT ROWID"]
     }
   }
 

@@ -1,6 +1,7 @@
 // The thread that writes a shard: group commit, fencing, checkpoints.
 
 import Assets
+import Crypto
 import SQLite
 import Synchronization
 
@@ -24,13 +25,13 @@ final class ShardWriter {
 
   /// - Parameter report: told of what work in the background had to pass over.
   init(
-    core: ShardCore, connection: Connection, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64,
+    core: ShardCore, connection: Connection, keys: KeyRing, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64,
     report: @escaping (String) -> Void
   ) {
     self.core = core
     self.connection = connection
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: connection), assets: assets, keepsPastStates: core.options.keepsPastStates,
+      ShardSession(shard: core.shard, connection: connection, keys: keys), assets: assets, keepsPastStates: core.options.keepsPastStates,
       makeIncarnation: makeIncarnation, now: now)
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }

@@ -8,6 +8,7 @@ extension StoreError {
     case .full(let reason): self = .full(reason)
     case .corrupt(let reason): self = .corrupt(reason)
     case .io(let reason): self = .io(reason)
+    case .missingKey(let reason): self = .missingKey(reason)
     }
   }
 }

@@ -56,6 +56,7 @@ struct AttributeReader {
     case .undefined, .objectID: throw RecordError(.badRequest, "\(path): attributes of type \(attribute.type.rawValue) can't be saved")
     case .string, .uri, .decimal, .date, .uuid:
       guard let text = json.string else { throw expected("a string") }
+      if attribute.isExactDecimal, DecimalText.exact(text) == nil { throw expected("a decimal number of at most 38 digits as a string") }
       return try Self.text(text, of: attribute.type, path, expected)
     }
   }

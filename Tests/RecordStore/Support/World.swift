@@ -1,5 +1,6 @@
 // The stores under test, and the rows that tests write.
 
+import Crypto
 import Indexing
 import RecordStore
 import Records
@@ -26,7 +27,8 @@ struct World: Sendable {
     case .sqlite:
       let folder = try TemporaryFolder()
       self.folder = folder
-      store = try SQLiteRecordStore(directory: folder.path, shardCount: shardCount, options: options, makeIncarnation: { incarnations.next() }, now: { 1000 })
+      store = try SQLiteRecordStore(
+        directory: folder.path, shardCount: shardCount, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options, makeIncarnation: { incarnations.next() }, now: { 1000 })
     }
   }
 }

@@ -1,0 +1,44 @@
+// `aquifer encryption-key add`: makes the file that workers and gateways read their keys from, and rotates them.
+
+import Crypto
+import Glibc
+
+enum KeyFile {
+  /// Appends a new key, which seals from the next start of the processes on; the earlier ones go on opening what they sealed.
+  /// - Parameter unlessPresent: a file with a key stays as it is.
+  /// - Returns: whether a key was added. Readers see the old content or the new, and a crash leaves one of the two.
+  /// - Throws: for a file that can't be read or written, or is no key file; nothing was changed then.
+  static func addKey(to path: String, unlessPresent: Bool) throws(SystemProblem) -> Bool {
+    var text = ""
+    if access(path, F_OK) == 0 {
+      do throws(ModelFile.Problem) {
+        text = String(decoding: try ModelFile.read(path), as: UTF8.self)
+      } catch {
+        throw SystemProblem(giving: error.reason)
+      }
+      do throws(KeyFileError) {
+        _ = try KeyRing(parsing: text)
+      } catch {
+        throw SystemProblem(giving: "\(path) is no key file: \(error.reason)")
+      }
+      if unlessPresent { return false }
+      if !text.hasSuffix("\n") { text += "\n" }
+    }
+    try ReadyFile.write(Array((text + KeyRing.newKey() + "\n").utf8), to: path)
+    return true
+  }
+}
+
+extension Console {
+  func addEncryptionKey(_ invocation: Invocation) -> Int32 {
+    let path = invocation.arguments[0]
+    do throws(SystemProblem) {
+      let isAdded = try KeyFile.addKey(to: path, unlessPresent: invocation.flag("unless-present"))
+      if isAdded { terminal.output("\(path) has a new key. Start workers and gateways again for it to be used, and keep a copy apart from the data.") }
+      return ExitCode.done
+    } catch {
+      terminal.problem("aquifer: \(error.reason)")
+      return ExitCode.refused
+    }
+  }
+}

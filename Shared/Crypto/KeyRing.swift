@@ -1,0 +1,124 @@
+// The keys that encrypted values rest under: the newest seals, every one opens.
+
+/// An installation's encryption keys, from a file of its operator's.
+///
+/// A sealed blob begins with a byte that no MessagePack value begins with, so that blobs from before there was a key are told from it and stay
+/// readable: `0xC1`, the form's number 1, the key's 8 bytes, a nonce of 12, a tag of 16, the content.
+public struct KeyRing: Sendable {
+  /// What a key is called where the key itself must not be seen: the first 8 bytes of a digest of it.
+  public struct ID: Hashable, Sendable, CustomStringConvertible {
+    public let bytes: [UInt8]
+    /// nil unless there are 8 bytes.
+    public init?(bytes: [UInt8]) {
+      guard bytes.count == Self.byteCount else { return nil }
+      self.bytes = bytes
+    }
+    public static let byteCount = 8
+    /// 16 hexadecimal digits.
+    public var description: String { Hex.encode(bytes) }
+  }
+
+  /// What a blob is sealed for; it is opened for nothing else.
+  public enum Purpose: UInt8, Sendable {
+    /// Stored: never renumber.
+    case record = 1, history = 2, quarantine = 3, journal = 4
+  }
+
+  private struct Key: Sendable {
+    let id: ID
+    let bytes: [UInt8]
+  }
+
+  /// Oldest first.
+  private let keys: [Key]
+
+  /// The ring without a key: it opens nothing and seals nothing.
+  public init() { keys = [] }
+
+  /// Reads a key file: a key a line, 64 hexadecimal digits, the newest last; empty lines and those that begin with `#` are passed over.
+  /// - Throws: what is wrong with it, naming lines and never a key.
+  public init(parsing text: String) throws(KeyFileError) {
+    var keys: [Key] = []
+    for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
+      let word = line.filter { $0 != " " && $0 != "\t" }
+      if word.isEmpty || word.hasPrefix("#") { continue }
+      guard let bytes = Hex.decode(word), bytes.count == AESGCM.keyByteCount else {
+        throw KeyFileError(reason: "line \(index + 1) is not a key: a key has \(2 * AESGCM.keyByteCount) hexadecimal digits")
+      }
+      guard !keys.contains(where: { $0.bytes == bytes }) else { throw KeyFileError(reason: "line \(index + 1) is a key that is there already") }
+      guard let id = ID(bytes: Array(SHA256.hash(Array("aquifer encryption key".utf8) + bytes).prefix(ID.byteCount))) else { continue }
+      keys.append(Key(id: id, bytes: bytes))
+    }
+    guard !keys.isEmpty else { throw KeyFileError(reason: "it has no key") }
+    guard Set(keys.map(\.id)).count == keys.count else { throw KeyFileError(reason: "two of its keys have one identifier; make another") }
+    self.keys = keys
+  }
+
+  /// A line for a key file.
+  public static func newKey() -> String { Hex.encode(SecureRandom.bytes(AESGCM.keyByteCount)) }
+
+  /// What new blobs are sealed with; nil for the ring without a key.
+  public var newest: ID? { keys.last?.id }
+  public var canSeal: Bool { !keys.isEmpty }
+  public func contains(_ id: ID) -> Bool { keys.contains { $0.id == id } }
+
+  // MARK: Blobs
+
+  private static let mark: UInt8 = 0xC1
+  private static let form: UInt8 = 1
+  private static let headByteCount = 2 + ID.byteCount
+  /// What a sealed blob has more than its content.
+  public static let overhead = headByteCount + AESGCM.overhead
+
+  /// Whether a stored blob is a sealed one. One comparison for those that are not.
+  public static func isSealed(_ blob: UnsafeRawBufferPointer) -> Bool { blob.first == mark }
+
+  /// The length of what a stored blob says, sealed or not.
+  public static func contentByteCount(of blob: UnsafeRawBufferPointer) -> Int { isSealed(blob) ? max(blob.count - overhead, 0) : blob.count }
+
+  /// - Precondition: there is a key (`canSeal`).
+  public func seal(_ content: [UInt8], for purpose: Purpose) -> [UInt8] {
+    guard let key = keys.last else { preconditionFailure("there is no key to seal \(content.count) bytes with") }
+    var blob: [UInt8] = []
+    blob.reserveCapacity(content.count + Self.overhead)
+    blob += [Self.mark, Self.form]
+    blob += key.id.bytes
+    content.withUnsafeBytes { AESGCM.seal($0, in: [purpose.rawValue], key: key.bytes, appendingTo: &blob) }
+    return blob
+  }
+
+  /// The content of a sealed blob.
+  public func open(_ blob: UnsafeRawBufferPointer, for purpose: Purpose) throws(SealingError) -> [UInt8] {
+    guard blob.count >= Self.overhead, blob[0] == Self.mark, blob[1] == Self.form else { throw .altered }
+    guard let id = ID(bytes: Array(blob[2..<Self.headByteCount])) else { throw .altered }
+    return try open(UnsafeRawBufferPointer(rebasing: blob[Self.headByteCount...]), in: [purpose.rawValue], with: id)
+  }
+
+  // MARK: Pieces of files
+
+  /// Appends `AESGCM.overhead` bytes and the sealed content.
+  func seal(_ content: UnsafeRawBufferPointer, in context: [UInt8], with id: ID, appendingTo message: inout [UInt8]) {
+    guard let key = keys.first(where: { $0.id == id }) else { preconditionFailure("the key \(id) is not in the ring") }
+    AESGCM.seal(content, in: context, key: key.bytes, appendingTo: &message)
+  }
+
+  func open(_ message: UnsafeRawBufferPointer, in context: [UInt8], with id: ID) throws(SealingError) -> [UInt8] {
+    guard let key = keys.first(where: { $0.id == id }) else { throw .missingKey(id) }
+    guard let content = AESGCM.open(message, in: context, key: key.bytes) else { throw .altered }
+    return content
+  }
+}
+
+/// Why a key file can't be used.
+public struct KeyFileError: Error, Hashable, Sendable {
+  /// Says where, and never a key.
+  public let reason: String
+}
+
+/// Why something sealed can't be opened.
+public enum SealingError: Error, Hashable, Sendable {
+  /// It was sealed with a key that the ring lacks.
+  case missingKey(KeyRing.ID)
+  /// It is not what was sealed.
+  case altered
+}

@@ -1,0 +1,46 @@
+// Content that is made while it is sent, of a length that is known before.
+
+internal import CMicroHTTPD
+
+/// Stands between content and the library's content reader.
+final class ContentFeed: Sendable {
+  private let content: any HTTPContent
+  /// Where the answer begins.
+  private let offset: UInt64
+
+  /// What the library asks for at a time.
+  private static let blockByteCount = 65_536
+
+  private init(_ content: any HTTPContent, offset: UInt64) {
+    self.content = content
+    self.offset = offset
+  }
+
+  /// The library's response that reads from the content, and keeps it alive; nil when the library has no memory.
+  static func response(_ content: any HTTPContent, _ offset: UInt64, _ byteCount: UInt64) -> OpaquePointer? {
+    let retained = Unmanaged.passRetained(ContentFeed(content, offset: offset))
+    let response = MHD_create_response_from_callback(byteCount, blockByteCount, readContent, retained.toOpaque(), releaseContent)
+    if response == nil { retained.release() }
+    return response
+  }
+
+  /// - Returns: how many bytes were written, or the library's mark for a failure.
+  fileprivate func read(at position: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+    guard let bytes = content.read(at: offset + position, limit: buffer.count), !bytes.isEmpty, bytes.count <= buffer.count else {
+      return BodyFeed.endWithError
+    }
+    buffer.copyBytes(from: bytes)
+    return bytes.count
+  }
+}
+
+private func readContent(_ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ byteCount: Int) -> Int {
+  guard let context else { return BodyFeed.endWithError }
+  return Unmanaged<ContentFeed>.fromOpaque(context).takeUnretainedValue().read(
+    at: position, into: UnsafeMutableRawBufferPointer(start: buffer, count: byteCount))
+}
+
+private func releaseContent(_ context: UnsafeMutableRawPointer?) {
+  guard let context else { return }
+  Unmanaged<ContentFeed>.fromOpaque(context).release()
+}

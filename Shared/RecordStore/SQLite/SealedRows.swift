@@ -1,0 +1,89 @@
+// What a shard's file keeps sealed, and with which keys: records with encrypted fields, and what is saved, held back and lost of such values (R7).
+
+import Crypto
+import Records
+import SQLite
+
+extension StoreError {
+  static func missingKey(_ id: KeyRing.ID, shard: Int) -> StoreError {
+    .missingKey("shard \(shard) holds values that were sealed with the encryption key \(id), which is not in the key file (--encryption-key)")
+  }
+}
+
+extension ShardSession {
+  /// The record of a row; what it was sealed with makes no difference.
+  /// - Throws: `StoreError.missingKey`; anything else for a blob that is not what was written.
+  func record(inBlob blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> Record {
+    guard KeyRing.isSealed(blob) else { return try Record(decoding: blob, recordName: recordName, recordType: recordType) }
+    return try Record(decoding: try open(blob, for: .record), recordName: recordName, recordType: recordType)
+  }
+
+  /// The assets of a stored record; none of one that can't be read.
+  func assets(inBlob blob: UnsafeRawBufferPointer) -> [Asset] {
+    // Dropped because a damaged row must not keep its zone from being removed; what it used stays, and verification says so.
+    (try? record(inBlob: blob, recordName: "", recordType: ""))?.assets ?? []
+  }
+
+  /// What a payload says, sealed or not.
+  func opened(_ payload: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
+    try payload.withUnsafeBytes { KeyRing.isSealed($0) ? try open($0, for: purpose) : payload }
+  }
+
+  func opened(_ transaction: StoredTransaction) throws -> StoredTransaction {
+    guard transaction.payload.withUnsafeBytes(KeyRing.isSealed) else { return transaction }
+    return transaction.with(payload: try opened(transaction.payload, for: .history), isEncrypted: true)
+  }
+
+  private func open(_ blob: UnsafeRawBufferPointer, for purpose: KeyRing.Purpose) throws -> [UInt8] {
+    do {
+      return try keys.open(blob, for: purpose)
+    } catch .missingKey(let id) {
+      throw StoreError.missingKey(id, shard: shard)
+    } catch .altered {
+      throw StoreError.corrupt("shard \(shard): a sealed row is not what was written; restore it from a backup")
+    }
+  }
+}
+
+extension SQLiteTransaction {
+  /// - Throws: `StoreError.missingKey` when there is no key: an encrypted value never rests in clear.
+  func seal(_ content: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
+    guard session.keys.canSeal else {
+      throw StoreError.missingKey("shard \(shard) has no encryption key to store encrypted values with (--encryption-key)")
+    }
+    counters.sealingKey = session.keys.newest
+    return session.keys.seal(content, for: purpose)
+  }
+
+  /// For what is seldom written, and whose values nobody looks through.
+  func sealedIfThereIsAKey(_ content: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
+    session.keys.canSeal ? try seal(content, for: purpose) : content
+  }
+
+  func sealed(_ transaction: StoredTransaction) throws -> StoredTransaction {
+    transaction.with(payload: try seal(transaction.payload, for: .history), isEncrypted: true)
+  }
+
+  // MARK: Which keys the shard needs
+
+  /// The newest key, if something was sealed with it before.
+  func knownSealingKey() throws -> KeyRing.ID? {
+    guard let newest = session.keys.newest else { return nil }
+    return try statement(.sealingKeys).all { $0.blob(0) }.contains(newest.bytes) ? newest : nil
+  }
+
+  /// In the commit of what was sealed first.
+  func noteSealingKey() throws {
+    guard let key = counters.sealingKey else { return }
+    let insert = try writing(.noteSealingKey)
+    try insert.bind(1, key.bytes)
+    try insert.run()
+  }
+}
+
+extension StoredTransaction {
+  fileprivate func with(payload: [UInt8], isEncrypted: Bool) -> StoredTransaction {
+    StoredTransaction(
+      number: number, transactionID: transactionID, author: author, appendedAt: appendedAt, payload: payload, isEncrypted: isEncrypted)
+  }
+}

@@ -1,0 +1,29 @@
+// The key file of processes that keep values which rest encrypted.
+
+public import Crypto
+internal import Glibc
+
+/// `--encryption-key FILE`: read once, when the process starts.
+public enum EncryptionKeys {
+  private static let name = "encryption-key"
+
+  public static let option = Option(
+    name, .path, variable: "AQUIFER_ENCRYPTION_KEY_FILE",
+    help:
+      "The file with the keys that encrypted values and files rest under, the same for workers and gateways: 64 hexadecimal digits a line, the last one seals, all open. Without it encrypted values are refused."
+  )
+
+  /// - Returns: the ring without a key when the option was not given.
+  /// - Throws: `ExitError` for a file that can't be read, or is no key file.
+  public static func ring(_ options: Options) throws -> KeyRing {
+    guard let path = options.text(name) else { return KeyRing() }
+    guard let text = readSmallFile(path) else {
+      throw ExitError(.configuration, "--\(name) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
+    }
+    do throws(KeyFileError) {
+      return try KeyRing(parsing: text)
+    } catch {
+      throw ExitError(.configuration, "--\(name) names '\(path)': \(error.reason).")
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import Assets
+import Crypto
+import Foundation
+import Records
+import Testing
+
+/// Files of a store with keys: nothing of their content shows, and they are read as what they say.
+struct SealedAssetTests {
+  private let folder: TemporaryFolder
+  private let first: KeyRing
+  private let both: KeyRing
+
+  init() throws {
+    folder = try TemporaryFolder()
+    let lines = [KeyRing.newKey(), KeyRing.newKey()]
+    first = try KeyRing(parsing: lines[0])
+    both = try KeyRing(parsing: lines.joined(separator: "\n"))
+  }
+
+  @Test(arguments: [0, 1, 65_508, 400_000]) func `a file is sealed in the spool and in its shard, under the name and length of its content`(count: Int) throws {
+    let assets = AssetStore(directory: folder.path, keys: first)
+    let content = Array("in the open ".utf8) + [UInt8](repeating: 7, count: count)
+    let asset = try assets.put(content, until: 1)
+    #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(content.count)))
+    let spooled = folder.path + "/uploads/0/" + Hex.encode(asset.hash)
+    #expect(FileManager.default.contents(atPath: spooled)?.range(of: Data("in the open".utf8)) == nil)
+    #expect(try assets.adopt(asset, into: 2) != nil && assets.hasFile(of: asset, shard: 2))
+    let rotated = AssetStore(directory: folder.path, keys: both)
+    #expect(try rotated.read(asset, shard: 2) == content)
+    let file = try #require(try AssetFile(path: rotated.path(of: asset, shard: 2), keys: both))
+    #expect(file.isSealed && file.byteCount == asset.byteCount)
+    var read: [UInt8] = []
+    while read.count < content.count { read += try file.read(at: Int64(read.count), limit: 10_000) }
+    #expect(read == content)
+    #expect(try file.read(at: 3, limit: 5) == Array(content[3..<8]))
+    #expect(try file.read(at: asset.byteCount, limit: 5) == [] && file.read(at: asset.byteCount - 1, limit: 5) == [content[content.count - 1]])
+  }
+
+  @Test func `without its key a file is refused by the key's name, and one that was altered is refused`() throws {
+    let assets = AssetStore(directory: folder.path, keys: first)
+    let asset = try assets.put([UInt8](repeating: 1, count: 100_000), until: 1)
+    _ = try assets.adopt(asset, into: 0)
+    let id = try #require(first.newest)
+    let refusal = Self.failure { try AssetStore(directory: folder.path).read(asset, shard: 0) }
+    #expect(refusal.hasPrefix("missingKey") && refusal.contains(id.description), "\(refusal)")
+    let path = assets.path(of: asset, shard: 0)
+    let handle = try #require(FileHandle(forUpdatingAtPath: path))
+    try handle.seek(toOffset: 70_000)
+    try handle.write(contentsOf: [0xff, 0xfe, 0xfd])
+    try handle.close()
+    let damage = Self.failure { try assets.read(asset, shard: 0) }
+    #expect(damage.hasPrefix("corrupt"), "\(damage)")
+  }
+
+  /// What a read fails with, as text.
+  private static func failure(_ read: () throws -> [UInt8]) -> String {
+    do {
+      return "\(try read().count) bytes were read"
+    } catch {
+      return String(describing: error)
+    }
+  }
+
+  @Test func `content from before there was a key stays readable, and is sealed when it comes again`() throws {
+    let content = Array("in the open".utf8)
+    let plain = AssetStore(directory: folder.path)
+    let asset = try plain.put(content, until: 1)
+    _ = try plain.adopt(asset, into: 0)
+    let sealed = AssetStore(directory: folder.path, keys: first)
+    #expect(try sealed.read(asset, shard: 0) == content)
+    #expect(try sealed.adopt(asset, into: 0) != nil, "there is no sealed one yet")
+    #expect(try sealed.put(content, until: 5000) == asset)
+    #expect(try sealed.adopt(asset, into: 0) != nil)
+    #expect(FileManager.default.contents(atPath: sealed.path(of: asset, shard: 0))?.range(of: Data(content)) == nil)
+    #expect(try sealed.read(asset, shard: 0) == content)
+    #expect(try sealed.hashes(in: Int(asset.hash[0]), of: 0) == [asset.hash], "no file is left beside it")
+    // A store that has lost its key does not take it for damaged, and adopts it all the same: it can be read again later.
+    #expect(try plain.canAdopt(asset, into: 0))
+  }
+}
