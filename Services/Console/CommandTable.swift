@@ -37,7 +37,8 @@ extension Command {
     Command(
       "encryption-key add", [Argument(name: "FILE", explanation: "the file that workers and gateways read as --encryption-key; made when it is missing")],
       [.flag("unless-present", "leave a file with a key as it is")],
-      summary: "Add a key for encrypted values", discussion: """
+      summary: "Add a key for encrypted values",
+      discussion: """
         The new key seals from the next start of the processes on; the earlier ones stay in the file, as they are needed to open what they
         sealed. Give all workers and gateways the same file. Without it nobody can read those values: keep a copy apart from the data.
         """,

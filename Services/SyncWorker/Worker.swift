@@ -185,7 +185,8 @@ public final class Worker: Sendable {
     let duplicates = DuplicateKeeper(planeContext)
     let generations = EnvironmentGenerations(schemas: schemas, changes: changes, clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store, work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates],
+      name: context.name, store: store,
+      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates],
       log: context.log, pause: pause)
     return Parts(host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, planes: planes)
   }

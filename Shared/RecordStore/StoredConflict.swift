@@ -30,7 +30,8 @@ public struct StoredConflict: Hashable, Sendable {
   static let open = 0
 
   public init(
-    number: Int64 = 0, databaseKey: Int64, zoneName: String, zoneIncarnation: UInt64 = 0, recordName: String, entity: String, kind: Int, state: Int, userRecordName: String, deviceID: String,
+    number: Int64 = 0, databaseKey: Int64, zoneName: String, zoneIncarnation: UInt64 = 0, recordName: String, entity: String, kind: Int, state: Int,
+    userRecordName: String, deviceID: String,
     at: Int64, settledAt: Int64? = nil
   ) {
     self.number = number

@@ -79,7 +79,9 @@ struct SealedFileTests {
     #expect(SealedFile.contentByteCount(ofFile: Int64(file.count)) == Int64(count))
     let opened = try #require(try SealedFile(head: Array(file.prefix(SealedFile.headByteCount)), keys: keys))
     var read: [UInt8] = []
-    for index in 0..<Int64(max(1, (count + 65_507) / 65_508)) { read += try opened.open(chunk: chunk(file, index, of: Int64(count)), index: index, contentByteCount: Int64(count)) }
+    for index in 0..<Int64(max(1, (count + 65_507) / 65_508)) {
+      read += try opened.open(chunk: chunk(file, index, of: Int64(count)), index: index, contentByteCount: Int64(count))
+    }
     #expect(read == content)
   }
 

@@ -122,7 +122,10 @@ struct DeduplicatorTests {
     try zone.save(insert("Tag", "A"), insert("Tag", "B"))
     let link: Fields = ["CD_entityNames": .string("Robot:Tag"), "CD_relationships": .string("tags:robots"), "CD_recordNames": .string("r:B")]
     zone.put(record("CDMR", "l", link))
-    zone.put(record("Note", "n", ["tag": .reference(Reference(recordName: "B", action: .none)), "tags": .list(element: .reference, [.reference(Reference(recordName: "B", action: .none))])]))
+    zone.put(
+      record(
+        "Note", "n",
+        ["tag": .reference(Reference(recordName: "B", action: .none)), "tags": .list(element: .reference, [.reference(Reference(recordName: "B", action: .none))])]))
     try zone.merge(["B"], into: "A") { deduplicator in
       for field in ["tag", "tags"] { try deduplicator.move(RecordPointer(field: field, source: "n"), from: "B", to: "A") }
     }

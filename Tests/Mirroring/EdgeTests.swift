@@ -78,7 +78,8 @@ func `an edit and a deletion may name an object's entity or one above it, and ch
 // MARK: Exact decimals
 
 @Test(arguments: [
-  ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"), ("-0.10", "-0.1"), ("1e3", "1000"), ("+007.50E-2", "0.075"), ("0", "0"), ("-0.000", "0"),
+  ("12345678901234567890123456789012345678", "12345678901234567890123456789012345678"), ("-0.10", "-0.1"), ("1e3", "1000"), ("+007.50E-2", "0.075"), ("0", "0"),
+  ("-0.000", "0"),
   ("1e127", "1" + String(repeating: "0", count: 127)), ("99999999999999999999.999999999999999999", "99999999999999999999.999999999999999999"),
 ]) func `T-M04 an exact decimal has one spelling of all its digits`(_ text: String, _ canonical: String) {
   #expect(DecimalText.exact(text) == canonical)
@@ -147,7 +148,9 @@ private let money = ModelIndex(
   var generator = SeededGenerator(seed: 7)
   for round in 0..<3000 {
     var broken = bytes
-    if round < bytes.count { broken = Array(bytes.prefix(round)) } else {
+    if round < bytes.count {
+      broken = Array(bytes.prefix(round))
+    } else {
       for _ in 0...Int.random(in: 0...3, using: &generator) { broken[Int.random(in: 8..<bytes.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator) }
     }
     let record = record("CD_Everything", "E", ["CD_entityName": .string("Everything"), "CD_composite": .bytes(broken)])

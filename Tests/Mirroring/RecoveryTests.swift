@@ -106,7 +106,8 @@ private let cells: [(RecoverySignal, own: RecoveryStep, shared: RecoveryStep)] =
     func link(_ relationships: String) -> Record {
       Record(
         recordName: "l", recordType: "CDMR",
-        fields: ["CD_entityNames": .string("Photo:Tag"), "CD_relationships": .string(relationships), "CD_recordNames": .string("p:t")], created: Self.stamp, modified: Self.stamp)
+        fields: ["CD_entityNames": .string("Photo:Tag"), "CD_relationships": .string(relationships), "CD_recordNames": .string("p:t")], created: Self.stamp,
+        modified: Self.stamp)
     }
     let upgrade = Self.upgrade(from: entities(withTags: false), to: entities(withTags: true))
     #expect(upgrade.concerns(link("tags:photos")) && !upgrade.concerns(link("albums:inAlbums")) && !upgrade.concerns(Self.record("Photo")))

@@ -65,7 +65,9 @@ struct TestArchive {
       let body: [UInt8]
       switch object {
       case .text(let text):
-        body = text.utf8.allSatisfy { $0 < 0x80 } ? Self.head(5, text.utf8.count) + Array(text.utf8)
+        body =
+          text.utf8.allSatisfy { $0 < 0x80 }
+          ? Self.head(5, text.utf8.count) + Array(text.utf8)
           : Self.head(6, text.utf16.count) + text.utf16.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
       case .integer(let number): body = [0x13] + Self.word(UInt64(bitPattern: number))
       case .real(let number): body = [0x23] + Self.word(number.bitPattern)
@@ -88,7 +90,9 @@ struct TestArchive {
         + Self.word(UInt64(bytes.count))
     }
 
-    private static func head(_ kind: UInt8, _ count: Int) -> [UInt8] { count < 15 ? [kind << 4 | UInt8(count)] : [kind << 4 | 0xf, 0x11] + word(UInt64(count)).suffix(2) }
+    private static func head(_ kind: UInt8, _ count: Int) -> [UInt8] {
+      count < 15 ? [kind << 4 | UInt8(count)] : [kind << 4 | 0xf, 0x11] + word(UInt64(count)).suffix(2)
+    }
     private static func reference(_ index: Int) -> [UInt8] { Array(word(UInt64(index)).suffix(2)) }
     private static func word(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
   }

@@ -30,7 +30,9 @@ extension NotifierWorld {
   }
 
   /// What a gateway does for `tokens/create` and `tokens/register`.
-  @discardableResult func open(_ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil, grant: String? = nil) async throws -> Bool {
+  @discardableResult func open(_ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil, grant: String? = nil) async throws
+    -> Bool
+  {
     try await tell(
       OpenCourier(
         courier: try token(user, clientID: clientID), container: try #require(ContainerID(rawValue: container)), environment: .development,

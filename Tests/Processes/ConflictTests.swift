@@ -13,13 +13,18 @@ import Testing
     let text = try String(contentsOf: source, encoding: .utf8)
       .replacing(
         #"<attribute name="width" attributeType="Integer 32" defaultValueString="0" usesScalarValueType="YES"/>"#,
-        with: #"<attribute name="width" attributeType="Integer 32" defaultValueString="0" usesScalarValueType="YES">\#(entry("AquiferConflictPolicy", "counter"))</attribute>"#)
+        with:
+          #"<attribute name="width" attributeType="Integer 32" defaultValueString="0" usesScalarValueType="YES">\#(entry("AquiferConflictPolicy", "counter"))</attribute>"#
+      )
       .replacing(
         #"<attribute name="content" optional="YES" attributeType="String"/>"#,
-        with: #"<attribute name="content" optional="YES" attributeType="String">\#(entry("AquiferConflictPolicy", "manual"))</attribute>"#)
+        with: #"<attribute name="content" optional="YES" attributeType="String">\#(entry("AquiferConflictPolicy", "manual"))</attribute>"#
+      )
       .replacing(
         #"<entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" codeGenerationType="class">"#,
-        with: #"<entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" codeGenerationType="class">\#(entry("AquiferDeletePolicy", "editWins"))"#)
+        with:
+          #"<entity name="ImagePost" representedClassName="ImagePost" parentEntity="Post" syncable="YES" codeGenerationType="class">\#(entry("AquiferDeletePolicy", "editWins"))"#
+      )
     let bundle = folder.appending(path: "Policies.xcdatamodel")
     try FileManager.default.createDirectory(at: bundle, withIntermediateDirectories: true)
     try Data(text.utf8).write(to: bundle.appending(path: "contents"))

@@ -27,7 +27,8 @@ extension MainJob {
     for pair in [(dog, mark), (dog, loner), (puppy, loner)] { graph.pairs.insert(Graph.Pair(pair.0, pair.1)) }
     let saves = [
       [
-        insert("Dog", loner, ["large": 42, "flag": true, "legs": 4]), insert("Mark", mark, ["name": "wet"]), insert("Animal", puppy, ["large": 42, "flag": true, "legs": 4, "secret": "x"]), insert("Passport", passport, ["number": "X1"]),
+        insert("Dog", loner, ["large": 42, "flag": true, "legs": 4]), insert("Mark", mark, ["name": "wet"]),
+        insert("Animal", puppy, ["large": 42, "flag": true, "legs": 4, "secret": "x"]), insert("Passport", passport, ["number": "X1"]),
         insert("Toy", toy, ["name": "ball"]),
       ],
       [

@@ -38,7 +38,8 @@ import Testing
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
       _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }
-      let crossing = try await device.send("POST", "/transactions", Device.transactions([MainJob.update("Tag", "T", [:], ["posts": ["add": ["post of Work"]]])], id: UUID().uuidString))
+      let crossing = try await device.send(
+        "POST", "/transactions", Device.transactions([MainJob.update("Tag", "T", [:], ["posts": ["add": ["post of Work"]]])], id: UUID().uuidString))
       #expect(crossing.status == 400, "\(crossing.text)")
       #expect(crossing.text.contains("134060") && crossing.text.contains("'Trips'") && crossing.text.contains("'Work'"), "\(crossing.text)")
       try await device.save([MainJob.insert("Tag", "U", ["name": "salt"], ["posts": ["post of Work"]])])

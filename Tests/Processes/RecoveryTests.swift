@@ -17,7 +17,9 @@ import Testing
 
   private static func encoded(_ token: Value) -> String { token.string?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "" }
 
-  @Test(.timeLimit(.minutes(2))) func `T-R06 T-R09 a device starts over beside its copy, over the death of a worker, and is stopped when it never comes to an end`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `T-R06 T-R09 a device starts over beside its copy, over the death of a worker, and is stopped when it never comes to an end`()
+    async throws
+  {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))

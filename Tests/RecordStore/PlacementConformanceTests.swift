@@ -7,7 +7,9 @@ import Testing
 @testable import RecordStore
 
 @Suite struct `Objects in other zones` {
-  @Test(arguments: StoreKind.allCases) func `an object is noted in its zone when its record is made, and when it is assigned, until the zone is gone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an object is noted in its zone when its record is made, and when it is assigned, until the zone is gone`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard, zone: "Trips")
       let second = try await Place(in: shard, zone: "Work")
@@ -47,7 +49,8 @@ import Testing
           throw Refused()
         }
       }
-      #expect(try await shard.write { [try $0.database(key: bob.database)?.hasPlacements == true, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [false, false])
+      #expect(
+        try await shard.write { [try $0.database(key: bob.database)?.hasPlacements == true, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [false, false])
       // Assigned to one zone at a time, also to a default one; what came to nothing is forgotten, and a record ends it.
       try await shard.write { transaction in
         let home = try #require(try transaction.zone(named: ReservedName.privateMirrorZone, in: place.database)).key

@@ -53,7 +53,9 @@ private func change(_ type: String, _ entity: String, _ id: String, _ attributes
   #"{"changeType":"\#(type)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
 }
 
-@Test(arguments: StoreKind.allCases) func `T-C02 the value that arrives later is everywhere, the other one is in the journal and can be brought back`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-C02 the value that arrives later is everywhere, the other one is in the journal and can be brought back`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.edit("A", change("insert", "Tag", "T", #""name":"start""#))
@@ -88,7 +90,8 @@ private func change(_ type: String, _ entity: String, _ id: String, _ attributes
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-C03 a saved edit that waits for its export stays in its store, and is everywhere afterwards`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-C03 a saved edit that waits for its export stays in its store, and is everywhere afterwards`(_ kind: StoreKind) async throws
+{
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.edit("A", change("insert", "Photo", "P", #""displayName":"start","views":1"#))
@@ -107,7 +110,9 @@ private func change(_ type: String, _ entity: String, _ id: String, _ attributes
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-C05 an edit of what was deleted meanwhile is in the journal with all of the object, an event says so, and it can be brought back`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-C05 an edit of what was deleted meanwhile is in the journal with all of the object, an event says so, and it can be brought back`(_ kind: StoreKind) async throws
+{
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.edit(

@@ -161,7 +161,8 @@ import Testing
     #expect(try await world.redirect(of: "T2")?.isPending == true)
     #expect(try await world.pairs() == ["P1:T1", "P2:T1"])
     let stamp = #"{"userRecordName":"_alice","timestamp":1}"#
-    let line = #"{"record":{"recordName":"T0","recordType":"CD_Tag","fields":{"CD_entityName":{"type":"STRING","value":"Tag"},"CD_name":{"type":"STRING","value":"x"}},"created":\#(stamp),"modified":\#(stamp)}}"#
+    let line =
+      #"{"record":{"recordName":"T0","recordType":"CD_Tag","fields":{"CD_entityName":{"type":"STRING","value":"Tag"},"CD_name":{"type":"STRING","value":"x"}},"created":\#(stamp),"modified":\#(stamp)}}"#
     _ = try await call("import", line + "\n", query: ["merge": "true"])
     #expect(try await world.redirect(of: "T1")?.survivor == "T0")
     #expect(try await world.pairs() == ["P1:T0", "P2:T0"])

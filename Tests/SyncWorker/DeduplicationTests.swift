@@ -27,7 +27,9 @@ func `T-D01 two devices that make the same tag offline end with the lowest one, 
       #expect(fresh.graph.links == ["Photo.tags P-T1→T1", "Photo.tags P-T2→T1"])
       // Each hears of its own photo, too: that is the server's doing.
       for (device, photo) in [(a, "P-\(first)"), (b, "P-\(second)")] {
-        let heard = try await device.pull().filter { $0["changeType"]?.string == "link" }.map { "\($0["objectID"]?.string ?? "") \($0["target"]?["objectID"]?.string ?? "")" }
+        let heard = try await device.pull().filter { $0["changeType"]?.string == "link" }.map {
+          "\($0["objectID"]?.string ?? "") \($0["target"]?["objectID"]?.string ?? "")"
+        }
         #expect(heard.contains("\(photo) T1") || photo == "P-T1")
       }
     }

@@ -41,11 +41,15 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
     try await world.appendWithoutExport([HistoryTransaction(transactionID: world.random.uuid(), timestamp: 0, changes: changes)], to: "A")
   }
 
-  private func insert(_ entity: String, _ id: String, _ attributes: [NamedValue<AttributeValue>] = [], _ relationships: [NamedValue<RelationshipValue>] = []) -> HistoryChange {
+  private func insert(_ entity: String, _ id: String, _ attributes: [NamedValue<AttributeValue>] = [], _ relationships: [NamedValue<RelationshipValue>] = [])
+    -> HistoryChange
+  {
     HistoryChange(changeType: .insert, entity: entity, objectID: id, attributes: attributes, relationships: relationships)
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-E13 what there is no room for waits, deletions and small things go, one event tells, and it goes when there is room`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases) func `T-E13 what there is no room for waits, deletions and small things go, one event tells, and it goes when there is room`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -60,7 +64,9 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
           insert("Tag", "small"), insert("Tag", "large", [NamedValue(name: "name", value: .string(name))]),
         ])
       let event = try await save(world, tag("next"), quota: 10_000).json["event"]
-      #expect(event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["ckErrorCode"]?.int64 ?? 0)" } == ["P 25", "large 25"], "\(event?.text ?? "")")
+      #expect(
+        event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["ckErrorCode"]?.int64 ?? 0)" } == ["P 25", "large 25"],
+        "\(event?.text ?? "")")
       #expect(try await held(world) == ["P space", "large space"])
       #expect(try await world.liveRecords().map(\.recordName) == ["R", "next", "old", "small"])
       #expect(try await world.liveRecords().first { $0.recordName == "R" }?.fields.string("CD_photo") == "P", "a child is not an orphan because its parent waits")
@@ -102,16 +108,22 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
     }
   }
 
-  @Test(arguments: StoreKind.allCases, [true, false]) func `a set that waited does not overtake what its members were told since`(_ kind: StoreKind, keepsPastStates: Bool) async throws {
+  @Test(arguments: StoreKind.allCases, [true, false]) func `a set that waited does not overtake what its members were told since`(
+    _ kind: StoreKind, keepsPastStates: Bool
+  ) async throws {
     try await ObjectPlaneWorld.with(kind, keepsPastStates: keepsPastStates) { world in
       try await world.setUp("A")
-      let children = ["moved", "edited", "left"].map { change("insert", "Rating", $0) } + [change("insert", "Photo", "Q"), change("insert", "Tag", "T"), change("insert", "Tag", "U")]
+      let children =
+        ["moved", "edited", "left"].map { change("insert", "Rating", $0) } + [change("insert", "Photo", "Q"), change("insert", "Tag", "T"), change("insert", "Tag", "U")]
       try await world.save("A", children.joined(separator: ","), query: ["wait": "export"])
       let blank = NamedValue(name: "displayName", value: AttributeValue.string(String(repeating: "x", count: 5000)))
       world.clock.advance(by: 1000)
       try await waiting(
         world,
-        [insert("Photo", "P", [blank], [NamedValue(name: "ratings", value: .toMany(["moved", "edited", "left"])), NamedValue(name: "tags", value: .toMany(["T", "U"]))])])
+        [
+          insert(
+            "Photo", "P", [blank], [NamedValue(name: "ratings", value: .toMany(["moved", "edited", "left"])), NamedValue(name: "tags", value: .toMany(["T", "U"]))])
+        ])
       #expect(try await save(world, tag("x"), quota: 1500).status == 200)
       #expect(try await held(world) == ["P space"])
       world.clock.advance(by: 1000)
@@ -132,7 +144,8 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
   @Test(arguments: StoreKind.allCases) func `a member that found another owner while its set waited keeps him`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
       try await world.setUp("A")
-      try await world.save("A", ["moved", "edited"].map { change("insert", "Rating", $0) }.joined(separator: ",") + "," + change("insert", "Photo", "Q"), query: ["wait": "export"])
+      try await world.save(
+        "A", ["moved", "edited"].map { change("insert", "Rating", $0) }.joined(separator: ",") + "," + change("insert", "Photo", "Q"), query: ["wait": "export"])
       world.clock.advance(by: 1000)
       let blank = NamedValue(name: "displayName", value: AttributeValue.string(String(repeating: "x", count: 5000)))
       try await waiting(world, [insert("Photo", "P", [blank], [NamedValue(name: "ratings", value: .toMany(["moved", "edited"]))])])
@@ -209,12 +222,18 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
       try await world.setUp("A")
       try await world.save("A", tag("T"), query: ["wait": "export"])
       // The name is another type's: no record can be made.
-      try await waiting(world, [insert("Photo", "T", [NamedValue(name: "displayName", value: .string("held"))]), insert("Rating", "R", [NamedValue(name: "value", value: .string("no number"))])])
+      try await waiting(
+        world,
+        [
+          insert("Photo", "T", [NamedValue(name: "displayName", value: .string("held"))]),
+          insert("Rating", "R", [NamedValue(name: "value", value: .string("no number"))]),
+        ])
       try await world.save("A", tag("x"), query: ["wait": "export"])
       #expect(try await held(world).map { $0.split(separator: " ")[0] } == ["T", "R"])
       #expect(try await world.get("A/objects/T").json["entity"]?.string == "Tag", "what is there is there")
       let object = try await world.get("A/objects/R").json
-      #expect(object["entity"]?.string == "Rating" && object["syncState"]?.string == "quarantined" && object["attributes"]?["value"]?.string == "no number", "\(object.text)")
+      #expect(
+        object["entity"]?.string == "Rating" && object["syncState"]?.string == "quarantined" && object["attributes"]?["value"]?.string == "no number", "\(object.text)")
     }
   }
 }

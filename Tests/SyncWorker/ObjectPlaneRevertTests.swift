@@ -89,14 +89,17 @@ extension ObjectPlaneWorld {
       // His own he may, beside others' that stay as they are; and the owner may delete what others linked to.
       #expect(try await world.saveAsBob(insert("Tag", "T", #""photos":["P"]"#)).json["event"]?["succeeded"]?.bool == true)
       #expect(try await world.saveAsBob(insert("Rating", "S", #""photo":"P""#)).status == 200)
-      let gone = try await world.save("A", #"{"changeType":"delete","entity":"Rating","objectID":"R"},"# + deletion, query: ["wait": "export"], user: "_alice", scope: .public)
+      let gone = try await world.save(
+        "A", #"{"changeType":"delete","entity":"Rating","objectID":"R"},"# + deletion, query: ["wait": "export"], user: "_alice", scope: .public)
       #expect(gone.status == 200 && gone.json["event"]?["succeeded"]?.bool == true, "\(gone.text)")
       #expect(try await world.publicRecords().keys.sorted() == ["S", "T"])
       #expect(try await world.publicRecords()["S"]?.fields["CD_photo"] == nil, "a cascade goes beyond what its user may write")
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-E12 an edit that was accepted and may not be made any more is undone by the next import, and an event says so`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases) func `T-E12 an edit that was accepted and may not be made any more is undone by the next import, and an event says so`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -160,7 +163,10 @@ extension ObjectPlaneWorld {
       }
       world.schemas.replaceSchema(schema, in: .development)
       let event = try await world.saveAsBob(insert("Tag", "next")).json["event"]
-      #expect(event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["reason"]?.string ?? "")" } == ["P CREATE operation not permitted: the change was undone"])
+      #expect(
+        event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["reason"]?.string ?? "")" } == [
+          "P CREATE operation not permitted: the change was undone"
+        ])
       let refused = try await world.saveAsBob(insert("Photo", "Q"))
       #expect(refused.status == 403 && refused.reason == "transactions[0]: changes[0]: Photo Q: CREATE operation not permitted", "\(refused.text)")
       #expect(try await world.pull(&token, into: &graph) == ["delete P", "unlink P"])

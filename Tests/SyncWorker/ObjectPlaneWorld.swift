@@ -122,7 +122,8 @@ final class ObjectPlaneWorld: Sendable {
   /// Runs `body` in a fresh world and cleans up behind it.
   static func with(
     _ kind: StoreKind, models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
-    keepsPastStates: Bool = false, keys: KeyRing = testKeys, assetThreshold: Int? = nil, commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil }, _ body: (ObjectPlaneWorld) async throws -> Void
+    keepsPastStates: Bool = false, keys: KeyRing = testKeys, assetThreshold: Int? = nil, commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil },
+    _ body: (ObjectPlaneWorld) async throws -> Void
   ) async throws {
     let folder = NSTemporaryDirectory() + "aquifer-object-plane-\(SecureRandomName.make())"
     defer { try? FileManager.default.removeItem(atPath: folder) }

@@ -32,7 +32,8 @@ extension ObjectPlaneWorld {
   func saveRecord(_ type: String, _ name: String, _ fields: String, in zone: String) async throws {
     let saved = try await callRecords(
       "records/modify",
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordType":"\#(type)","recordName":"\#(name)","fields":{\#(fields)}}}],"zoneID":{"zoneName":"\#(zone)"}}"#)
+      #"{"operations":[{"operationType":"forceUpdate","record":{"recordType":"\#(type)","recordName":"\#(name)","fields":{\#(fields)}}}],"zoneID":{"zoneName":"\#(zone)"}}"#
+    )
     #expect(saved["records"]?.elements.first?["serverErrorCode"] == nil, "\(saved.text)")
   }
 
@@ -66,7 +67,9 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
 }
 
 @Suite struct `Stores of several zones` {
-  @Test(arguments: StoreKind.allCases) func `T-E05 an object is edited in its zone, and new ones go to the zone of what they are connected with`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-E05 an object is edited in its zone, and new ones go to the zone of what they are connected with`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.makeZone("Trips", photo: "P")
@@ -74,7 +77,8 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       #expect(a.graph.objects["P"]?["displayName"] == #""of Trips""#)
       let edit = change("update", "Photo", "P", #""ratings":["R"],"tags":{"add":["T"]}"#, #""displayName":"mine""#)
       let saved = try await world.save(
-        "A", [edit, insert("Rating", "R", "", #""value":4"#), insert("Tag", "T"), insert("Tag", "alone"), insert("PhotoData", "D", #""photo":"P""#)].joined(separator: ","),
+        "A",
+        [edit, insert("Rating", "R", "", #""value":4"#), insert("Tag", "T"), insert("Tag", "alone"), insert("PhotoData", "D", #""photo":"P""#)].joined(separator: ","),
         query: ["wait": "export"])
       #expect(saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
       #expect(try await world.zones() == ["Trips": ["D→P", "P", "R→P", "T", "link→P:T"], home: ["alone"]])
@@ -112,7 +116,8 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       try await world.save("A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
       let before = (try await world.zones(), try await world.get("A/history").text)
       let crossings = [
-        insert("Tag", "N", #""photos":["P","W"]"#), change("update", "Tag", "T", #""photos":{"add":["W"]}"#), insert("Rating", "R") + "," + change("update", "Photo", "P", #""ratings":["R"]"#) + "," + change("update", "Photo", "H", #""ratings":["R"]"#),
+        insert("Tag", "N", #""photos":["P","W"]"#), change("update", "Tag", "T", #""photos":{"add":["W"]}"#),
+        insert("Rating", "R") + "," + change("update", "Photo", "P", #""ratings":["R"]"#) + "," + change("update", "Photo", "H", #""ratings":["R"]"#),
         insert("Tag", "fine") + "," + change("update", "Tag", "T", #""photos":{"add":["H"]}"#),
       ]
       for crossing in crossings {
@@ -123,7 +128,8 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       #expect(try await world.save("A", crossings[1]).reason?.hasPrefix("transactions[0]: changes[0]: Tag T: ") == true)
       #expect(try await (world.zones(), world.get("A/history").text) == before)
       // Others are not held up, and the same objects may be related within their zones.
-      let fine = try await world.save("A", change("update", "Tag", "T", #""photos":{"remove":["P","W"]}"#) + "," + insert("Tag", "N", #""photos":["W"]"#), query: ["wait": "export"])
+      let fine = try await world.save(
+        "A", change("update", "Tag", "T", #""photos":{"remove":["P","W"]}"#) + "," + insert("Tag", "N", #""photos":["W"]"#), query: ["wait": "export"])
       #expect(fine.json["event"]?["succeeded"]?.bool == true, "\(fine.text)")
       #expect(try await world.zones() == ["Trips": ["P", "T"], "Work": ["N", "W", "link→W:N"], home: ["H"]])
     }
@@ -157,7 +163,8 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
         relationships: [NamedValue(name: "photo", value: .toOne("P"))])
       try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: [crossing])], to: "A")
       let event = try await world.save("A", insert("Tag", "N"), query: ["wait": "export"]).json["event"]
-      #expect(event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["cocoaErrorCode"]?.int64 ?? 0)" } == ["R 134060"], "\(event?.text ?? "")")
+      #expect(
+        event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["cocoaErrorCode"]?.int64 ?? 0)" } == ["R 134060"], "\(event?.text ?? "")")
       #expect(try await world.zones() == ["Trips": ["P"], home: ["N", "R"]], "the rest of it is exported")
       #expect(try await world.get("A/quarantine").json["quarantined"]?.elements.map { $0["objectID"]?.string } == ["R"])
       #expect(try await world.get("A/objects/R").json["attributes"]?["value"]?.int64 == 3)
@@ -181,7 +188,8 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     try await world.callRecords("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
   }
 
-  @Test(arguments: StoreKind.allCases) func `a zone that is deleted takes its objects along, and what its store makes again is made there`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a zone that is deleted takes its objects along, and what its store makes again is made there`(_ kind: StoreKind) async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -224,7 +232,8 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       try await world.makeZone("Trips", photo: "P")
       try await world.makeZone("Work", photo: "W")
       try await a.pull()
-      try await world.save("A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Tag", "U", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
+      try await world.save(
+        "A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Tag", "U", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
       try await world.save("A", change("delete", "Tag", "T") + "," + change("delete", "Tag", "U"), query: ["wait": "export"])
       try await world.save("A", insert("Tag", "T", #""photos":["H"]"#) + "," + insert("Tag", "U", #""photos":["W"]"#), query: ["wait": "export"])
       #expect(try await world.zones() == ["Trips": ["P"], "Work": ["U", "W", "link→W:U"], home: ["H", "T", "link→H:T"]])

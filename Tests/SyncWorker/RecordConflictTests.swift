@@ -27,7 +27,9 @@ private func operation(_ type: String, _ tag: String?, _ fields: String) -> Stri
   return #"{"operationType":"\#(type)","record":{"recordName":"a","recordType":"CD_Tag","fields":{\#(fields)}\#(tag)}}"#
 }
 
-@Test(arguments: StoreKind.allCases) func `T-C07 a stale tag is told with client, server and ancestor, and a retry on the server's succeeds`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-C07 a stale tag is told with client, server and ancestor, and a retry on the server's succeeds`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     let made = try await world.modify(operation("create", nil, #""CD_name":{"value":"one"}"#))
     let old = try #require(made["records"]?.elements.first?["recordChangeTag"]?.string)

@@ -125,7 +125,9 @@ extension ObjectPlaneWorld {
 
 // MARK: Accounts
 
-@Test(arguments: StoreKind.allCases) func `T-R07 after a switch of accounts nobody sees another's rows, and whoever comes back finds his own`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-R07 after a switch of accounts nobody sees another's rows, and whoever comes back finds his own`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     func setUp(_ user: String, account: String?) async throws -> PlaneReply {
       let member = account.map { #","account":\#($0)"# } ?? ""

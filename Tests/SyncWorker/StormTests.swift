@@ -39,7 +39,9 @@ private final class Storm: Sendable {
   }
 }
 
-@Test(arguments: [1, 2, 3, 4] as [UInt64]) func `T-L04 a storm of refusals ends in convergence, with nothing lost and a bounded rate of requests`(_ seed: UInt64) async throws {
+@Test(arguments: [1, 2, 3, 4] as [UInt64]) func `T-L04 a storm of refusals ends in convergence, with nothing lost and a bounded rate of requests`(_ seed: UInt64)
+  async throws
+{
   let storm = Storm(seed: seed)
   try await ObjectPlaneWorld.with(.memory, commitFailure: { _ in storm.failure() }) { world in
     let devices = [try await Device("A", world), try await Device("B", world), try await Device("C", world)]

@@ -50,7 +50,9 @@ private func saved(_ changes: [JSONValue]) -> [String] {
   changes.compactMap { $0["changeType"]?.string == "save" ? $0["objectID"]?.string : nil }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R01 a zone that was deleted is made again, and what every device has of it is sent again without duplicates`(_ kind: StoreKind)
+@Test(arguments: StoreKind.allCases) func `T-R01 a zone that was deleted is made again, and what every device has of it is sent again without duplicates`(
+  _ kind: StoreKind
+)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in

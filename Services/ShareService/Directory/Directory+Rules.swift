@@ -10,7 +10,8 @@ import WebServices
 extension Directory {
   /// - Throws: `notFound` for the container.
   func rules(of key: EnvironmentKey) throws -> EnvironmentRules {
-    let text = try connection.statement(SQL("rules.get", "SELECT rules FROM environment WHERE container = ?1 AND name = ?2"))
+    let text =
+      try connection.statement(SQL("rules.get", "SELECT rules FROM environment WHERE container = ?1 AND name = ?2"))
       .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.optionalText(0) } ?? nil
     return try text.map { try RulesDocument.rules(try JSONValue.request(Array($0.utf8))) } ?? .none
   }

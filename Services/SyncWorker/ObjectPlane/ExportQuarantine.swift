@@ -203,7 +203,9 @@ extension ExportRun {
   private func joined(_ object: HeldObject, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (HeldObject, StoredQuarantine?) {
     guard let row = try transaction.quarantined(object.name, of: mirror.key) else { return (object, nil) }
     // What can't be read is not overwritten: an operator may restore it.
-    guard let earlier = try heldChanges(row, retriedIn: transaction) else { return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil) }
+    guard let earlier = try heldChanges(row, retriedIn: transaction) else {
+      return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil)
+    }
     return (HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row)
   }
 

@@ -62,7 +62,8 @@ final class ZoneSource: RecordSource {
 
   func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
     guard let zone else { return RecordHistory(ancestor: .unknown, states: []) }
-    let states = try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
+    let states =
+      try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
     let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
     // What is before the horizon was never kept, or is forgotten.
     guard states.count <= Self.historyLimit, try snapshot.horizon(of: zone.key).map({ $0 <= sequence }) ?? false || states.first.map({ $0.sequence <= sequence }) ?? false

@@ -46,7 +46,9 @@ extension StoreCall {
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)
     let record = try exporter.currentRecord(named: objectID)
-    guard let object = try record.flatMap({ record in try deserializer.entity(of: record).map { try deserializer.object($0, from: record) } }) ?? ObjectValues(held: heldChanges),
+    guard
+      let object = try record.flatMap({ record in try deserializer.entity(of: record).map { try deserializer.object($0, from: record) } })
+        ?? ObjectValues(held: heldChanges),
       let entity = run.model.index.entity(named: object.entity)
     else { return nil }
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
@@ -55,7 +57,8 @@ extension StoreCall {
     let waiting = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
     let facts = SyncFacts(
       stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
-      conflicts: try snapshot.openConflicts(of: objectID, for: mirror), store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
+      conflicts: try snapshot.openConflicts(of: objectID, for: mirror),
+      store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
     return ObjectAnswer(
       object: object, objectID: objectID, zoneID: try locator.zoneID(of: objectID),
       syncState: facts.state.rawValue, lastError: lastError, sets: try exporter.sets(of: objectID, entity: entity),

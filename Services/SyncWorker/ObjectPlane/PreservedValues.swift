@@ -40,7 +40,8 @@ enum PreservedValues {
       for (position, change) in transactions[index].changes.enumerated() {
         let names = names(of: change, run.model)
         guard !names.isEmpty, let key = try locator.zone(of: change.objectID)?.key, let zone = zones.firstIndex(where: { $0.key == key }),
-          let record = try zones[zone].exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record) else { continue }
+          let record = try zones[zone].exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record)
+        else { continue }
         // Dropped because the import reports a record that does not fit its model; its tombstone then has nothing to tell.
         guard let object = try? deserializer.object(entity, from: record) else { continue }
         result[index].changes[position] = HistoryChange(

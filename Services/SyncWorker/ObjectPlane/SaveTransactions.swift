@@ -90,7 +90,8 @@ extension StoreCall {
     let progress = await imports.delivery(to: id(of: mirror))
     for index in transactions.indices {
       let timestamp = transactions[index].timestamp
-      let base = tokens[index]?.positions.first?.sequence ?? progress?.position(at: timestamp, storeSetUpAt: mirror.createdAt)
+      let base =
+        tokens[index]?.positions.first?.sequence ?? progress?.position(at: timestamp, storeSetUpAt: mirror.createdAt)
         ?? mirror.importedSequence
       transactions[index].edit = EditTime.edit(timestamp, savedAt: now, base: base)
     }

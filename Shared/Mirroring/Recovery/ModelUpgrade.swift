@@ -29,11 +29,12 @@ public struct ModelUpgrade: Sendable {
         return entity.hasGrown(since: earlier.model.entity(named: entity.name))
       }
       .map(\.name))
-    hasNewLinks = earlier.map { earlier in
-      let known = Set(earlier.model.entities.flatMap(\.mirroredLinks).compactMap(\.link))
-      let isNarrower = earlier.entityNames != nil && earlier.entityNames != entityNames
-      return isNarrower || mirrored.flatMap(\.mirroredLinks).compactMap(\.link).contains { !known.contains($0) }
-    } ?? true
+    hasNewLinks =
+      earlier.map { earlier in
+        let known = Set(earlier.model.entities.flatMap(\.mirroredLinks).compactMap(\.link))
+        let isNarrower = earlier.entityNames != nil && earlier.entityNames != entityNames
+        return isNarrower || mirrored.flatMap(\.mirroredLinks).compactMap(\.link).contains { !known.contains($0) }
+      } ?? true
   }
 
   /// No record is concerned.

@@ -70,7 +70,8 @@ public final class SQLiteRecordStore: RecordStore {
   ///   - report: told once of each damaged record that work in the background passed over, with what names shard, zone and sequence.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
-    directory: String, shardCount: Int, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: Options = Options(), makeIncarnation: (@Sendable () -> UInt64)? = nil,
+    directory: String, shardCount: Int, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: Options = Options(),
+    makeIncarnation: (@Sendable () -> UInt64)? = nil,
     now: (@Sendable () -> Int64)? = nil, report: @escaping @Sendable (_ problem: String) -> Void = { _ in }
   ) throws(StoreError) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")

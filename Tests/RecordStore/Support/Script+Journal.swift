@@ -30,6 +30,8 @@ extension Script {
     ]
     return try all.map { "\($0) \(String(describing: try snapshot.conflictContent($0.number, in: database))) \(try snapshot.conflict($0.number, in: database) == $0)" }
       + filters.map { "\(try snapshot.conflicts(in: database, afterNumber: all.first?.number ?? 0, $0, limit: limit))" }
-      + ["\(try snapshot.openConflictCount(in: database, of: nil)) \(try snapshot.openConflictCount(in: database, of: "user 1")) \(try snapshot.conflictUse(in: database, of: "user 0")) \(String(describing: try snapshot.oldestConflict()))"]
+      + [
+        "\(try snapshot.openConflictCount(in: database, of: nil)) \(try snapshot.openConflictCount(in: database, of: "user 1")) \(try snapshot.conflictUse(in: database, of: "user 0")) \(String(describing: try snapshot.oldestConflict()))"
+      ]
   }
 }

@@ -28,7 +28,8 @@ struct World: Sendable {
       let folder = try TemporaryFolder()
       self.folder = folder
       store = try SQLiteRecordStore(
-        directory: folder.path, shardCount: shardCount, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options, makeIncarnation: { incarnations.next() }, now: { 1000 })
+        directory: folder.path, shardCount: shardCount, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options,
+        makeIncarnation: { incarnations.next() }, now: { 1000 })
     }
   }
 }
