@@ -131,7 +131,8 @@ private struct BadInput {
       BadInput("a token that never was one", "GET", "\(own)/changes?after=garbage", status: 400, code: badRequest, reason: "Unknown sync continuation type"),
       BadInput("a truncated token", "GET", "\(own)/changes?after=\(cut)", status: 400, code: badRequest),
       BadInput("a token of another kind", "GET", "\(own)/history?after=\(encoded)", status: 400, code: badRequest),
-      BadInput("a foreign token", "GET", "\(stores)/\(foreign.store)/changes?after=\(encoded)", bearer: foreign.user.token, status: 400, code: badRequest),
+      // Like one that has expired: which of the two it is can't be told from it.
+      BadInput("a foreign token", "GET", "\(stores)/\(foreign.store)/changes?after=\(encoded)", bearer: foreign.user.token, status: 410, code: badRequest),
       BadInput("a limit that is no number", "GET", "\(own)/changes?limit=many", status: 400, code: badRequest, reason: "limit"),
       BadInput("a wait that is no number", "GET", "\(own)/changes?wait=soon", status: 400, code: badRequest, reason: "wait"),
       BadInput("an object that is not there", "GET", "\(own)/objects/NOBODY", status: 404, code: "NOT_FOUND"),
