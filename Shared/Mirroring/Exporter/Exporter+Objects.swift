@@ -8,17 +8,31 @@ extension Exporter {
   /// An insert over a live record of the same entity writes what it brings (`changedKeys`); over a tombstone it makes the object anew.
   mutating func insert(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
+    if judge == nil {
+      let (serializer, model, new) = (serializer, model, newRecord(of: entity, change))
+      // In its place: of a first import this is what is done most.
+      return try overlay.with(change.objectID) { entry in
+        if let existing = entry.record { try Self.check(existing, is: entity, change, model) }
+        entry.record = try Self.written(change, of: entity, over: entry.record ?? new, serializer)
+        entry.isServersDeletion = false
+      }
+    }
     var entry = try overlay.entry(change.objectID)
     let existing = entry.record
-    if let existing { try check(existing, is: entity, change) }
-    var record = existing ?? newRecord(of: entity, change)
+    if let existing { try Self.check(existing, is: entity, change, model) }
+    entry.record = try Self.written(change, of: entity, over: existing ?? newRecord(of: entity, change), serializer)
+    entry.isServersDeletion = false
+    try settle(change, of: entity, over: existing, in: &entry)
+    overlay.set(entry, named: change.objectID)
+  }
+
+  private static func written(
+    _ change: HistoryChange, of entity: EntityDescription, over record: consuming Record, _ serializer: Serializer
+  ) throws -> Record {
     // One that only a newer model knows is kept.
     if record.fields[ReservedName.entityName] == nil { record.fields[ReservedName.entityName] = Field(.string(entity.name)) }
     try serializer.write(change.attributes, of: entity, into: &record)
-    entry.record = record
-    entry.isServersDeletion = false
-    if judge != nil { try settle(change, of: entity, over: existing, in: &entry) }
-    overlay.set(entry, named: change.objectID)
+    return record
   }
 
   private func newRecord(of entity: EntityDescription, _ change: HistoryChange) -> Record {
@@ -37,7 +51,7 @@ extension Exporter {
       throw MirroringProblem(
         recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason, cause: entry.isGone ? .deleted : .missing)
     }
-    try check(record, is: entity, change)
+    try Self.check(record, is: entity, change, model)
     let before = record
     try serializer.write(change.attributes, of: entity, into: &record)
     entry.record = record
@@ -55,7 +69,7 @@ extension Exporter {
       try deleteObject(redirect.survivor, isServersOwn: true)
     }
     guard let record = try overlay.entry(change.objectID).record else { return }
-    try check(record, is: entity, change)
+    try Self.check(record, is: entity, change, model)
     if judge != nil, try survives(change, entity) { return }
     try deleteObject(change.objectID)
   }
@@ -108,14 +122,16 @@ extension Exporter {
 
   /// Names are unique over all entities: an object of another one must not be overwritten. An edit or a deletion may name a superentity of the
   /// object's; who inserts one says what it is.
-  private func check(_ record: Record, is entity: EntityDescription, _ change: HistoryChange) throws(MirroringProblem) {
+  private static func check(
+    _ record: Record, is entity: EntityDescription, _ change: HistoryChange, _ model: ModelIndex
+  ) throws(MirroringProblem) {
     guard record.recordType == entity.recordType else { throw conflict(change, "the name belongs to a record of type \(record.recordType)") }
     guard let name = record.fields.string(ReservedName.entityName), name != entity.name, let stored = model.entity(named: name) else { return }
     if change.changeType != .insert, stored.isKind(of: entity) { return }
     throw conflict(change, "the name belongs to an object of entity \(name)")
   }
 
-  private func conflict(_ change: HistoryChange, _ reason: String) -> MirroringProblem {
+  private static func conflict(_ change: HistoryChange, _ reason: String) -> MirroringProblem {
     MirroringProblem(recordName: change.objectID, entity: change.entity, code: .conflict, reason: reason)
   }
 }
