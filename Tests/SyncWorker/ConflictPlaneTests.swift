@@ -90,6 +90,28 @@ private func change(_ type: String, _ entity: String, _ id: String, _ attributes
   }
 }
 
+@Test(arguments: StoreKind.allCases) func `a purged zone takes its journal along, and only what was saved before and not exported is written down after it`(
+  _ kind: StoreKind
+)
+  async throws
+{
+  try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
+    let (a, b) = (try await Device("A", world), try await Device("B", world))
+    try await world.edit("A", change("insert", "Tag", "T", #""name":"start""#))
+    try await b.pull()
+    try await a.pull()
+    try await world.edit("A", change("update", "Tag", "T", #""name":"A's""#))
+    try await world.edit("B", change("update", "Tag", "T", #""name":"B's""#))
+    #expect(try await world.conflicts("A").map { $0["kind"]?.string } == ["lostValue"])
+    let purged = try await world.send(world.request("POST", "stores/A/purge"), #"{"zoneID":{"zoneName":"\#(ReservedName.privateMirrorZone)"}}"#)
+    #expect(purged.status == 200)
+    #expect(try await world.conflicts("A").isEmpty)
+    // B has not heard of it.
+    try await world.edit("B", change("update", "Tag", "T", #""name":"late""#))
+    #expect(try await world.conflicts("B").map { $0["kind"]?.string } == ["unexported"])
+  }
+}
+
 @Test(arguments: StoreKind.allCases) func `T-C03 a saved edit that waits for its export stays in its store, and is everywhere afterwards`(_ kind: StoreKind) async throws
 {
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in

@@ -125,6 +125,8 @@ struct EndedZone: Sendable {
   /// - Parameter device: the one that asked for it, which need not be told.
   init(_ zone: StoredZone, as end: ZoneEnd, watch: SubscriptionWatch, by device: String?, in transaction: any ShardTransaction) throws {
     try transaction.deleteZone(zone.key, as: end)
+    // Who purges wants it gone: what its journal keeps of it, too. What stores had not exported by then is written down after that.
+    if end == .purged { try transaction.deleteConflicts(of: zone.databaseKey, inZone: zone.zoneName) }
     guard let deleted = try transaction.zone(key: zone.key) else { throw StoreError.corrupt("zone \(zone.key) is gone with its deletion") }
     self.zone = deleted
     let firing = try watch.firing(in: zone.databaseKey, transaction)
