@@ -122,15 +122,21 @@ struct StoreEventsTests {
     #expect(try await other.events() == ["d+0", "d.0"])
   }
 
-  @Test func `another store's news leaves a stream asleep, its own wakes it`() async throws {
-    let log = EventLog()
-    let world = try await world(log)
+  /// The next events of a stream that has asked for all there is, and waits.
+  private func listening(_ world: GatewayWorld, _ log: EventLog) async throws -> Task<[String]?, any Error> {
     let stream = try #require(Listener(await world.alice(.get, path, headers: accept)))
     let task = Task {
       var listener = stream
       return try await listener.events()
     }
     while log.asked.withLock({ $0.count }) < 2 { await Task.yield() }
+    return task
+  }
+
+  @Test func `another store's news leaves a stream asleep, its own wakes it`() async throws {
+    let log = EventLog()
+    let world = try await world(log)
+    let task = try await listening(world, log)
     await waiting(world)
     try await notice(world, "T")
     log.put("a")
@@ -142,12 +148,7 @@ struct StoreEventsTests {
   @Test func `a stream whose credentials are revoked ends without another event`() async throws {
     let log = EventLog()
     let world = try await world(log)
-    let stream = try #require(Listener(await world.alice(.get, path, headers: accept)))
-    let task = Task {
-      var listener = stream
-      return try await listener.events()
-    }
-    while log.asked.withLock({ $0.count }) < 2 { await Task.yield() }
+    let task = try await listening(world, log)
     world.record.withLock { _ = $0.revoked.insert("alice") }
     world.state.authenticator.forgetAll()
     log.put("a")
@@ -160,12 +161,7 @@ struct StoreEventsTests {
     for end in 0..<3 {
       let log = EventLog()
       let world = try await world(log)
-      let stream = try #require(Listener(await world.alice(.get, path, headers: accept)))
-      let task = Task {
-        var listener = stream
-        return try await listener.events()
-      }
-      while log.asked.withLock({ $0.count }) < 2 { await Task.yield() }
+      let task = try await listening(world, log)
       await waiting(world)
       switch end {
       case 0:
