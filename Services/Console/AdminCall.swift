@@ -18,6 +18,7 @@ struct AdminCall: Hashable, Sendable {
     case backup, restore
     case audit, listConflicts, restoreConflict, resolveConflict
     case purgeZone, resetEncryptedZone
+    case listShares, showShare, stopShare
   }
 
   let method: String
@@ -95,6 +96,10 @@ struct AdminCall: Hashable, Sendable {
     case .purgeZone: self = Self.endZone("purged", invocation)
     case .resetEncryptedZone: self = Self.endZone("encryptedDataReset", invocation)
     case .listConflicts, .restoreConflict, .resolveConflict: self.init(conflicts: kind, invocation)
+    case .listShares: self.init("GET", admin + ["shares"], query: Self.place(invocation))
+    case .showShare: self.init("GET", admin + ["participants"], query: Self.place(invocation))
+    case .stopShare:
+      self.init("POST", Self.zone(invocation, "unshare"), body: Self.object { writer in if let name = invocation.value("share") { writer.member("share", name) } })
     case .audit:
       let query = [("record", "recordName"), ("field", "field"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
       self.init(
@@ -108,6 +113,11 @@ struct AdminCall: Hashable, Sendable {
       "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
       invocation.value("zone") ?? "", call,
     ]
+  }
+
+  /// Which shares are meant; what is not said is not restricted.
+  private static func place(_ invocation: Invocation) -> [(String, String)] {
+    ["container", "environment", "owner", "zone"].compactMap { name in invocation.value(name).map { (name, $0) } }
   }
 
   private static func endZone(_ reason: String, _ invocation: Invocation) -> AdminCall {
@@ -169,6 +179,7 @@ struct AdminCall: Hashable, Sendable {
 
   private static func writePerson(_ invocation: Invocation, to writer: inout JSONWriter) {
     if let email = invocation.value("email") { writer.member("email", email) }
+    if let number = invocation.value("phone") { writer.member("phone", number) }
     if let name = invocation.value("given-name") { writer.member("givenName", name) }
     if let name = invocation.value("family-name") { writer.member("familyName", name) }
   }

@@ -1,7 +1,7 @@
 // Every command of `aquifer` (mirror-api.md, "Operator surface").
 
 extension Command {
-  static let table: [Command] = running + people + apps + models + schemas + rules + looking + zones
+  static let table: [Command] = running + people + apps + models + schemas + rules + looking + sharing + zones
 
   private static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
   private static let environment = Option.required("environment", "E", "development or production")
@@ -50,7 +50,8 @@ extension Command {
     Command(
       "user create", [Argument(name: "NAME", explanation: "the operator's name for the user, unique")],
       [
-        .optional("email", "E", "for sharing by e-mail address"), .optional("given-name", "G", "as others see it"),
+        .optional("email", "E", "for sharing by e-mail address"), .optional("phone", "P", "for sharing by telephone number"),
+        .optional("given-name", "G", "as others see it"),
         .optional("family-name", "F", "as others see it"), .flag("discoverable", "other users may find this one by e-mail address or record name"),
         .flag("password-stdin", "read a password for the sign-in page from standard input"),
       ],
@@ -59,7 +60,8 @@ extension Command {
     Command(
       "user update", [Argument(name: "NAME", explanation: "the user's name")],
       [
-        .optional("email", "E", "for sharing by e-mail address"), .optional("given-name", "G", "as others see it"),
+        .optional("email", "E", "for sharing by e-mail address"), .optional("phone", "P", "for sharing by telephone number"),
+        .optional("given-name", "G", "as others see it"),
         .optional("family-name", "F", "as others see it"), .optional("discoverable", "yes|no", "whether other users may find this one"),
       ],
       summary: "Change what is known of a user", discussion: "What is not given stays as it is.", examples: ["aquifer user update alice --discoverable yes"],

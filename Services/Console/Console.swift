@@ -73,6 +73,9 @@ public struct Console: Sendable {
     case .purgeZone, .resetEncryptedZone:
       guard invocation.flag("yes") else { throw UsageError("The zone's records go: say --yes", path: invocation.command.path) }
       path = nil
+    case .stopShare:
+      guard invocation.flag("yes") else { throw UsageError("Everybody but the owner loses access: say --yes", path: invocation.command.path) }
+      path = nil
     case .createUser: return invocation.flag("password-stdin") ? password() : []
     case .setPassword:
       guard invocation.flag("password-stdin") else {

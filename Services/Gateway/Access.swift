@@ -20,9 +20,11 @@ extension Route.Target {
     switch self {
     case .recordPlane, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
-    case .objectPlane, .acceptShares, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken, .assetTokens: .user
-    case .operatorCall, .operatorZone: .operatorToken
-    case .assetUpload, .asset, .signIn: .nothing
+    case .objectPlane, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken,
+      .assetTokens:
+      .user
+    case .operatorCall, .operatorZone, .operatorUnshare: .operatorToken
+    case .assetUpload, .asset, .signIn, .sharePage: .nothing
     }
   }
 

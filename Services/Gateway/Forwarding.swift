@@ -1,6 +1,5 @@
 // Carries requests to the worker that holds the shard, again and again within the client's time until one answers.
 
-import Authentication
 import Records
 import ServiceBus
 import ServiceKit
@@ -16,26 +15,12 @@ struct Forwarding: Sendable {
   let timing: Timing
   let limit: Duration
 
+  var calls: ShardCalls { ShardCalls(bus: bus, cluster: cluster, timing: timing) }
+
   /// Forwards once and retries; the body's bytes pass through untouched, both ways.
   func forward(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let start = timing.now()
-    var plan = RetryPlan(limit: request.query["wait"] == "export" ? max(limit, Self.exportLimit) : limit)
-    while true {
-      let step: RetryPlan.Step
-      if let worker = cluster.holder(of: request.database) {
-        do {
-          return try await bus.call(request, body: body, to: .peer(worker), within: plan.attemptBudget(after: timing.now() - start))
-        } catch {
-          step = plan.step(after: error, elapsed: timing.now() - start)
-        }
-      } else {
-        step = plan.stepWithoutHolder(elapsed: timing.now() - start)
-      }
-      switch step {
-      case .retry(let pause): try await RetryPlan.pause(pause, timing)
-      case .fail(let error): throw error
-      }
-    }
+    let limit = request.query["wait"] == "export" ? max(limit, Self.exportLimit) : limit
+    return try await calls.ask(request, body: body, holderOf: request.database, within: limit)
   }
 
   /// Forwards, and as long as the worker says that there is nothing yet waits for a change and asks again.

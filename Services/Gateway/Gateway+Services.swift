@@ -2,8 +2,10 @@
 
 import Authentication
 import HTTPServer
+import JSON
 import Records
 import ServiceBus
+import WebServices
 
 extension Gateway {
   func database(
@@ -12,12 +14,17 @@ extension Gateway {
     guard let container = address.container, let environment = address.environment, let scope = address.scope else {
       throw RecordError(.internalError, "The route has no database")
     }
-    // A participant's shared database is answered by the shard of his own: it knows his stores, and asks the owners' for their zones.
+    // A participant's shared database is answered by the shard of his own: it knows his stores, and asks the owners' for their zones. His records
+    // there are his owners': those requests are for their workers.
     let owner = scope == .public ? DatabaseID.publicOwner : caller.userRecordName ?? DatabaseID.publicOwner
     let request = DatabaseRequest(
       plane: plane, method: exchange.request.method.rawValue, path: match.path, query: Self.query(of: exchange.request),
       database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller,
       requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
+    if plane == .record, scope == .shared {
+      let shared = SharedDatabase(request: request, body: exchange.request.body, caller: owner, forwarding: forwarding, owners: sharedOwners)
+      return Self.response(try await shared.answer())
+    }
     let answer: Answer<DatabaseRequest.Reply>
     let subject = plane == .object && request.method == "GET" ? Self.waitingSubject(of: request) : nil
     if match.path.count == 3, match.path[2] == "events", subject != nil, Self.wantsStream(exchange.request) {
@@ -49,6 +56,38 @@ extension Gateway {
       scope: isPublic ? .public : .private, caller: Caller(userRecordName: nil, isOperator: true), requestID: try Self.requestID(exchange, caller),
       baseURL: options.publicAddress.url(for: exchange.request))
     return Self.response(try await forwarding.forward(request, body: exchange.request.body))
+  }
+
+  /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare` with the name of a share's record, or `{}` for the zone's own: deletes it as
+  /// its owner would.
+  func unshare(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+    guard let container = address.container, let environment = address.environment, match.path.count == 8, match.path[5] != DatabaseScope.public.rawValue else {
+      throw RecordError(.badRequest, "Zones of private databases are shared")
+    }
+    let body = try JSONValue.request(exchange.request.body)
+    guard body["share"]?.isNull ?? true || body["share"]?.string != nil else { throw RecordError(.badRequest, "share is the name of the share's record") }
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.key("operations")
+    writer.beginArray()
+    writer.beginObject()
+    writer.member("operationType", "forceDelete")
+    writer.key("record")
+    writer.beginObject()
+    writer.member("recordName", body["share"]?.string ?? ReservedName.zoneShareRecordName)
+    writer.endObject()
+    writer.endObject()
+    writer.endArray()
+    writer.key("zoneID")
+    writer.beginObject()
+    writer.member("zoneName", match.path[6])
+    writer.endObject()
+    writer.endObject()
+    let request = DatabaseRequest(
+      plane: .record, method: "POST", path: ["records", "modify"], query: [:],
+      database: DatabaseID(container: container, environment: environment, owner: match.path[5]), scope: .private,
+      caller: Caller(userRecordName: match.path[5]), requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
+    return Self.response(try await forwarding.forward(request, body: writer.bytes))
   }
 
   private static func response(_ answer: Answer<DatabaseRequest.Reply>) -> HTTPResponse {

@@ -28,6 +28,7 @@ struct Gateway: HTTPHandler {
   let state: GatewayState
   let forwarding: Forwarding
   let share: ShareCalls
+  let sharedOwners: SharedOwners
   let couriers: Couriers
   let secrets: Secrets
   let assets: AssetDownloads
@@ -49,6 +50,7 @@ struct Gateway: HTTPHandler {
     self.options = options
     self.state = state
     share = ShareCalls(bus: bus, timing: state.timing, limit: options.requestLimit)
+    sharedOwners = SharedOwners(share: share, timing: state.timing)
     couriers = Couriers(bus: bus)
     forwarding = Forwarding(bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
     secrets = Secrets(share: share)
@@ -129,7 +131,7 @@ struct Gateway: HTTPHandler {
     }
     exchange.route = match.route.pattern
     let address = try Address(match)
-    exchange.isPage = match.route.target == .signIn
+    exchange.isPage = match.route.target == .signIn || match.route.target == .sharePage
     let need = match.route.target.need(in: address.scope)
     let credentials = Credentials(of: request)
     let question = try Access.question(
@@ -149,8 +151,11 @@ struct Gateway: HTTPHandler {
     case .objectPlane: return try await database(.object, exchange, match, address, caller)
     case .resolveShares: return try await resolve(exchange, .resolve, address, caller)
     case .acceptShares: return try await resolve(exchange, .accept, address, caller)
+    case .declineShares: return try await resolve(exchange, .decline, address, caller)
+    case .requestShareAccess: return try await resolve(exchange, .requestAccess, address, caller)
     case .operatorCall: return try await operatorCall(exchange)
     case .operatorZone: return try await operatorZone(exchange, match, address, caller)
+    case .operatorUnshare: return try await unshare(exchange, match, address, caller)
     case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
     case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))
     case .userDiscovery: return Self.json(try await People(share: share).discover(request, caller: user))
@@ -162,6 +167,7 @@ struct Gateway: HTTPHandler {
     case .asset:
       return try assets.response(to: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
     case .signIn: return try await signIn(request)
+    case .sharePage: return try await visitShare(request)
     }
   }
 

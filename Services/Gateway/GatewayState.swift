@@ -37,12 +37,6 @@ struct GatewayState: Sendable {
 }
 
 extension Cluster {
-  /// The worker that should hold the database's shard; nil while none does or no map is known.
-  func holder(of database: DatabaseID) -> String? {
-    guard let map = current, map.shardCount > 0 else { return nil }
-    return map.holders[database.shard(of: map.shardCount)]
-  }
-
   /// Why not every database can be served; nil when all can.
   var obstacle: String? {
     guard let map = current, map.shardCount > 0 else { return "no cluster map from the share service yet" }

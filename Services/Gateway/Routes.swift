@@ -8,17 +8,19 @@ struct Route: Sendable {
     /// The worker that holds the database's shard.
     case recordPlane, objectPlane
     /// The workers whose shards the request's short GUIDs name.
-    case resolveShares, acceptShares
+    case resolveShares, acceptShares, declineShares, requestShareAccess
     /// The share service, for operators.
     case operatorCall
     /// The object plane of somebody's database, for operators.
     case operatorZone
+    /// A share's end, by an operator.
+    case operatorUnshare
     /// The directory's people.
     case userCaller, userCurrent, userDiscovery, userLookup
     case createPushToken, registerPushToken
     /// Addresses to upload to, content for one, and a file of the assets folder.
     case assetTokens, assetUpload, asset
-    case signIn
+    case signIn, sharePage
   }
 
   /// How the path is spelled, also the label of the route's metrics. `{container}`, `{environment}` and `{database}` are captured, other
@@ -114,6 +116,7 @@ extension RouteTable {
   static let routes: [Route] =
     recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + zoneRoutes(zone, .objectPlane) + zoneRoutes(operatorZone, .operatorZone) + [
       Route([.post], "\(operatorZone)/end", .operatorZone),
+      Route([.post], "\(operatorZone)/unshare", .operatorUnshare),
       Route([.put], "\(environment)/model", .operatorCall),
       Route([.get, .put], "\(environment)/schema", .operatorCall),
       Route([.post], "\(environment)/schema/promote", .operatorCall),
@@ -123,12 +126,14 @@ extension RouteTable {
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),
       Route([.get, .post], "/signin", .signIn),
+      Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]
 
   /// wire-protocol.md 1.1. What the worker doesn't offer it answers itself.
   private static let recordRoutes: [Route] =
     ["records/query", "records/modify", "records/lookup", "records/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + [Route([.post], "\(record)/records/resolve", .resolveShares), Route([.post], "\(record)/records/accept", .acceptShares)]
+    + [Route([.post], "\(record)/records/decline", .declineShares), Route([.post], "\(record)/records/requestAccess", .requestShareAccess)]
     + ["changes/database", "changes/zone", "zones/lookup", "zones/modify", "zones/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + ["subscriptions/lookup", "subscriptions/modify", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + [Route([.post], "\(record)/assets/upload", .assetTokens)]
@@ -179,6 +184,7 @@ extension RouteTable {
     Route([.post], "\(object)/{id}/permissions", .objectPlane),
     Route([.get, .post], "\(object)/{id}/shares", .objectPlane),
     Route([.post], "\(object)/{id}/accept", .objectPlane),
+    Route([.post], "\(object)/{id}/move", .objectPlane),
     Route([.post], "\(object)/{id}/purge", .objectPlane),
     Route([.post], "\(object)/{id}/zones/{zone}/resume", .objectPlane),
     Route([.post], "\(object)/{id}/reset", .objectPlane),

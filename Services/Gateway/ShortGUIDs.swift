@@ -69,7 +69,7 @@ extension Gateway {
     }
   }
 
-  private func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError) -> [JSONValue] {
+  func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError) -> [JSONValue] {
     let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)
     do {
       return try JSONValue(parsing: answer.body).elements
@@ -121,22 +121,6 @@ extension Forwarding {
 
   /// Asks the holder of a shard, again and again within the client's time.
   func ask<M: Message>(_ message: M, holderOf shard: Int, since start: ContinuousClock.Instant) async throws(RecordError) -> Answer<M.Reply> {
-    var plan = RetryPlan(limit: limit)
-    while true {
-      let step: RetryPlan.Step
-      if let worker = cluster.holder(ofShard: shard) {
-        do {
-          return try await bus.call(message, body: [], to: .peer(worker), within: plan.attemptBudget(after: timing.now() - start))
-        } catch {
-          step = plan.step(after: error, elapsed: timing.now() - start)
-        }
-      } else {
-        step = plan.stepWithoutHolder(elapsed: timing.now() - start)
-      }
-      switch step {
-      case .retry(let pause): try await RetryPlan.pause(pause, timing)
-      case .fail(let error): throw error
-      }
-    }
+    try await calls.ask(message, holderOf: shard, within: limit, since: start)
   }
 }

@@ -148,11 +148,11 @@ enum SignInPage {
   /// - Parameters:
   ///   - script: what runs in it; nil: nothing.
   ///   - formTarget: where a form's answer may lead besides this server.
-  private static func page(status: Int, problem: Problem? = nil, body: String, script: String? = nil, formTarget: String? = nil) -> HTTPResponse {
+  static func page(title: String = "Sign in", status: Int, problem: Problem? = nil, body: String, script: String? = nil, formTarget: String? = nil) -> HTTPResponse {
     let html = """
       <!doctype html>
       <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
-      <title>Sign in</title><style>\(style)</style></head>
+      <title>\(title)</title><style>\(style)</style></head>
       \(body)
       </html>
 

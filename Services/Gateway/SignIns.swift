@@ -45,7 +45,7 @@ extension Gateway {
   }
 
   /// Whether a form was sent by this page itself. What no browser sent carries none of a browser's authority.
-  private func isOwn(_ request: HTTPRequest) -> Bool {
+  func isOwn(_ request: HTTPRequest) -> Bool {
     if let site = request.header("sec-fetch-site"), site != "same-origin" { return false }
     guard let origin = request.header("origin")?.lowercased() else { return true }
     // By what name it is reached here, or from outside.
@@ -56,5 +56,5 @@ extension Gateway {
 
 extension String {
   /// Keyboards of phones put a space behind a word they complete.
-  fileprivate func trimmingSpaces() -> String { String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed()) }
+  func trimmingSpaces() -> String { String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed()) }
 }

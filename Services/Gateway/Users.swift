@@ -42,7 +42,13 @@ enum UserAnswer {
       writer.key("lookupInfo")
       writer.beginObject()
       // What was asked by, and nothing that was not known before.
-      if let address = found.lookup.emailAddress { writer.member("emailAddress", address) } else { writer.member("userRecordName", found.user.userRecordName) }
+      if let address = found.lookup.emailAddress {
+        writer.member("emailAddress", address)
+      } else if let number = found.lookup.phoneNumber {
+        writer.member("phoneNumber", number)
+      } else {
+        writer.member("userRecordName", found.user.userRecordName)
+      }
       writer.endObject()
     }
   }
@@ -78,6 +84,7 @@ enum UserAnswer {
     writer.key("lookupInfo")
     writer.beginObject()
     if let emailAddress = user.emailAddress { writer.member("emailAddress", emailAddress) }
+    if let phoneNumber = user.phoneNumber { writer.member("phoneNumber", phoneNumber) }
     writer.endObject()
   }
 
@@ -132,8 +139,7 @@ struct People: Sendable {
     return zip(lookups, users).compactMap { lookup, user in user.map { Found(lookup: lookup, user: $0) } }
   }
 
-  /// Reads `{"<list>":[{"<key>":…}]}`; of several keys in one item the first of `keys` counts. Nobody is found by telephone number here,
-  /// nor by nothing.
+  /// Reads `{"<list>":[{"<key>":…}]}`; of several keys in one item the first of `keys` counts. Nobody is found by nothing.
   static func lookups(_ body: [UInt8], list: String, by keys: [String]) throws(RecordError) -> [DiscoverUsers.Lookup] {
     let document = try JSONValue.request(body)
     guard let items = document[list], items.kind == .array else { throw RecordError(.badRequest, "\(list) is missing or not an array") }
@@ -148,6 +154,7 @@ struct People: Sendable {
       switch key {
       case "userRecordName": lookups.append(DiscoverUsers.Lookup(userRecordName: text))
       case "emailAddress": lookups.append(DiscoverUsers.Lookup(emailAddress: text))
+      case "phoneNumber": lookups.append(DiscoverUsers.Lookup(phoneNumber: text))
       default: break
       }
     }

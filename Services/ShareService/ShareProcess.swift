@@ -26,6 +26,13 @@ extension ShareService {
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
     try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
+    context.metrics.collect("shared_zones", "Accesses of users to zones of others: those that hold, and those that ended and are remembered.") { [directory] in
+      // Dropped because a scrape says only what is known; the health check tells of a directory that can't be read.
+      guard let counts = try? await directory.sharedZoneCounts() else { return [] }
+      return [
+        Metrics.Sample(Double(counts.active), labels: [("state", "active")]), Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
+      ]
+    }
   }
 
   /// Begins to publish maps and changes.

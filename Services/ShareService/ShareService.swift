@@ -72,7 +72,20 @@ public final class ShareService: Sendable {
           standing: try await Self.answering(log) { try await directory.standing(ofUser: message.userRecordName, message.container, message.environment) }))
     }
     handlers.on(DiscoverUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.discover(message) }) }
+    handlers.on(IdentifyUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.identify(message) }) }
+    handlers.on(NoteSharedZones.self) { message, _, _ in
+      try await Self.answering(log) { try await directory.note(message.zones) }
+      return Answer(Acknowledgement())
+    }
+    handlers.on(BeginComparison.self) { _, _, _ in
+      Answer(BeginComparison.Reply(number: try await Self.answering(log) { try await directory.beginComparison() }))
+    }
+    handlers.on(CompareSharedZones.self) { message, _, _ in
+      Answer(CompareSharedZones.Reply(correctedCount: try await Self.answering(log) { try await directory.compare(message) }))
+    }
+    handlers.on(FetchSharedZones.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.sharedZones(message) }) }
     handlers.on(SignIn.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.signIn(message) }) }
+    handlers.on(CheckPassword.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.check(message) }) }
     handlers.on(RotateSession.self) { message, _, _ in
       Answer(RotateSession.Reply(successor: try await Self.answering(log) { try await directory.rotate(message.token) }))
     }
@@ -112,7 +125,11 @@ public final class ShareService: Sendable {
       bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version,
       persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
     await announcer.attach(bus)
-    await cluster.attach(ClusterReports(bus: bus, shardCount: directory.shardCount, map: { publisher.current }))
+    await cluster.attach(
+      ClusterReports(
+        bus: bus, shardCount: directory.shardCount, map: { publisher.current },
+        // Dropped because a count that can't be read is left out.
+        sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }))
     return publisher
   }
 

@@ -51,8 +51,9 @@ final class EnvironmentGenerations: Sendable {
   }
 
   /// Asks for the environment's generation and lets the database begin anew if it has an earlier one; durable when it returns.
+  /// - Parameter isGuest: whoever asks is not the owner: nothing is made for an owner whose name may be guessed.
   /// - Throws: what is wrong with the container, or with the shard.
-  func settle(_ database: DatabaseID, in store: any ShardStore) async throws(RecordError) {
+  func settle(_ database: DatabaseID, in store: any ShardStore, isGuest: Bool = false) async throws(RecordError) {
     let start = clock.now
     let generation: Int64
     do {
@@ -67,10 +68,19 @@ final class EnvironmentGenerations: Sendable {
       return state.settled[database] == generation
     }
     if isSettled { return }
+    if isGuest, try await !isThere(database, in: store) { return }
     if generation > 0 { try await bring(database, to: generation, in: store) }
     state.withLock { state in
       if state.settled.count >= Self.databaseLimit { state.settled.removeAll() }
       state.settled[database] = generation
+    }
+  }
+
+  private func isThere(_ database: DatabaseID, in store: any ShardStore) async throws(RecordError) -> Bool {
+    do {
+      return try await store.read { try $0.database(database) != nil }
+    } catch {
+      throw RecordError(storing: error, log: log)
     }
   }
 

@@ -56,6 +56,8 @@ struct EnvironmentSchema: Sendable {
   /// The pointers out of a record, for the index of references: relationships of any model, and CloudKit references within the zone.
   func references(of record: Record) -> [OutgoingReference] {
     var references = relationshipFields.references(of: record).map { OutgoingReference(field: $0.field, target: $0.target) }
+    // For what hangs below a record that is shared: nobody else has parents.
+    if let parent = record.parent { references.append(OutgoingReference(field: ReservedName.parentReference, target: parent)) }
     for element in record.fields {
       switch element.field.value {
       case .reference(let reference) where reference.zoneID == nil:

@@ -47,6 +47,16 @@ struct PlaneContext: Sendable {
   var watches = StoreWatches()
   /// Where more duplicates are left than one commit may merge.
   var duplicates = DuplicateBacklog()
+  /// Whom invitations mean.
+  var people: any PeopleSource = NoDirectory()
+  /// Who tried to come to what is not his: one for all planes of a worker.
+  var audit = AccessAudit(.silent)
+  /// Whom changes of shared zones are told to: one for all planes of a worker.
+  var audiences = ShareAudiences(.silent)
+  /// Told of commits that change who has access to what.
+  var shareNews = ShareNewsSignals()
+  /// Where objects of the shared database are.
+  var owners: any Owners = NoOwners()
 }
 
 /// An HTTP answer a plane made.

@@ -24,7 +24,7 @@ struct RequestMeter: Sendable {
   /// Names that paths of the two planes are made of; anything else in a path is somebody's identifier or no route at all.
   private static let words: Set<String> = [
     "records", "changes", "zones", "modify", "lookup", "query", "list", "database", "zone", "stores", "transactions", "history", "events", "status",
-    "objects", "reset", "permissions", "shares", "accept", "purge",
+    "objects", "reset", "permissions", "shares", "accept", "purge", "forward", "locate",
   ]
 
   static func route(of request: DatabaseRequest) -> String {

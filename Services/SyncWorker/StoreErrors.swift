@@ -15,6 +15,7 @@ extension RecordError {
     switch error {
     case let error as RecordError: self = error
     case let error as StoreError: self.init(error, log: log)
+    case let error as SharedForward.Unreached: self = error.error
     case let error as AssetError: self.init(error, log: log)
     case is MissingAsset: self.init(.badRequest, "asset not found: upload it again")
     case let problem as MirroringProblem:

@@ -44,6 +44,8 @@ public final class Worker: Sendable {
     let generations: EnvironmentGenerations
     let duplicates: DuplicateKeeper
     let changes: ConflatedChangePublisher
+    let audit: AccessAudit
+    let shareNews: ShareNewsSignals
     let planes: Planes
   }
 
@@ -51,6 +53,8 @@ public final class Worker: Sendable {
   private let dataPath: String
   private let keys: KeyRing
   private let meter: RequestMeter
+  /// Of short GUIDs.
+  let shareCalls: Family<Counter>
   private let makeStore: @Sendable (_ shardCount: Int) throws -> any RecordStore
   private let makePlanes: @Sendable (PlaneContext) -> Planes
   private let parts = Mutex<Parts?>(nil)
@@ -85,6 +89,8 @@ public final class Worker: Sendable {
     self.makeStore = makeStore
     self.makePlanes = makePlanes
     meter = RequestMeter(context.metrics)
+    shareCalls = context.metrics.counters(
+      "share_calls_total", "Short GUIDs that somebody asked about, by what for and whether there was an answer.", labels: ["purpose", "outcome"])
   }
 
   /// Bytes (semantics 1).
@@ -99,13 +105,18 @@ public final class Worker: Sendable {
 
   /// What the worker answers; to be given to the bus that `start` is called with.
   public func register(in handlers: inout BusHandlers) {
-    handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in
-      let answer = try await respond(to: request, body: body, context)
-      let reply = DatabaseRequest.Reply(
-        status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter, mayWait: answer.mayWait ? true : nil)
-      return Answer(reply, body: answer.body)
+    handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in try await respond(to: request, body: body, context).onBus }
+    handlers.on(GuestRequest.self, isBrief: Self.isBrief) { [self] message, body, context in
+      let request = message.request
+      guard request.plane == .object else { return try await respond(to: request, body: body, context).onBus }
+      return try await respond(to: request, context) { plane, store, startNext throws(RecordError) in
+        guard let plane = plane as? ObjectPlane else { throw RecordError(.notFound, "this worker has no object plane") }
+        return try await plane.respond(toGuest: message, body: body, in: store, startNext: startNext)
+      }.onBus
     }
+    handlers.on(GuestResolve.self) { [self] message, _, _ in Answer(Acknowledgement(), body: try await resolve(message.message)) }
     handlers.on(ResolveShortGUIDs.self) { [self] message, _, _ in Answer(Acknowledgement(), body: try await resolve(message)) }
+    handlers.on(LocateShortGUID.self) { [self] message, _, _ in Answer(try await locate(message)) }
     handlers.on(WorkerReport.self) { [self] message, _, _ in
       let parts = try openParts()
       let reports = await WorkerReports(
@@ -162,6 +173,9 @@ public final class Worker: Sendable {
   private func makeParts(_ bus: any Bus, _ signingKey: [UInt8], _ store: any RecordStore) -> Parts {
     let schemas = DirectorySchemaSource(bus: bus, clock: context.clock, log: context.log)
     let changes = ConflatedChangePublisher(bus: bus)
+    let audiences = ShareAudiences(context.log)
+    let publisher = AudiencePublisher(audiences: audiences, changes: changes)
+    let audit = AccessAudit(context.log)
     let sleep = context.timing.sleep
     let pause: @Sendable (Duration) async -> Void = { duration in
       // Dropped because whoever pauses looks at its task's cancellation itself.
@@ -169,9 +183,11 @@ public final class Worker: Sendable {
     }
     let assets = AssetStore(directory: dataPath + "/assets", keys: keys)
     let planeContext = PlaneContext(
-      clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: changes,
+      clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: publisher,
       assets: assets, signingKey: signingKey, assetThresholdByteCount: assetThreshold,
-      userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause)
+      userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause,
+      people: DirectoryPeople(bus: bus, log: context.log), audit: audit, audiences: audiences,
+      owners: OwnersByBus(bus: bus, cluster: context.cluster, timing: context.timing))
     let planes = makePlanes(planeContext)
     let keeper = AssetKeeper(
       assets: assets, grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
@@ -183,12 +199,15 @@ public final class Worker: Sendable {
       subject: .conflicts, retention: context.options.duration("conflict-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log,
       pause: pause)
     let duplicates = DuplicateKeeper(planeContext)
-    let generations = EnvironmentGenerations(schemas: schemas, changes: changes, clock: context.clock, log: context.log, pause: pause)
+    let shareNews = ShareNews(signals: planeContext.shareNews, tell: DirectorySharingIndex(bus: bus), timing: context.timing, log: context.log)
+    let generations = EnvironmentGenerations(schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
       name: context.name, store: store,
-      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates],
+      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates, audiences, shareNews],
       log: context.log, pause: pause)
-    return Parts(host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, planes: planes)
+    return Parts(
+      host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit, shareNews: planeContext.shareNews,
+      planes: planes)
   }
 
   // MARK: Requests
@@ -201,11 +220,21 @@ public final class Worker: Sendable {
     return parts
   }
 
+  /// Has a plane answer.
+  private typealias Answering =
+    @Sendable (_ plane: any Plane, _ store: any ShardStore, _ startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer
+
   private func respond(to request: DatabaseRequest, body: [UInt8], _ call: CallContext) async throws -> PlaneAnswer {
+    try await respond(to: request, call) { plane, store, startNext throws(RecordError) in
+      try await plane.respond(to: request, body: body, in: store, startNext: startNext)
+    }
+  }
+
+  private func respond(to request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws -> PlaneAnswer {
     let parts = try openParts()
     guard let plane = parts.planes[request.plane] else { throw BusError(.notFound, "this worker has no such plane") }
     let start = context.timing.now()
-    let result = try await outcome(of: request, body, plane, parts, call)
+    let result = try await outcome(of: request, plane, parts, call, answering)
     let duration = start.duration(to: context.timing.now())
     switch result {
     case .success(let answer):
@@ -219,7 +248,7 @@ public final class Worker: Sendable {
 
   /// - Throws: `BusError` for what the gateway must know rather than the client: ask elsewhere, or later.
   private func outcome(
-    of request: DatabaseRequest, _ body: [UInt8], _ plane: any Plane, _ parts: Parts, _ call: CallContext
+    of request: DatabaseRequest, _ plane: any Plane, _ parts: Parts, _ call: CallContext, _ answering: Answering
   ) async throws -> Result<PlaneAnswer, RecordError> {
     let store: any ShardStore
     do {
@@ -228,8 +257,10 @@ public final class Worker: Sendable {
       return .failure(error)
     }
     do throws(RecordError) {
-      if !parts.generations.isSettled(request.database) { try await parts.generations.settle(request.database, in: store) }
-      return .success(try await plane.respond(to: request, body: body, in: store) { call.startNext() })
+      if !parts.generations.isSettled(request.database) {
+        try await parts.generations.settle(request.database, in: store, isGuest: request.scope == .shared && request.caller.userRecordName != request.database.owner)
+      }
+      return .success(try await answering(plane, store) { call.startNext() })
     } catch {
       guard error == .shardMoved else { return .failure(error) }
       await parts.host.lost(store)

@@ -16,6 +16,7 @@ enum WorkerMetrics {
     ("body_seconds_total", "Time the writer spent in writes."),
     ("commit_seconds_total", "Time the writer spent in commits, syncing included."),
     ("wal_bytes", "Length of the write-ahead log."),
+    ("wal_pages_total", "Pages written to it."),
     ("checkpoints_total", "Copies of the write-ahead log into the file."),
     ("checkpoint_pages_total", "Pages so copied."),
     ("checkpoint_seconds_total", "Time so spent."),
@@ -41,6 +42,9 @@ enum WorkerMetrics {
     metrics.collect("notifications_dropped_total", "Notifications forgotten because a notifier did not take them in time.", kind: .counter) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
     }
+    metrics.collect("zone_access_denied_total", "Requests for zones of others that their callers have no access to.", kind: .counter) {
+      [Metrics.Sample(Double(parts.audit.deniedCount))]
+    }
     metrics.collect("exports_throttled", "Stores whose exports wait after a failure.") {
       [Metrics.Sample(Double((parts.planes[.object] as? ObjectPlane)?.exports.throttledCount ?? 0))]
     }
@@ -62,6 +66,16 @@ enum WorkerMetrics {
         count += (try? await store.read { try $0.evictedConflictCount() }) ?? 0
       }
       return [Metrics.Sample(Double(count))]
+    }
+    metrics.collect("share_news_waiting", "Changes of who has access to what that the share service was not told of yet, at most a thousand a shard.") {
+      [Metrics.Sample(Double(parts.shareNews.waitingCounts.values.reduce(0, +)))]
+    }
+    metrics.collect("shared_zones_counted", "Shares that somebody besides the owner has access to, and such accesses, as the last compare found them.") {
+      let counts = parts.shareNews.memberCounts.values
+      return [
+        Metrics.Sample(Double(counts.reduce(0) { $0 + $1.shares }), labels: [("of", "shares")]),
+        Metrics.Sample(Double(counts.reduce(0) { $0 + $1.members }), labels: [("of", "members")]),
+      ]
     }
     metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
       await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }

@@ -18,7 +18,7 @@ struct WorkerReports: Sendable {
   }
 
   /// Rows of one shard in a list.
-  private static let rowLimit = 1000
+  static let rowLimit = 1000
   /// Events of one mirrored store in a list.
   private static let eventLimit = 20
 
@@ -35,6 +35,8 @@ struct WorkerReports: Sendable {
       try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
     case "explain": try await writeExplanations(report.query, to: &output)
     case "duplicates": try await writeRows("duplicates", to: &output) { try Self.duplicates(in: $0) }
+    case "shares": try await writeRows("shares", to: &output) { [filter = ShareFilter(report.query)] in try Self.shares(in: $0, filter) }
+    case "participants": try await writeRows("participants", to: &output) { [filter = ShareFilter(report.query)] in try Self.participants(in: $0, filter) }
     case "quarantine": try await writeRows("quarantine", to: &output) { try Self.quarantine(in: $0) }
     default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
     }
@@ -104,14 +106,14 @@ struct WorkerReports: Sendable {
       let explanation = try await store.read { snapshot in try Explanation(of: objectID, in: try snapshot.mirror(key: mirror.key) ?? mirror, facts, in: snapshot) }
       if explanation.facts.isUnknown { continue }
       output.beginObject()
-      output.member("store", mirror.identifier)
+      output.member("store", mirror.deviceID)
       if let device = mirror.deviceName { output.member("device", device) }
-      explanation.answer(lastExport: explanation.lastExport.map { MirrorEvent($0, storeIdentifier: mirror.identifier) }).write(to: &output)
+      explanation.answer(lastExport: explanation.lastExport.map { MirrorEvent($0, storeIdentifier: mirror.deviceID) }).write(to: &output)
       output.endObject()
     }
   }
 
-  private static func row(_ database: StoredDatabase?, _ write: (inout JSONWriter) -> Void) -> [UInt8] {
+  static func row(_ database: StoredDatabase?, _ write: (inout JSONWriter) -> Void) -> [UInt8] {
     var output = JSONWriter()
     output.beginObject()
     if let database {
@@ -128,7 +130,7 @@ struct WorkerReports: Sendable {
     try snapshot.mirrors(afterKey: 0, limit: rowLimit).map { mirror in
       row(try snapshot.database(key: mirror.databaseKey)) { output in
         output.member("scope", mirror.scope.rawValue)
-        output.member("store", mirror.identifier)
+        output.member("store", mirror.deviceID)
         output.member("user", mirror.userRecordName)
         if let device = mirror.deviceName { output.member("device", device) }
         output.member("modelHash", mirror.modelHash)
@@ -142,12 +144,19 @@ struct WorkerReports: Sendable {
   private static func zones(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
     for database in try snapshot.databases(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
-      for zone in try snapshot.zones(in: database.key, after: 0, limit: rowLimit - rows.count) {
+      let zones = try snapshot.zones(in: database.key, after: 0, limit: rowLimit - rows.count)
+      var audiences: [Int64: Int] = [:]
+      for zone in zones where database.hasShares && !zone.isDeleted {
+        let audience = try snapshot.audience(ofZone: zone.zoneName, of: database.key)
+        if !audience.isEmpty { audiences[zone.key] = audience.count }
+      }
+      for zone in zones {
         rows.append(
           row(database) { output in
             output.member("zone", zone.zoneName)
             output.member("sequence", zone.sequence)
             output.member("deleted", zone.isDeleted)
+            if let count = audiences[zone.key] { output.member("members", count) }
           })
       }
     }
@@ -186,7 +195,7 @@ struct WorkerReports: Sendable {
       for object in try snapshot.quarantined(of: key, afterKey: 0, limit: rowLimit - rows.count) {
         rows.append(
           row(database) { output in
-            output.member("store", mirror.identifier)
+            output.member("store", mirror.deviceID)
             output.member("user", mirror.userRecordName)
             QuarantinedObject(object).writeMembers(to: &output)
           })
@@ -203,7 +212,7 @@ struct WorkerReports: Sendable {
       for event in events.suffix(eventLimit) {
         rows.append(
           row(database) { output in
-            output.member("store", mirror.identifier)
+            output.member("store", mirror.deviceID)
             output.member("user", mirror.userRecordName)
             write(event, to: &output)
           })

@@ -24,20 +24,31 @@ struct ZoneWriter {
     var record = record
     if !record.versions.isEmpty, let existing { record.renewVersions(since: existing.record) }
     let stored = try put(record, isDeleted: false, replacing: existing, references: references(record))
+    // Only what is shared with what hangs below it has parents.
+    if existing?.record.parent != record.parent { try HierarchyMoves(writer: self).follow(from: existing, to: stored) }
     firing?.record(
       changedFrom: existing.flatMap { $0.isDeleted ? nil : $0.record }, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice)
     return stored
   }
 
   /// Leaves a tombstone in `existing`'s place. It keeps what an importing client must know of it (`Tombstone`), and nothing else.
-  func delete(_ existing: StoredRecord, modified: Stamp) throws -> StoredRecord {
+  /// - Parameter movedTo: the name of the zone that has the record now; nil: it is gone.
+  func delete(_ existing: StoredRecord, modified: Stamp, movedTo: String? = nil) throws -> StoredRecord {
     var record = existing.record
     record.fields = Tombstone.fields(of: existing.record)
+    if let movedTo { record.fields[ReservedName.movedTo] = Field(.string(movedTo)) }
     record.versions = []
     record.modified = modified
     let stored = try put(record, isDeleted: true, replacing: existing, references: [])
+    if !existing.isDeleted, existing.record.shortGUID != nil { try stopShare(of: existing.record, modified: modified) }
     if !existing.isDeleted { firing?.record(changedFrom: existing.record, to: nil, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice) }
     return stored
+  }
+
+  /// A record that is shared with what hangs below it takes its share along.
+  private func stopShare(of root: Record, modified: Stamp) throws {
+    guard root.recordType != ReservedName.shareRecordType, let share = try transaction.share(ofRoot: root.recordName, in: zone.key) else { return }
+    _ = try ShareWriter(transaction: transaction, writer: self).stop(share, stamp: modified)
   }
 
   /// Leaves a tombstone of a record that was never made, for a store that believes it was.

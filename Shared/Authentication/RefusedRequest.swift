@@ -1,6 +1,7 @@
 // What the HTTP server refuses by itself, in the words of the error table.
 
 public import Records
+import ServiceKit
 
 extension RecordError {
   /// The error that stands for a request that no handler was asked about.

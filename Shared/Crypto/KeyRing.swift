@@ -21,7 +21,7 @@ public struct KeyRing: Sendable {
   /// What a blob is sealed for; it is opened for nothing else.
   public enum Purpose: UInt8, Sendable {
     /// Stored: never renumber.
-    case record = 1, history = 2, quarantine = 3, journal = 4
+    case record = 1, history = 2, quarantine = 3, journal = 4, share = 5
   }
 
   private struct Key: Sendable {

@@ -7,15 +7,22 @@ struct RequestTarget {
 
   /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, bytes that are not UTF-8, and an encoded NUL.
   init(_ target: String) throws(Refusal) {
-    var rest = Array(target.utf8)[...]
-    if rest.contains(where: { $0 <= 0x20 || $0 == 0x7f }) { throw Refusal(400, "The request target has a control character or a space.") }
-    if rest.first != UInt8(ascii: "/") { rest = try Self.withoutAuthority(rest) }
-    let questionMark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
-    pathSegments = try Self.segments(rest[..<questionMark])
-    query = questionMark == rest.endIndex ? [] : try Self.parameters(rest[rest.index(after: questionMark)...])
+    var target = target
+    // Where it is: every request passes here, and copies cost more than the reading.
+    let parts = target.withUTF8 { bytes in
+      Result { () throws(Refusal) in try Self.parts(bytes[...]) }
+    }
+    (pathSegments, query) = try parts.get()
   }
 
-  private typealias Bytes = ArraySlice<UInt8>
+  private typealias Bytes = Slice<UnsafeBufferPointer<UInt8>>
+
+  private static func parts(_ target: Bytes) throws(Refusal) -> (pathSegments: [String], query: [(name: String, value: String)]) {
+    for byte in target where byte <= 0x20 || byte == 0x7f { throw Refusal(400, "The request target has a control character or a space.") }
+    let rest = target.first == UInt8(ascii: "/") ? target : try withoutAuthority(target)
+    let questionMark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
+    return (try segments(rest[..<questionMark]), questionMark == rest.endIndex ? [] : try parameters(rest[rest.index(after: questionMark)...]))
+  }
 
   /// The path of an absolute target (`http://host/path`), which RFC 9112 tells servers to accept.
   private static func withoutAuthority(_ target: Bytes) throws(Refusal) -> Bytes {
@@ -30,9 +37,12 @@ struct RequestTarget {
     let path = path.dropFirst()
     if path.isEmpty { return [] }
     var segments: [String] = []
-    for segment in path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
-      segments.append(try decoded(segment, what: "path"))
+    var rest = path
+    while let slash = rest.firstIndex(of: UInt8(ascii: "/")) {
+      segments.append(try decoded(rest[..<slash], what: "path"))
+      rest = rest[rest.index(after: slash)...]
     }
+    segments.append(try decoded(rest, what: "path"))
     return segments
   }
 
@@ -50,7 +60,7 @@ struct RequestTarget {
   private static func decoded(_ text: Bytes, what: String) throws(Refusal) -> String {
     guard text.contains(UInt8(ascii: "%")) else {
       // The target as a whole is valid UTF-8, and so is a part of it between ASCII delimiters.
-      return String(decoding: text, as: UTF8.self)
+      return String(decoding: UnsafeBufferPointer(rebasing: text), as: UTF8.self)
     }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)

@@ -103,6 +103,8 @@ public protocol RecordSource {
   /// Whether `redirect(of:)` need be asked.
   var hasRedirects: Bool { get }
   func redirect(of recordName: String) throws -> RecordRedirect?
+  /// The zone to which a record of this one was moved; nil: it was not, or nothing is left of it there.
+  func source(ofMoved recordName: String) throws -> (any RecordSource)?
   /// What a record was at a sequence, and has been since; asked only about conflicts.
   func history(of recordName: String, since sequence: Int64) throws -> RecordHistory
   /// What went with a tombstone, as far as that is known; asked only about conflicts.
@@ -112,6 +114,7 @@ public protocol RecordSource {
 extension RecordSource {
   public var hasRedirects: Bool { false }
   public func redirect(of recordName: String) throws -> RecordRedirect? { nil }
+  public func source(ofMoved recordName: String) throws -> (any RecordSource)? { nil }
 
   public func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
     RecordHistory(ancestor: .unknown, states: try record(named: recordName).map { [RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)] } ?? [])
@@ -127,6 +130,9 @@ extension RecordSource {
 public enum Tombstone {
   /// The concrete entity of an object, and the two ends of a link.
   public static let keptFields = [ReservedName.entityName, ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships]
+
+  /// The name of the zone to which the tombstone's record was moved; nil: it was deleted, or has come back since.
+  public static func movedTo(_ record: Record) -> String? { record.fields.string(ReservedName.movedTo) }
 
   /// The fields of a record that its tombstone keeps.
   public static func fields(of record: Record) -> Fields {

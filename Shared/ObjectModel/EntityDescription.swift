@@ -160,6 +160,10 @@ public final class RelationshipDescription: Sendable {
   public var name: String { relationship.name }
   public var destinationName: String { relationship.destinationName }
   public var isToMany: Bool { relationship.isToMany }
+  /// What is shared or moved ends at it, whichever of the two sides says so.
+  public var isShareBoundary: Bool {
+    relationship.userInfo.isSet(ReservedName.shareBoundaryKey) || inverse?.relationship.userInfo.isSet(ReservedName.shareBoundaryKey) == true
+  }
   public var isMirrored: Bool { if case .none = storage { false } else { true } }
   /// nil unless many-to-many.
   public var link: LinkDescription? { if case .link(let link) = storage { link } else { nil } }

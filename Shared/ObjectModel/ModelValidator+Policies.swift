@@ -18,11 +18,15 @@ extension ModelValidator {
     if let declared = userInfo[ReservedName.deletePolicyKey], DeletePolicy(rawValue: declared) == nil {
       report(.deletePolicy, name, nil, "\(name) declares the delete policy '\(declared)', which does not exist.")
     }
+    if userInfo[ReservedName.shareBoundaryKey] != nil { report(.shareBoundary, name, nil, "\(name) declares a share boundary; only a relationship can.") }
   }
 
   mutating func check(policyOf attribute: Attribute, _ path: String, _ entity: String) {
     if attribute.userInfo[ReservedName.deletePolicyKey] != nil {
       report(.deletePolicy, entity, attribute.name, "\(path) declares a delete policy; only an entity can.")
+    }
+    if attribute.userInfo[ReservedName.shareBoundaryKey] != nil {
+      report(.shareBoundary, entity, attribute.name, "\(path) declares a share boundary; only a relationship can.")
     }
     for element in attribute.elements where element.userInfo[ReservedName.conflictPolicyKey] != nil {
       report(.conflictPolicy, entity, attribute.name, "\(path).\(element.name) declares a conflict policy; only the whole composite can.")

@@ -4,7 +4,7 @@ public import Indexing
 public import Records
 
 /// Reads of one consistent state. Lists are bounded by `limit` and in the order their comments give; names are ordered by their UTF-8.
-public protocol ShardSnapshot: RecoverySnapshot {
+public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func database(_ id: DatabaseID) throws -> StoredDatabase?
   func database(key: Int64) throws -> StoredDatabase?
   /// Databases with keys after `key`, ascending: for listings.
@@ -78,7 +78,8 @@ public protocol ShardSnapshot: RecoverySnapshot {
   func subscriptionCount(in database: Int64) throws -> Int
 
   /// The zones in which an object has or had a record, ascending by key, without the default ones; and the one in which it is to get its
-  /// record (`place`), whichever that is. Those of a zone that ended stay, and are those of its successor once it is made again.
+  /// record (`place`), whichever that is. Those of a zone that ended stay, and are those of its successor once it is made again. None in
+  /// a database that never had a mirrored store; with its first one those of the zones that there are then are known.
   func placements(of objectID: String, in database: Int64) throws -> [StoredPlacement]
 
   /// What the shard knows of a file; nil when it has none of that hash.
@@ -142,7 +143,7 @@ public protocol ShardSnapshot: RecoverySnapshot {
 }
 
 /// Writes of one body; sees its own writes. A body that throws leaves nothing behind. Unknown keys throw `ContradictingWrite`.
-public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction {
+public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTransaction {
   /// Whether `put` would find an asset's content.
   func hasContent(of asset: Asset) throws -> Bool
 
@@ -170,7 +171,8 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction {
   ///   name that `isNew` denies; `MissingAsset` for one whose content was never uploaded, or too long ago.
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws
 
-  /// Notes that an object is to get its record in a zone, and in no other. `put` notes where an object's record is (`StoredZone.places`).
+  /// Notes that an object is to get its record in a zone, and in no other. `put` notes where an object's record is (`StoredZone.places`) in
+  /// a database that has or had a mirrored store, or where something was placed.
   func place(_ objectID: String, in zone: Int64) throws
   /// Forgets where an object was to get its record, unless there is one now: then it is where it is.
   func settlePlacement(of objectID: String, in database: Int64) throws

@@ -17,15 +17,20 @@ public struct StoredDatabase: Hashable, Sendable {
   public internal(set) var byteCount: Int64
   /// How often its environment had been reset when the database was made or last began anew.
   public internal(set) var generation: Int64
-  /// Whether an object of it ever was in another zone than the default ones (`placements`): where none was nobody need ask.
-  public internal(set) var hasPlacements: Bool
+  /// What `placements` knows; `untracked` until the first mirrored store is made.
+  public internal(set) var placementState: PlacementState
+  /// Whether an object of it may be in another zone than the default ones: where none is nobody need ask.
+  public var hasPlacements: Bool { placementState == .noted || placementState == .filling }
+  /// Whether something of it is or was ever shared: where nothing was nobody need ask.
+  public internal(set) var hasShares: Bool
 
   public init(
     key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0, generation: Int64 = 0,
-    hasPlacements: Bool = false
+    placementState: PlacementState = .untracked, hasShares: Bool = false
   ) {
     self.generation = generation
-    self.hasPlacements = hasPlacements
+    self.placementState = placementState
+    self.hasShares = hasShares
     self.key = key
     self.id = id
     self.incarnation = incarnation

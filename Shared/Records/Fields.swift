@@ -202,3 +202,22 @@ public struct Fields: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequen
     return low
   }
 }
+
+extension Fields {
+  /// What the fields count towards the record limit: names and values, without assets' content.
+  public var byteCount: Int { elements.reduce(0) { $0 + $1.name.utf8.count + $1.field.value.byteCount } }
+}
+
+extension FieldValue {
+  fileprivate var byteCount: Int {
+    switch self {
+    case .int64, .double, .timestamp: 8
+    case .string(let text): text.utf8.count
+    case .bytes(let bytes): bytes.count
+    case .reference(let reference): reference.recordName.utf8.count + (reference.zoneID.map { $0.zoneName.utf8.count + $0.ownerName.utf8.count } ?? 0)
+    case .location: 64
+    case .asset: 40
+    case .list(_, let values): values.reduce(0) { $0 + $1.byteCount }
+    }
+  }
+}

@@ -68,6 +68,8 @@ public enum CocoaErrorCode: Int, Sendable, Codable {
   case accountChanged = 134405
   /// What only somebody else can solve: another process has the store, or it is reset again and again.
   case unrecoverable = 134410
+  /// An invitation that is accepted into a store of another database than the shared one.
+  case noSharedStore = 134091
   /// An object of a shared store with no zone to go to.
   case noZoneAssigned = 2988
 }

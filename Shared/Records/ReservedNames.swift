@@ -17,14 +17,23 @@ public enum ReservedName {
   public static let legacyLinkPrefix = "CD_M2M_"
   public static let shareRecordType = "cloudkit.share"
   public static let zoneShareRecordName = "cloudkit.zoneshare"
+  /// A share's own fields; no other field has a dot in its name.
+  public static let shareFieldPrefix = "cloudkit."
+  public static let shareTitle = "cloudkit.title"
+  public static let shareType = "cloudkit.type"
+  public static let shareThumbnail = "cloudkit.thumbnailImageData"
   public static let fakeRecordPrefix = "CD_FAKE_"
   public static let usersRecordType = "Users"
 
   /// Fields.
   public static let fieldPrefix = "CD_"
+  /// How the index of references names a record's `parent`; no field can be called so.
+  public static let parentReference = "___parent"
   public static let assetSuffix = "_ckAsset"
   public static let entityName = "CD_entityName"
   public static let moveReceipt = "CD_moveReceipt"
+  /// Of a tombstone alone: the zone that its record was moved to. No client can give a field such a name.
+  public static let movedTo = "___movedTo"
   public static let linkEntityNames = "CD_entityNames"
   public static let linkRelationships = "CD_relationships"
   public static let linkRecordNames = "CD_recordNames"
@@ -37,6 +46,8 @@ public enum ReservedName {
   /// Policies of conflicts, of this project's own.
   public static let conflictPolicyKey = "AquiferConflictPolicy"
   public static let deletePolicyKey = "AquiferDeletePolicy"
+  /// A relationship's: what is shared or moved ends there, on purpose.
+  public static let shareBoundaryKey = "AquiferShareBoundary"
   /// A Decimal attribute's: all of its digits are kept, in a field of their own.
   public static let exactDecimalKey = "AquiferExactDecimal"
   public static let exactSuffix = "_exact"
@@ -63,6 +74,9 @@ public enum Limit {
   public static let zonesPerDatabase = 1000
   /// Records with a DELETE_SELF reference to one record.
   public static let sourcesPerTarget = 750
+  /// Records that one move takes to another zone, links among them, and how many bytes their fields have: a second or two of the shard's writer.
+  public static let moveCount = 20_000
+  public static let moveByteCount = 268_435_456
   /// Records that one request deletes by DELETE_SELF references, beyond those it names: about 0.1 s of the shard's writer.
   public static let cascadeCount = 5000
   /// Of one user to one database, as he addresses it.
@@ -72,6 +86,11 @@ public enum Limit {
   /// Of one subscription's dictionary, so that all of a user's fit into an answer.
   public static let subscriptionByteCount = 8_000
   public static let assetByteCount = 50_000_000
+  /// Besides its owner; public ones count too.
+  public static let participantsPerShare = 100
+  /// Of those who ask for access to one share, and of those who are kept from it.
+  public static let requestersPerShare = 100
+  public static let blockedPerShare = 500
   public static let requestByteCount = 8 * 1024 * 1024
   public static let jsonDepth = 64
 }

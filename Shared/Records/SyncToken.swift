@@ -13,6 +13,8 @@ public struct SyncToken: Hashable, Sendable {
     case importBatch = 0x49
     case history = 0x48
     case query = 0x51
+    /// Of the feed of a shared database: two positions for each owner.
+    case sharedDatabase = 0x53
   }
 
   public struct Position: Hashable, Sendable {

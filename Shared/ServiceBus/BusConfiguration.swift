@@ -2,15 +2,15 @@
 
 /// Limits and intervals of a bus.
 public struct BusConfiguration: Sendable {
-  /// Calls under way per peer.
+  /// Calls under way per peer and lane.
   public var windowCount = 512
-  /// Calls per peer that wait for a place in the window; one more is `overloaded` at once.
+  /// Calls per peer and lane that wait for a place in the window; one more is `overloaded` at once.
   public var backlogCount = 1024
-  /// Handlers that run at a time.
+  /// Handlers that run at a time, of each lane.
   public var runningCount = 1024
-  /// Requests that wait for a handler or for their turn in an order; one more is answered `overloaded`.
+  /// Requests of a lane that wait for a handler or for their turn in an order; one more is answered `overloaded`.
   public var waitingCount = 8192
-  /// Bytes of requests that wait or run here, and of calls that wait for a window; more is `overloaded`.
+  /// Bytes of a lane's requests that wait or run here, and of calls that wait for a window; more is `overloaded`.
   public var heldByteCount = 512 << 20
   /// The longest body and the longest encoded arguments of a request or reply; longer ones are `tooLarge`.
   public var partByteLimit = 16 << 20
@@ -53,6 +53,9 @@ public struct BusStatistics: Sendable, Equatable {
   public var callsInBacklog = 0
   public var handlersRunning = 0
   public var requestsWaiting = 0
+  /// Those of `handlersRunning` and of `requestsWaiting` that are of the nested lane.
+  public var nestedHandlersRunning = 0
+  public var nestedRequestsWaiting = 0
 
   public init() {}
 }

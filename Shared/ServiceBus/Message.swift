@@ -12,7 +12,9 @@ public protocol Message: Codable, Sendable {
   static var name: String { get }
   /// Whether it may be sent again when it is unknown whether it arrived.
   static var isRepeatable: Bool { get }
-  /// Messages with equal keys start in the order they arrived at the peer; nil: in any order.
+  /// What it waits behind; `.usual` unless said otherwise.
+  static var lane: Lane { get }
+  /// Messages of a lane with equal keys start in the order they arrived at the peer; nil: in any order.
   var orderingKey: String? { get }
 
   /// The MessagePack of a message and of its reply, there and back. Written by hand only where `Codable` is too slow, and of the same form.
@@ -23,11 +25,20 @@ public protocol Message: Codable, Sendable {
 }
 
 extension Message {
+  public static var lane: Lane { .usual }
   public var orderingKey: String? { nil }
   public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
   public static func decoded(from bytes: [UInt8]) throws -> Self { try MessagePackDecoder().decode(Self.self, from: bytes) }
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try MessagePackEncoder().encode(reply) }
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try MessagePackDecoder().decode(Reply.self, from: bytes) }
+}
+
+/// What calls wait behind: each lane has windows, places for handlers and queues of its own.
+///
+/// A handler that calls others would wait for ever where those can't take its call because their handlers wait for calls of the same kind.
+/// So what handlers call is `nested`, and a handler of a nested message calls nobody on either lane who might wait for it.
+public enum Lane: Sendable, CaseIterable {
+  case usual, nested
 }
 
 /// The reply of messages that only need an acknowledgement.
@@ -181,10 +192,14 @@ public struct BusHandlers: Sendable {
 
   public struct Entry: Sendable {
     public let handler: Handler
+    let lane: Lane
     let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool
 
-    public init(handler: @escaping Handler, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }) {
+    public init(
+      handler: @escaping Handler, lane: Lane = .usual, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
+    ) {
       self.handler = handler
+      self.lane = lane
       self.isBrief = isBrief
     }
   }
@@ -197,6 +212,8 @@ public struct BusHandlers: Sendable {
   public init(report: @escaping @Sendable (_ message: String, _ description: String) -> Void = { _, _ in }) {
     self.report = report
   }
+
+  var lanes: [String: Lane] { entries.mapValues(\.lane) }
 
   mutating func set(_ entry: Entry, for name: String) {
     precondition(entries[name] == nil, "two handlers for \(name)")

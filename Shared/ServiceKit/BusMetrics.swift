@@ -16,6 +16,8 @@ enum BusMetrics {
     add("calls_in_backlog", "Calls that wait for a place in a peer's window.", .gauge) { Double($0.callsInBacklog) }
     add("handlers_running", "Handlers at work for other processes.", .gauge) { Double($0.handlersRunning) }
     add("requests_waiting", "Calls of others that wait for a handler or their turn.", .gauge) { Double($0.requestsWaiting) }
+    add("nested_handlers_running", "Handlers at work for calls that other handlers make.", .gauge) { Double($0.nestedHandlersRunning) }
+    add("nested_requests_waiting", "Calls of other handlers that wait for a handler or their turn.", .gauge) { Double($0.nestedRequestsWaiting) }
     metrics.collect("bus_failures_total", "Calls that failed, by code.", kind: .counter) {
       await read().failures.sorted { $0.key.rawValue < $1.key.rawValue }.map { Metrics.Sample(Double($0.value), labels: [("code", $0.key.rawValue)]) }
     }

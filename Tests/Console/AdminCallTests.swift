@@ -15,6 +15,18 @@ struct AdminCallTests {
     ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#), ("container list", "GET /admin/1/containers", ""),
     ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
     ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
+    ("user create alice --phone +4420", "POST /admin/1/users", #"{"name":"alice","phone":"+4420"}"#),
+    ("share list", "GET /admin/1/shares", ""), ("share list --owner _a --container C", "GET /admin/1/shares?container=C&owner=_a", ""),
+    (
+      "share show --container C --environment production --owner _a --zone a/b",
+      "GET /admin/1/participants?container=C&environment=production&owner=_a&zone=a%2Fb", ""
+    ),
+    (
+      "share stop --container C --environment production --owner _a --zone Z --yes", "POST /admin/1/zone/C/production/_a/Z/unshare", "{}"
+    ),
+    (
+      "share stop --container C --environment production --owner _a --zone Z --share S --yes", "POST /admin/1/zone/C/production/_a/Z/unshare", #"{"share":"S"}"#
+    ),
     ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user enable alice", "POST /admin/1/users/alice/enable", ""),
     ("user create a --discoverable", "POST /admin/1/users", #"{"name":"a","discoverable":true}"#),
     ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),

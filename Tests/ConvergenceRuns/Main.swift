@@ -37,7 +37,7 @@ private enum Convergences {
         group.addTask {
           var failed: [Int] = []
           for index in stride(from: worker, to: seeds.count, by: workerCount) {
-            let failures = try ConvergenceRun.failures(ofSeed: seeds[index])
+            let failures = try ConvergenceRun.failures(ofSeed: seeds[index]) + ConvergenceRun.failures(ofSeed: seeds[index], zones: ["home", "Trips", "Work"])
             if failures.isEmpty { continue }
             failed.append(seeds[index])
             print("seed \(seeds[index]): \(failures.joined(separator: "; "))")

@@ -24,6 +24,9 @@ final class GatewayWorld: Sendable {
   /// Holds an answer of records/resolve up, or refuses it.
   typealias Resolver = @Sendable (ResolveShortGUIDs) async throws -> Void
 
+  /// What a shard says of the only item of a question about short GUIDs, JSON; nil: as of any.
+  typealias Sharing = @Sendable (ResolveShortGUIDs) -> String
+
   struct Record: Sendable {
     var authentications = 0
     var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] = []
@@ -39,6 +42,11 @@ final class GatewayWorld: Sendable {
     var rotations = 0
     /// Of API tokens.
     var callbackURL: String?
+    /// Whose zones Alice has access to; nil: the share service does not answer.
+    var sharedZones: [FetchSharedZones.Reply.Owner]? = []
+    var sharedZoneQuestions = 0
+    /// Users who were disabled meanwhile.
+    var disabled: Set<String> = []
   }
 
   let record = Mutex(Record())
@@ -55,7 +63,7 @@ final class GatewayWorld: Sendable {
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
     rate: TokenBucket.Rate? = nil, timing: Timing = .system, uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
-    worker: Worker? = nil, resolver: Resolver? = nil, freeByteCount: @escaping @Sendable () -> Int64? = { nil }
+    worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil, freeByteCount: @escaping @Sendable () -> Int64? = { nil }
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
     state = GatewayState(cluster: cluster, timing: timing, waiterLimit: 2)
@@ -73,6 +81,30 @@ final class GatewayWorld: Sendable {
             let isAlice = lookup.userRecordName == "_alice" || lookup.emailAddress == "alice@example.org"
             guard isAlice else { return nil }
             return LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: lookup.emailAddress)
+          }))
+    }
+    share.on(FetchSharedZones.self) { message, _, _ in
+      let owners = relay.world.record.withLock { record in
+        record.sharedZoneQuestions += 1
+        return record.sharedZones
+      }
+      guard let owners else { throw BusError(.draining, "the share service is about to stop") }
+      return Answer(FetchSharedZones.Reply(owners: message.userRecordName == "_alice" ? owners : []))
+    }
+    share.on(CheckPassword.self) { message, _, _ in
+      switch message.password {
+      case "right": return Answer(CheckPassword.Reply(userRecordName: "_" + message.userName))
+      case "often": return Answer(CheckPassword.Reply(retryAfter: 120))
+      default: return Answer(CheckPassword.Reply())
+      }
+    }
+    share.on(IdentifyUsers.self) { message, _, _ in
+      let disabled = relay.world.record.withLock(\.disabled)
+      return Answer(
+        IdentifyUsers.Reply(
+          users: message.lookups.map { lookup in
+            guard let name = lookup.userRecordName, !disabled.contains(name) else { return nil }
+            return IdentifyUsers.Identity(userRecordName: name, givenName: nil, familyName: nil, emailAddress: nil, phoneNumber: nil)
           }))
     }
     share.on(SignIn.self) { message, _, _ in
@@ -116,10 +148,15 @@ final class GatewayWorld: Sendable {
       handlers.on(ResolveShortGUIDs.self) { message, _, _ in
         relay.world.record.withLock { $0.resolutions.append(message) }
         try await resolver?(message)
+        if let sharing { return Answer(Acknowledgement(), body: Array("[\(sharing(message))]".utf8)) }
         let results = message.items.map { item in
           item.shortGUID.last == "9" ? "null" : #"{"from":"\#(name)","user":"\#(message.caller.userRecordName ?? "")"}"#
         }
         return Answer(Acknowledgement(), body: Array("[\(results.joined(separator: ","))]".utf8))
+      }
+      handlers.on(LocateShortGUID.self) { message, _, _ in
+        if message.shortGUID.last == "9" { return Answer(LocateShortGUID.Reply()) }
+        return Answer(LocateShortGUID.Reply(container: ContainerID(rawValue: Self.container), environment: .production))
       }
       buses.append(InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true))
     }

@@ -12,24 +12,36 @@ package final class TestClient {
   /// The token when the last run of pages ended: other devices' changes up to here were delivered, whatever has moved since.
   private var seen = 0
   private var unexported: [HistoryTransaction] = []
-  private let zone: TestZone
+  /// The zone of every object that was imported.
+  package private(set) var places: [String: String] = [:]
+  private let database: TestDatabase
   private var importer: Importer
 
   /// - Parameter model: the version of the sample model that the device's app has; edits of others are the test's mistake.
-  package init(_ store: String, _ zone: TestZone, model: ManagedObjectModel = Sample.model) {
+  package convenience init(_ store: String, _ zone: TestZone, model: ManagedObjectModel = Sample.model) {
+    self.init(store, TestDatabase(zone), model: model)
+  }
+
+  package init(_ store: String, _ database: TestDatabase, model: ManagedObjectModel = Sample.model) {
     self.store = store
-    self.zone = zone
+    self.database = database
     importer = Self.importer(of: model)
   }
+
+  package var isOfOneZone: Bool { database.zones.count == 1 }
 
   private static func importer(of model: ManagedObjectModel) -> Importer {
     let index = ModelIndex(model)
     return Importer(model: index, links: LinkResolver(index))
   }
 
-  package func save(_ transaction: HistoryTransaction) {
+  /// - Returns: whether the server took it; what it refuses the device has not done.
+  @discardableResult
+  package func save(_ transaction: HistoryTransaction) throws -> Bool {
+    guard try database.accepts(transaction, after: unexported) else { return false }
     graph.apply(transaction)
     unexported.append(transaction)
+    return true
   }
 
   /// - Returns: what was exported, in order: for the oracle.
@@ -41,31 +53,56 @@ package final class TestClient {
   /// The same, with what was written.
   package func exportPlan() throws -> (transactions: [HistoryTransaction], plan: ExportPlan) {
     defer { unexported = [] }
-    return (unexported, try zone.export(unexported, from: store))
+    return (unexported, try database.export(unexported, from: store))
   }
 
   /// What the server answers to a request for changes.
   package struct Page {
-    package let outcomes: [ImportOutcome]
+    /// What is said of one record.
+    package struct Entry {
+      /// That its object is in another zone than the device knows.
+      package let move: (from: String, to: String)?
+      package let outcome: ImportOutcome
+      package let recordName: String
+      package let zoneName: String
+    }
+
+    package let entries: [Entry]
     package let isLast: Bool
     fileprivate let next: Int
 
+    package var outcomes: [ImportOutcome] { entries.map(\.outcome) }
     package var changes: [ImportChange] { outcomes.compactMap { if case .change(let change) = $0 { change } else { nil } } }
   }
 
   /// The server exports what it has of a store before it answers, and so must be asked only after `export`.
-  package func fetch(limit: Int = .max, in order: (inout [SourceRecord]) -> Void = { _ in }) throws -> Page {
+  package func fetch(limit: Int = .max, in order: (inout [Int]) -> Void = { _ in }) throws -> Page {
     precondition(unexported.isEmpty, "\(store) has \(unexported.count) transactions to export")
-    var page = Array(zone.feed(after: token, seen: seen, for: store).prefix(limit))
-    let isLast = page.count < limit
-    let next = isLast ? zone.sequence : zone.rows[page[page.count - 1].record.recordName]?.sequence ?? token
-    order(&page)
-    return Page(outcomes: try page.map { try importer.outcome(of: $0, in: zone) }, isLast: isLast, next: next)
+    let rows = Array(database.feed(after: token, seen: seen, for: store).prefix(limit))
+    let isLast = rows.count < limit
+    let next = isLast ? database.sequence : rows.last?.sequence ?? token
+    var places = Array(rows.indices)
+    order(&places)
+    return Page(entries: try places.map { try entry(rows[$0]) }, isLast: isLast, next: next)
+  }
+
+  private func entry(_ row: TestDatabase.Row) throws -> Page.Entry {
+    let record = row.stored.record
+    let outcome = row.stored.isDeleted && database.isTold(of: record) ? .nothing : try importer.outcome(of: row.stored, in: row.zone)
+    let view = MoveView(told: Int64(seen), hasBeenComplete: seen > 0, store: store)
+    let origin = row.stored.isDeleted ? nil : view.origin(of: record, MoveReceipts(of: record, in: TestDatabase.incarnation), in: row.zone.name) { _ in true }
+    return Page.Entry(move: origin.map { ($0, row.zone.name) }, outcome: outcome, recordName: record.recordName, zoneName: row.zone.name)
   }
 
   /// - Parameter keepsToken: false: the device stops after it has stored the changes and before it has stored how far they reach.
   package func apply(_ page: Page, keepsToken: Bool = true) {
-    for change in page.changes { graph.apply(change) }
+    for entry in page.entries {
+      if let move = entry.move { places[entry.recordName] = move.to }
+      guard case .change(let change) = entry.outcome else { continue }
+      if case .delete(_, let id) = change { places[id] = nil }
+      if case .save = change { places[entry.recordName] = entry.zoneName }
+      graph.apply(change)
+    }
     guard keepsToken else { return }
     token = page.next
     if page.isLast { seen = page.next }
@@ -74,7 +111,7 @@ package final class TestClient {
   /// One page.
   /// - Returns: how many changes were delivered.
   @discardableResult
-  package func importPage(limit: Int = .max, in order: (inout [SourceRecord]) -> Void = { _ in }) throws -> Int {
+  package func importPage(limit: Int = .max, in order: (inout [Int]) -> Void = { _ in }) throws -> Int {
     let page = try fetch(limit: limit, in: order)
     apply(page)
     return page.changes.count

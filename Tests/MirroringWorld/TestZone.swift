@@ -6,6 +6,14 @@ package import Mirroring
 package import ObjectModel
 package import Records
 
+/// What the zones of a database have in common: one sequence, and names that are given out once.
+package final class TestClock {
+  package fileprivate(set) var last = 0
+  fileprivate var nameCounter = 0
+
+  package init() {}
+}
+
 package final class TestZone: RecordSource {
   package struct Row {
     package var stored: SourceRecord
@@ -20,12 +28,15 @@ package final class TestZone: RecordSource {
   private let model: ModelIndex
   /// nil: exports judge no conflicts.
   private let rules: ConflictRules?
-  package private(set) var sequence = 0
-  private var nameCounter = 0
+  package let name: String
+  private let clock: TestClock
+  package var sequence: Int { clock.last }
   package let assets = TestAssets()
   package let fields: RelationshipFields
 
-  package init(_ model: ModelIndex = Sample.index, rules: ConflictRules? = nil) {
+  package init(_ model: ModelIndex = Sample.index, rules: ConflictRules? = nil, name: String = "home", clock: TestClock = TestClock()) {
+    self.name = name
+    self.clock = clock
     self.model = model
     self.rules = rules
     fields = RelationshipFields(models: [model])
@@ -50,6 +61,17 @@ package final class TestZone: RecordSource {
       states: states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.stored.record, isDeleted: $0.stored.isDeleted) })
   }
 
+  /// The other zones of its database, by name.
+  var others: (String) -> TestZone? = { _ in nil }
+
+  package func source(ofMoved recordName: String) -> (any RecordSource)? {
+    var zone = self
+    while let next = zone.rows[recordName].flatMap({ $0.stored.isDeleted ? Tombstone.movedTo($0.stored.record) : nil }).flatMap(others), next.rows[recordName] != nil {
+      zone = next
+    }
+    return zone === self ? nil : zone
+  }
+
   package func pointers(to target: String) -> [RecordPointer] {
     rows.sorted { $0.key < $1.key }.flatMap { name, row in
       row.stored.isDeleted
@@ -61,25 +83,28 @@ package final class TestZone: RecordSource {
   package func live(_ recordType: String) -> [Record] { live.filter { $0.recordType == recordType } }
   package subscript(name: String) -> Record? { rows[name].flatMap { $0.stored.isDeleted ? nil : $0.stored.record } }
 
-  package func put(_ record: Record, isDeleted: Bool = false, origin: String = "") {
-    sequence += 1
+  package func put(_ record: Record, isDeleted: Bool = false, origin: String = "", movedTo: String? = nil) {
+    clock.last += 1
     let old = rows[record.recordName]
     if let old { past[record.recordName, default: []].append(old) }
     let others = old.map { $0.origin == origin ? $0.sequenceOfOthers : $0.sequence } ?? 0
     var record = record
     if isDeleted { (record.fields, record.versions) = (Tombstone.fields(of: record), []) }
+    if let movedTo { record.fields[ReservedName.movedTo] = Field(.string(movedTo)) }
     rows[record.recordName] = Row(
       stored: SourceRecord(record: record, isDeleted: isDeleted), sequence: sequence, origin: origin, sequenceOfOthers: others)
   }
 
-  package func exporter(of store: String, serializer: Serializer? = nil, entityNames: Set<String>? = nil) -> Exporter {
+  package func exporter(
+    of store: String, serializer: Serializer? = nil, entityNames: Set<String>? = nil, elsewhere: Exporter.Elsewhere? = nil
+  ) -> Exporter {
     Exporter(
       model: model, links: LinkResolver(model), entityNames: entityNames, source: self, serializer: serializer ?? Serializer(contents: assets),
-      stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store),
+      stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store), elsewhere: elsewhere,
       judge: rules.map { ConflictJudge(rules: $0, store: Self.key(of: store), stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store)) },
       makeRecordName: {
-        self.nameCounter += 1
-        return "LINK-\(self.nameCounter)"
+        self.clock.nameCounter += 1
+        return "LINK-\(self.clock.nameCounter)"
       })
   }
 
@@ -105,7 +130,8 @@ package final class TestZone: RecordSource {
     return write(exporter.plan(), from: store)
   }
 
-  private func write(_ plan: ExportPlan, from store: String) -> ExportPlan {
+  @discardableResult
+  package func write(_ plan: ExportPlan, from store: String) -> ExportPlan {
     for write in plan.writes {
       let origin = write.isServersOwn ? "" : store
       switch write.item {

@@ -32,8 +32,10 @@ struct App: Sendable {
   }
 
   /// A new user: record name and web-auth token.
-  func user(_ name: String) async throws -> User {
-    let made = try await installation.admin("POST", "/admin/1/users", ["name": .string(name)])
+  func user(_ name: String, email: String? = nil) async throws -> User {
+    var person: [String: Value] = ["name": .string(name)]
+    if let email { person["email"] = .string(email) }
+    let made = try await installation.admin("POST", "/admin/1/users", .object(person))
     return User(app: self, recordName: try #require(made["userRecordName"].string), token: try #require(made["webAuthToken"].string))
   }
 }
@@ -43,19 +45,25 @@ struct User: Sendable {
   let recordName: String
   let token: String
 
-  func device(_ name: String) async throws -> Device {
-    let device = Device(user: self, store: UUID().uuidString)
+  /// A device with a store of the user's private database, or of another.
+  func device(_ name: String, in database: String = "private") async throws -> Device {
+    let device = Device(user: self, store: UUID().uuidString, database: database)
     try await device.call("PUT", "", ["modelHash": .string(app.modelHash), "device": ["name": .string(name)]])
     return device
   }
 
-  /// A call of the record plane in the private database, which must succeed.
-  func records(_ action: String, _ body: Value) async throws -> Value {
-    let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-    let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/private/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
-    let answer = try await app.installation.send("POST", url, bytes: try body.json)
+  /// A call of the record plane, which must succeed.
+  func records(_ action: String, _ body: Value, in database: String = "private") async throws -> Value {
+    let answer = try await send(action, body, in: database)
     guard answer.status == 200 else { throw Unexpected("\(action): \(answer.status) \(answer.text)") }
     return try answer.json
+  }
+
+  /// A call of the record plane, however it is answered.
+  func send(_ action: String, _ body: Value, in database: String = "private") async throws -> Installation.Answer {
+    let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+    let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+    return try await app.installation.send("POST", url, bytes: try body.json)
   }
 
   /// Every record of a zone that there is, by name.
@@ -82,13 +90,15 @@ struct User: Sendable {
 final class Device: Sendable {
   let user: User
   let store: String
+  let database: String
 
-  init(user: User, store: String) {
+  init(user: User, store: String, database: String = "private") {
     self.user = user
     self.store = store
+    self.database = database
   }
 
-  var url: String { "\(user.app.installation.ready.gateway)/mirror/1/\(user.app.container)/development/private/stores/\(store)" }
+  var url: String { "\(user.app.installation.ready.gateway)/mirror/1/\(user.app.container)/development/\(database)/stores/\(store)" }
 
   /// A call under the store, which must succeed.
   @discardableResult

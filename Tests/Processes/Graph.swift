@@ -7,6 +7,16 @@ struct Graph: Hashable, Sendable {
     var attributes: [String: Value] = [:]
     /// To-one relationships, without nils.
     var toOnes: [String: String] = [:]
+    /// The zone it was last said to be in; no part of what a graph is.
+    var zone = Value.null
+
+    static func == (left: Object, right: Object) -> Bool { left.entity == right.entity && left.attributes == right.attributes && left.toOnes == right.toOnes }
+
+    func hash(into hasher: inout Hasher) {
+      hasher.combine(entity)
+      hasher.combine(attributes)
+      hasher.combine(toOnes)
+    }
   }
 
   /// A many-to-many pair, the same from both sides.
@@ -20,7 +30,9 @@ struct Graph: Hashable, Sendable {
 
   /// Applies a change of an import batch.
   mutating func apply(_ change: Value) throws {
-    guard let kind = change["changeType"].string, let id = change["objectID"].string else { throw Unexpected("a change without changeType or objectID: \(change)") }
+    guard let kind = change["changeType"].string else { throw Unexpected("a change without changeType: \(change)") }
+    if kind == "zone" || kind == "share" { return apply(zone: change) }
+    guard let id = change["objectID"].string else { throw Unexpected("a change without objectID: \(change)") }
     switch kind {
     case "save":
       guard let entity = change["entity"].string else { throw Unexpected("a save without entity: \(change)") }
@@ -31,7 +43,9 @@ struct Graph: Hashable, Sendable {
         if value == .null { object.attributes.removeValue(forKey: name) } else { object.attributes[name] = value }
       }
       for (name, value) in change["relationships"].members { object.toOnes[name] = value.string }
+      object.zone = change["zoneID"]
       objects[id] = object
+    case "move": objects[id]?.zone = change["to"]
     case "delete":
       objects[id] = nil
       pairs = pairs.filter { !$0.ends.contains(id) }
@@ -40,6 +54,15 @@ struct Graph: Hashable, Sendable {
       if kind == "link" { pairs.insert(Pair(id, target)) } else { pairs.remove(Pair(id, target)) }
     default: throw Unexpected("a change of kind \(kind)")
     }
+  }
+
+  /// A zone that ended takes along what is in it, where the store is told to delete.
+  private mutating func apply(zone change: Value) {
+    guard change["changeType"].string == "zone", ["delete", nil].contains(change["action"].string) else { return }
+    guard ["deleted", "purged", "encryptedDataReset", "left"].contains(change["reason"].string) else { return }
+    let gone = Set(objects.filter { $0.value.zone["zoneName"] == change["zoneID"]["zoneName"] }.keys)
+    objects = objects.filter { !gone.contains($0.key) }
+    pairs = pairs.filter { pair in !pair.ends.contains { gone.contains($0) } }
   }
 }
 

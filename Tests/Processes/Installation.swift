@@ -150,7 +150,9 @@ struct Installation: Sendable {
   }
 
   /// The CLI, with this installation in its environment.
-  func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) {
+  func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) { try await aquifer(words) }
+
+  func aquifer(_ words: [String]) async throws -> (code: Int32, output: String, problem: String) {
     var environment = ["AQUIFER_SERVER": ready.gateway, "AQUIFER_OPERATOR_TOKEN": ready.operatorToken]
     if let authority { environment["AQUIFER_CERTIFICATE_AUTHORITY"] = authority }
     return try CommandLineTool.run(words, environment: environment)

@@ -13,7 +13,8 @@ import Testing
     try await withShard(kind) { shard in
       let place = try await Place(in: shard, zone: "Trips")
       let second = try await Place(in: shard, zone: "Work")
-      #expect(try await shard.read { try $0.database(key: place.database)?.hasPlacements } == false)
+      _ = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
+      #expect(try await shard.read { try $0.database(key: place.database)?.placementState } == .empty)
       try await shard.write { transaction in
         for zone in [ReservedName.privateMirrorZone, ReservedName.defaultZone] {
           let home = Place(database: place.database, zone: try transaction.makeZone(named: zone, in: place.database).key)
@@ -50,7 +51,9 @@ import Testing
         }
       }
       #expect(
-        try await shard.write { [try $0.database(key: bob.database)?.hasPlacements == true, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [false, false])
+        try await shard.write { [try $0.database(key: bob.database)?.placementState != .untracked, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [
+          false, false,
+        ])
       // Assigned to one zone at a time, also to a default one; what came to nothing is forgotten, and a record ends it.
       try await shard.write { transaction in
         let home = try #require(try transaction.zone(named: ReservedName.privateMirrorZone, in: place.database)).key
@@ -76,9 +79,9 @@ import Testing
         while try await store.read({ try ($0 as? SQLiteSnapshot)?.isDoomed(second.zone) }) == true { try await shard.write { _ in } }
         #expect(try await store.verify().problems == [])
       }
-      // A database that begins anew has none.
+      // A database that begins anew has none, nor a store that asks.
       _ = try await shard.write { try $0.restart(place.database, generation: 2) }
-      #expect(try await shard.read { try $0.database(key: place.database)?.hasPlacements } == false)
+      #expect(try await shard.read { try $0.database(key: place.database)?.placementState } == .untracked)
       #expect(try await shard.read { try $0.placements(of: "to come", in: place.database) } == [])
     }
   }
@@ -91,21 +94,28 @@ import Testing
     let connection = try older.takeOver().connection
     try connection.execute(
       """
-      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9), (2, 'iCloud.a', 'development', 'bob', 6, 9);
+      INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 9), (2, 'iCloud.a', 'development', 'bob', 6, 9),
+        (3, 'iCloud.a', 'development', 'eve', 7, 9);
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, created, last, exported, purged) VALUES (8, 1, 'phone', 1, 'ada', 'private', '', 0, 0, 0, 0),
+        (9, 2, 'phone', 1, 'bob', 'private', '', 0, 0, 0, 0);
       INSERT INTO symbol(id, text) VALUES (1, 'CD_Note'), (2, 'Note'), (3, 'CDMR');
       INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (3, 1, 'Trips', 1, 9, 0, 0), (4, 1, '\(ReservedName.privateMirrorZone)', 1, 9, 0, 0),
-        (5, 2, '\(ReservedName.defaultZone)', 1, 9, 0, 0), (6, 2, 'Old', 1, 9, 1, 0);
+        (5, 2, '\(ReservedName.defaultZone)', 1, 9, 0, 0), (6, 2, 'Old', 1, 9, 1, 0), (7, 3, 'Trips', 1, 9, 0, 0);
       INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, data) VALUES (3, 'a', 1, 1, 0, 0, 0, 0, x''), (3, 'b', 2, 2, 0, 0, 0, 0, x''),
-        (3, 'c', 3, 3, 0, 0, 0, 0, x''), (3, 'd', 4, 1, 1, 0, 0, 0, x''), (4, 'e', 1, 1, 0, 0, 0, 0, x''), (5, 'f', 1, 1, 0, 0, 0, 0, x''), (6, 'g', 1, 1, 0, 0, 0, 0, x'');
-      INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 6);
+        (3, 'c', 3, 3, 0, 0, 0, 0, x''), (3, 'd', 4, 1, 1, 0, 0, 0, x''), (4, 'e', 1, 1, 0, 0, 0, 0, x''), (5, 'f', 1, 1, 0, 0, 0, 0, x''), (6, 'g', 1, 1, 0, 0, 0, 0, x''), (7, 'h', 1, 1, 0, 0, 0, 0, x'');
+      INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 9);
       """)
     connection.close()
-    let shard = try await store.open(shard: 0)
-    try await shard.read { (snapshot) throws in
-      #expect(try [1, 2].map { try snapshot.database(key: $0)?.hasPlacements } == [true, false])
-      #expect(try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1).map(\.zone) } == [[3], [], [], [3], []])
-      #expect(try ["f", "g"].allSatisfy { try snapshot.placements(of: $0, in: 2).isEmpty })
+    for _ in 0..<2 {
+      let shard = try await store.open(shard: 0)
+      try await shard.read { (snapshot) throws in
+        #expect(try [1, 2, 3].map { try snapshot.database(key: $0)?.placementState } == [.noted, .empty, .untracked])
+        #expect(try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1).map(\.zone) } == [[3], [], [], [3], []])
+        #expect(try ["f", "g"].allSatisfy { try snapshot.placements(of: $0, in: 2).isEmpty })
+        #expect(try snapshot.placements(of: "h", in: 3).isEmpty, "nobody asks in a database without a store")
+      }
+      await shard.close()
     }
-    await shard.close()
+    #expect(try FillRig.count("placement", in: folder.path) == 2)
   }
 }

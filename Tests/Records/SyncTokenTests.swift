@@ -14,7 +14,7 @@ struct SyncTokenTests {
     #expect(token.text == SyncToken(.zone, incarnation: 0x0123_4567_89ab_cdef, sequence: 4711).text)
   }
 
-  @Test(arguments: [SyncToken.Kind.zone, .database, .importBatch, .history, .query], [0, 1, 2, 3, 300])
+  @Test(arguments: [SyncToken.Kind.zone, .database, .importBatch, .history, .query, .sharedDatabase], [0, 1, 2, 3, 300])
   func `tokens of every kind and size come back equal`(kind: SyncToken.Kind, count: Int) throws {
     let token = SyncToken(kind, (0..<count).map { SyncToken.Position(incarnation: .max - UInt64($0), sequence: Int64($0) << 40) })
     #expect(try SyncToken(token.text, as: kind) == token)

@@ -20,11 +20,14 @@ struct ScenarioMistake: Error, CustomStringConvertible {
 /// - `A export`, `A import [page=2] [reversed] [crash]`: prints what was written, what arrived. After `crash` the device has the changes and
 ///   not the token.
 /// - `A upgrade [without=…]`: another version of the app.
-/// - `A show`, `A pending`: what a person would see, what waits for something to arrive.
+/// - `A show`, `A pending`, `A places`: what a person would see, what waits for something to arrive, in which zones objects are that arrived.
+/// - `zones home Trips`: more than one zone; to be said first. `move p t to=Trips [leaving]` moves what is connected with them; `leaving`: the old
+///   zone's feed tells of it first.
 /// - `client put CD_Tag t CD_name=x`, `client delete t`: another program's writes.
 /// - `zone`: the records.
 final class ScenarioWorld {
-  private let zone = TestZone()
+  private var database = TestDatabase(TestZone())
+  private var zone: TestZone { database.zones[0] }
   private var devices: [String: TestClient] = [:]
   private var transactionCount = 0
   /// More changes in a page are counted, not listed.
@@ -38,10 +41,22 @@ final class ScenarioWorld {
     switch subject {
     case "devices":
       let model = try model(rest)
-      for name in rest where !name.contains("=") { devices[name] = TestClient(name, zone, model: model) }
+      for name in rest where !name.contains("=") { devices[name] = TestClient(name, database, model: model) }
       return []
+    case "zones":
+      database = TestDatabase(zones: rest)
+      return []
+    case "move":
+      guard let target = option("to", rest).flatMap({ database.zone(named: $0) }) else { throw ScenarioMistake("move OBJECT… to=ZONE") }
+      let names = rest.filter { !$0.contains("=") && $0 != "leaving" }
+      return ["moved " + (try database.move(names, to: target, leavesFirst: rest.contains("leaving"))).joined(separator: " ")]
     case "client": return try client(rest)
-    case "zone": return orNothing(zone.live.map { "\($0.recordType) \($0.recordName)\(fields($0.fields))" })
+    case "zone":
+      let shown = try rest.first.map { name in
+        guard let zone = database.zone(named: name) else { throw ScenarioMistake("there is no zone \(name)") }
+        return zone
+      }
+      return orNothing((shown ?? zone).live.map { "\($0.recordType) \($0.recordName)\(fields($0.fields))" })
     default:
       guard let device = devices[subject] else { throw ScenarioMistake("there is no device \(subject)") }
       return try run(rest, on: device)
@@ -51,12 +66,10 @@ final class ScenarioWorld {
   private func run(_ words: [String], on device: TestClient) throws -> [String] {
     switch words.first {
     case "insert", "update", "delete":
-      save(try words.split(separator: ";").map { try change(Array($0)) }, on: device)
-      return []
+      return try save(try words.split(separator: ";").map { try change(Array($0)) }, on: device) ? [] : ["refused"]
     case "inserts":
       guard words.count == 4, let count = Int(words[3]) else { throw ScenarioMistake("inserts ENTITY PREFIX COUNT") }
-      save((1...count).map { MirroringWorld.insert(words[1], "\(words[2])\($0)") }, on: device)
-      return []
+      return try save((1...count).map { MirroringWorld.insert(words[1], "\(words[2])\($0)") }, on: device) ? [] : ["refused"]
     case "export": return texts(try device.exportPlan().plan)
     case "import":
       let limit = try option("page", words).map { try number($0) } ?? .max
@@ -67,6 +80,7 @@ final class ScenarioWorld {
       device.replaceModel(by: try model(words))
       return []
     case "show": return show(device.graph.picture)
+    case "places": return orNothing(device.places.sorted { $0.key < $1.key }.map { "\($0.key) in \($0.value)" })
     case "pending":
       let pending = device.graph.pending
       return orNothing(
@@ -76,9 +90,9 @@ final class ScenarioWorld {
     }
   }
 
-  private func save(_ changes: [HistoryChange], on device: TestClient) {
+  private func save(_ changes: [HistoryChange], on device: TestClient) throws -> Bool {
     transactionCount += 1
-    device.save(transaction(changes, id: "T\(transactionCount)"))
+    return try device.save(transaction(changes, id: "T\(transactionCount)"))
   }
 
   private func client(_ words: [String]) throws -> [String] {
@@ -181,11 +195,12 @@ final class ScenarioWorld {
   }
 
   private func texts(_ page: TestClient.Page) -> [String] {
-    let texts = page.outcomes.compactMap { outcome -> String? in
-      switch outcome {
-      case .nothing: nil
-      case .problem(let problem): "problem \(problem.recordName): \(problem.reason)"
-      case .change(let change): text(change)
+    let texts = page.entries.flatMap { entry -> [String] in
+      let move = entry.move.map { ["move \(entry.recordName) from \($0.from) to \($0.to)"] } ?? []
+      switch entry.outcome {
+      case .nothing: return move
+      case .problem(let problem): return move + ["problem \(problem.recordName): \(problem.reason)"]
+      case .change(let change): return move + [text(change)]
       }
     }
     let listed = texts.count > Self.listedCount ? ["\(texts.count) changes"] : texts

@@ -90,3 +90,17 @@ private func tree(_ value: MessagePackValue) -> String {
     #expect(counts == [9, 3, 3, 2, 4], "DatabaseRequest+Coding.swift writes and reads every field by name")
   }
 }
+
+@Suite struct GuestRequestCodingTests {
+  @Test func `a guest's request has all of another's, on a lane of its own`() throws {
+    for request in try requests() {
+      let message = GuestRequest(request, of: GuestRequest.Store(modelHash: "h", configuration: nil, deviceName: "d"))
+      let decoded = try GuestRequest.decoded(from: message.encoded())
+      #expect(try tree(MessagePackValue(parsing: decoded.request.encoded())) == tree(MessagePackValue(parsing: request.encoded())))
+      #expect(decoded.store == message.store)
+      #expect(message.orderingKey != request.orderingKey || request.orderingKey == nil)
+    }
+    #expect(GuestRequest.lane == .nested && DatabaseRequest.lane == .usual)
+    #expect(GuestRequest.name == "guest.request/1")
+  }
+}

@@ -11,7 +11,7 @@ import Testing
   }
 
   private func exchange() -> Exchange {
-    Exchange(peer: Self.peer("a"), names: ["test.echo/1"], configuration: BusConfiguration(), now: 0)
+    Exchange(peer: Self.peer("a"), lanes: ["test.echo/1": .usual], configuration: BusConfiguration(), now: 0)
   }
 
   private func announcement(_ name: String) -> Frame { Frame(kind: .announce, arguments: Announcement(peer: Self.peer(name), isDraining: nil).encoded()) }
@@ -46,7 +46,7 @@ import Testing
     let actions = exchange.actions
     #expect(sent(&exchange).map(\.0) == [6, 7])
     #expect(actions.contains { if case .settle(_, .failure(let error)) = $0 { error.code == .unreachable } else { false } }, "the one that left fails")
-    #expect(exchange.peers["b"]?.underWay == 2)
+    #expect(exchange.peers["b"]?.windows[.usual].underWay == 2)
     #expect(exchange.currentStatistics.callsInBacklog == 0)
   }
 
@@ -110,8 +110,8 @@ import Testing
     exchange.finished(IncomingID(link: LinkID(number: 1), correlation: 0), .success(Payload()))
     #expect(exchange.takeActions().count { if case .start = $0 { true } else { false } } == 1)
     #expect(exchange.incoming.isEmpty)
-    #expect(exchange.mailboxes.isEmpty)
-    #expect(exchange.heldIncomingByteCount == 0)
+    #expect(exchange.incomingLanes[.usual].mailboxes.isEmpty)
+    #expect(exchange.incomingLanes[.usual].heldByteCount == 0)
   }
 
   @Test func `when everything has ended nothing is left behind`() async throws {

@@ -53,6 +53,26 @@ extension World {
     }
   }
 
+  @Test func `a password that is checked for a share's page opens no session, and guesses count alike`() async throws {
+    let world = try await World.withContainer()
+    let name = try await world.userWithPassword()
+    _ = try await world.userWithPassword("carol")
+    try await world.ok("POST", "/admin/1/users/carol/disable")
+    func check(_ name: String, _ password: String) async throws -> CheckPassword.Reply {
+      try await world.service.signIns.check(CheckPassword(userName: name, password: password, clientAddress: "192.0.2.1"))
+    }
+    #expect(try await check("alice", World.password).userRecordName == name)
+    #expect(try await world.ok("GET", "/admin/1/sessions")["sessions"]?.count == 0)
+    for (user, password) in [("alice", "wrong"), ("carol", World.password), ("nobody", World.password), (String(repeating: "x", count: 300), "x")] {
+      let reply = try await check(user, password)
+      #expect(reply.userRecordName == nil && reply.retryAfter == nil)
+    }
+    var isThrottled = false
+    for _ in 0..<30 where try await check("alice", "wrong").retryAfter != nil { isThrottled = true }
+    #expect(isThrottled)
+    #expect(try await world.signIn().retryAfter != nil, "guesses on either page are the same guesses")
+  }
+
   @Test func `a session is good for its container and environment only`() async throws {
     let world = try await World.withContainer()
     try await world.ok("POST", "/admin/1/containers", #"{"container":"iCloud.other"}"#)

@@ -108,10 +108,12 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
     try await world.setUp("A")
     try await world.save("A", insertTag("T"))
     #expect(try await world.get("S/changes", ["after": try #require(changes["importToken"]?.string)], scope: .shared).json["changes"]?.count == 0)
-    for (method, path) in [("GET", "shares"), ("POST", "shares"), ("POST", "accept"), ("POST", "purge")] {
-      let reply = try await world.send(world.request(method, "stores/S/\(path)", scope: .shared), "{}")
-      #expect(reply.status == 400 && reply.reason?.contains("sharing") == true)
+    #expect(try await world.get("S/shares", scope: .shared).text == #"{"shares":[]}"#)
+    for path in ["shares", "accept", "purge"] {
+      #expect(try await world.send(world.request("POST", "stores/S/\(path)", scope: .shared), "{}").status == 400, "\(path)")
     }
+    let elsewhere = try await world.send(world.request("POST", "stores/A/accept"), #"{"shortGUIDs":[{"value":"0x"}]}"#)
+    #expect(elsewhere.status == 400 && elsewhere.json["cocoaErrorCode"]?.int64 == 134091)
   }
 }
 

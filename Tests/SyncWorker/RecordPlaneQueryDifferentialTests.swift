@@ -170,7 +170,7 @@ import WebServices
     let pages = try await world.store.read { snapshot in
       try [query, nothing].map { query in
         var search = QuerySearch(query: query, after: nil, limit: 200, isZoneWide: false, indexes: [], workLimit: 128)
-        try search.run(in: zone, snapshot)
+        try search.run(in: ZoneView(row: zone, access: nil), snapshot)
         return search.page
       }
     }

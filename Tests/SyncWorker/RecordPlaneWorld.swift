@@ -127,6 +127,7 @@ final class RecordPlaneWorld {
   let random: SeededRandom
   let schemas: FixedSchemas
   let changes = PublishedChanges()
+  let people = FixedPeople()
   let store: any ShardStore
   let plane: RecordPlane
   private let container: ContainerID
@@ -140,10 +141,13 @@ final class RecordPlaneWorld {
     self.container = ContainerID(rawValue: container) ?? Self.container
     random = SeededRandom(seed: seed)
     schemas = FixedSchemas(schema)
+    let audiences = ShareAudiences(.silent)
     var context = PlaneContext(
-      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: assets,
+      clock: clock, random: random, log: .silent, schemas: schemas, changes: AudiencePublisher(audiences: audiences, changes: changes), assets: assets,
       signingKey: Array("signing key".utf8))
     context.queryWorkLimit = queryWorkLimit
+    context.people = people
+    context.audiences = audiences
     plane = RecordPlane(context: context)
   }
 

@@ -29,7 +29,7 @@ extension Directory {
     }
   }
 
-  /// Forgets a container with its tokens, keys, schemas and models. Its records stay where they are, and nobody reaches them.
+  /// Forgets a container with its tokens, keys, schemas, models and who has access to whose zones. Its records stay where they are, and nobody reaches them.
   /// - Throws: `notFound`.
   func deleteContainer(_ id: ContainerID) throws {
     try change {

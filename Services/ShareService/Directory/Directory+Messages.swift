@@ -69,21 +69,49 @@ extension Directory {
     guard let user = try user(recordName: message.userRecordName), !user.isDisabled else {
       throw RecordError(.notFound, "There is no user '\(message.userRecordName)'")
     }
-    return LookUpUser.Reply(userRecordName: user.recordName, givenName: user.givenName, familyName: user.familyName, emailAddress: user.emailAddress)
+    var reply = LookUpUser.Reply(userRecordName: user.recordName, givenName: user.givenName, familyName: user.familyName, emailAddress: user.emailAddress)
+    reply.phoneNumber = user.phoneNumber
+    return reply
   }
 
   /// Nobody is told whether somebody exists who does not want to be found.
   func discover(_ message: DiscoverUsers) throws -> DiscoverUsers.Reply {
     DiscoverUsers.Reply(
       users: try message.lookups.map { lookup in
-        let found: User? =
-          if let name = lookup.userRecordName { try user(recordName: name) } else if let address = lookup.emailAddress { try user(emailAddress: address) } else { nil }
-        guard let found, !found.isDisabled, found.isDiscoverable || found.recordName == message.caller else { return nil }
+        guard let found = try user(lookup), found.isDiscoverable || found.recordName == message.caller else { return nil }
         // Shown to himself, and to who knows it anyway.
         let isAddressKnown = lookup.emailAddress != nil || found.recordName == message.caller
         return LookUpUser.Reply(
           userRecordName: found.recordName, givenName: found.givenName, familyName: found.familyName, emailAddress: isAddressKnown ? found.emailAddress : nil)
       })
+  }
+
+  /// Also those who do not want to be found: who asks tells nobody but those who know them.
+  func identify(_ message: IdentifyUsers) throws -> IdentifyUsers.Reply {
+    IdentifyUsers.Reply(
+      users: try message.lookups.prefix(IdentifyUsers.countLimit).map { lookup in
+        try user(lookup).map {
+          var identity = IdentifyUsers.Identity(
+            userRecordName: $0.recordName, givenName: $0.givenName, familyName: $0.familyName, emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber)
+          identity.isDiscoverable = $0.isDiscoverable
+          return identity
+        }
+      })
+  }
+
+  /// Disabled users are nobody.
+  private func user(_ lookup: DiscoverUsers.Lookup) throws -> User? {
+    let found: User? =
+      if let name = lookup.userRecordName {
+        try user(recordName: name)
+      } else if let address = lookup.emailAddress {
+        try user(emailAddress: address)
+      } else if let number = lookup.phoneNumber.flatMap(PhoneNumber.init) {
+        try user(phoneNumber: number)
+      } else {
+        nil
+      }
+    return found?.isDisabled == false ? found : nil
   }
 
   /// - Throws: `notFound` for the container.

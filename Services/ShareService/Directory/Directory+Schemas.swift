@@ -131,6 +131,7 @@ extension Directory {
       try connection.statement(SQL("model.deleteAll", "DELETE FROM model WHERE container = ?1 AND environment = ?2"))
         .binding(try self.key(of: container), key.environment.rawValue).run()
       try store(EnvironmentRules.none, of: key)
+      try forgetSharedZones(in: key)
       return (.initial, nil)
     }
   }

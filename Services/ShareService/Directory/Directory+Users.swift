@@ -9,6 +9,7 @@ import ServiceKit
 struct NewUser: Sendable, Hashable {
   let name: String
   var emailAddress: String?
+  var phoneNumber: PhoneNumber?
   var givenName: String?
   var familyName: String?
   /// As `PasswordHash` makes it; nil: tokens only.
@@ -19,6 +20,7 @@ struct NewUser: Sendable, Hashable {
 /// What an operator changes of a person; nil: left as it is.
 struct UserChange: Sendable, Hashable {
   var emailAddress: String?
+  var phoneNumber: PhoneNumber?
   var givenName: String?
   var familyName: String?
   var isDiscoverable: Bool?
@@ -30,6 +32,8 @@ struct User: Sendable, Hashable {
   let recordName: String
   let name: String
   let emailAddress: String?
+  /// As `PhoneNumber` writes it.
+  let phoneNumber: String?
   let givenName: String?
   let familyName: String?
   let isDisabled: Bool
@@ -40,7 +44,7 @@ struct User: Sendable, Hashable {
 
 extension Directory {
   /// - Returns: the user's record name and a first web-auth token, which is shown this once.
-  /// - Throws: `exists` for a name or e-mail address that is taken.
+  /// - Throws: `exists` for a name, e-mail address or telephone number that is taken.
   func createUser(_ user: NewUser) throws -> (recordName: String, webAuthToken: String) {
     do {
       return try change {
@@ -48,12 +52,16 @@ extension Directory {
         return (recordName, try insertWebAuthToken(forUser: key))
       }
     } catch let error as SQLiteError where error.isUniqueViolation {
-      let isName = try key(ofUser: user.name) != nil
-      throw RecordError(.exists, isName ? "The user '\(user.name)' exists already" : Self.addressIsTaken)
+      if try key(ofUser: user.name) != nil { throw RecordError(.exists, "The user '\(user.name)' exists already") }
+      throw try taken(user.phoneNumber)
     }
   }
 
-  private static let addressIsTaken = "Another user has this e-mail address"
+  /// What is unique of a person beside his name is another's.
+  private func taken(_ phoneNumber: PhoneNumber?) throws -> RecordError {
+    let isPhoneNumber = try phoneNumber.map { try user(phoneNumber: $0) != nil } ?? false
+    return RecordError(.exists, "Another user has this \(isPhoneNumber ? "telephone number" : "e-mail address")")
+  }
 
   /// Within a change.
   func insertUser(_ user: NewUser) throws -> (key: Int64, recordName: String) {
@@ -61,13 +69,19 @@ extension Directory {
     try connection.statement(
       SQL(
         "user.insert",
-        "INSERT INTO user (recordName, name, email, givenName, familyName, created, passwordHash, isDiscoverable) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
-    ).binding(recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now, user.passwordHash, user.isDiscoverable).run()
+        """
+        INSERT INTO user (recordName, name, email, givenName, familyName, created, passwordHash, isDiscoverable, phone)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        """)
+    ).binding(
+      recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now, user.passwordHash, user.isDiscoverable,
+      user.phoneNumber?.description
+    ).run()
     return (connection.lastInsertRowID, recordName)
   }
 
   /// - Returns: the record name.
-  /// - Throws: `notFound`; `exists` for an e-mail address that is taken.
+  /// - Throws: `notFound`; `exists` for an e-mail address or telephone number that is taken.
   func updateUser(_ name: String, _ values: UserChange) throws -> String {
     do {
       return try change {
@@ -77,13 +91,13 @@ extension Directory {
             "user.update",
             """
             UPDATE user SET email = coalesce(?2, email), givenName = coalesce(?3, givenName), familyName = coalesce(?4, familyName),
-            isDiscoverable = coalesce(?5, isDiscoverable) WHERE id = ?1
+            isDiscoverable = coalesce(?5, isDiscoverable), phone = coalesce(?6, phone) WHERE id = ?1
             """)
-        ).binding(key, values.emailAddress, values.givenName, values.familyName, values.isDiscoverable).run()
+        ).binding(key, values.emailAddress, values.givenName, values.familyName, values.isDiscoverable, values.phoneNumber?.description).run()
         return recordName
       }
     } catch let error as SQLiteError where error.isUniqueViolation {
-      throw RecordError(.exists, Self.addressIsTaken)
+      throw try taken(values.phoneNumber)
     }
   }
 
@@ -99,6 +113,10 @@ extension Directory {
     try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(emailAddress).first(Self.user)
   }
 
+  func user(phoneNumber: PhoneNumber) throws -> User? {
+    try connection.statement(SQL("user.getByPhone", "SELECT \(Self.columns) FROM user WHERE phone = ?1")).binding(phoneNumber.description).first(Self.user)
+  }
+
   /// - Parameter name: the operator's name for the user, or the record name.
   /// - Throws: `notFound`.
   func recordName(ofUser name: String) throws -> String { try existingUser(name).recordName }
@@ -109,6 +127,12 @@ extension Directory {
   func passwordHash(ofUser name: String) throws -> (key: Int64, hash: String)? {
     try connection.statement(SQL("user.password", "SELECT id, passwordHash FROM user WHERE name = ?1 AND passwordHash IS NOT NULL")).binding(name)
       .first { ($0.int64(0), $0.text(1)) }
+  }
+
+  /// - Returns: nil for a disabled user, or when another password was set since it was looked at.
+  func recordName(ofEnabledUser key: Int64, passwordHash: String) throws -> String? {
+    try connection.statement(SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled"))
+      .binding(key, passwordHash).first { $0.text(0) }
   }
 
   /// Ends the user's sessions.
@@ -209,11 +233,11 @@ extension Directory {
       .first { ($0.int64(0), $0.text(1)) }
   }
 
-  private static let columns = "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL"
+  private static let columns = "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL, phone"
 
   private static func user(_ row: Statement) -> User {
     User(
-      recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), givenName: row.optionalText(3), familyName: row.optionalText(4),
-      isDisabled: row.bool(5), isDiscoverable: row.bool(6), hasPassword: row.bool(7))
+      recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), phoneNumber: row.optionalText(8), givenName: row.optionalText(3),
+      familyName: row.optionalText(4), isDisabled: row.bool(5), isDiscoverable: row.bool(6), hasPassword: row.bool(7))
   }
 }

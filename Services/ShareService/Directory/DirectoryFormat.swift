@@ -23,6 +23,9 @@ enum DirectoryFormat: Int64, CaseIterable {
   case generations = 5
   /// Rules of environments, as JSON. Cost: none, the new column is NULL.
   case rules = 6
+  /// Who has access to whose zones, and users' telephone numbers. Cost: none, the new table is empty (workers fill it when they open their shards) and
+  /// the new column NULL.
+  case sharedZones = 7
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -73,6 +76,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .sessionOrigins: "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
     case .generations: "ALTER TABLE environment ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
     case .rules: "ALTER TABLE environment ADD COLUMN rules TEXT;"
+    case .sharedZones: Self.sharedZoneTables
     }
   }
 
@@ -109,6 +113,20 @@ enum DirectoryFormat: Int64, CaseIterable {
       user INTEGER NOT NULL REFERENCES user (id) ON DELETE CASCADE, container INTEGER NOT NULL REFERENCES container (id) ON DELETE CASCADE,
       environment TEXT NOT NULL, role TEXT NOT NULL, granted INTEGER NOT NULL, PRIMARY KEY (user, container, environment, role)) WITHOUT ROWID;
     ALTER TABLE user ADD COLUMN quotaByteCount INTEGER;
+    """
+
+  /// `sequence` is the owner's database's; `shard` that database's; `at` the
+  /// directory's version when the row was written. Users are named, not referred to: whose access a
+  /// shard knows of is not the directory's to decide.
+  private static let sharedZoneTables = """
+    ALTER TABLE user ADD COLUMN phone TEXT;
+    CREATE UNIQUE INDEX userPhone ON user (phone) WHERE phone IS NOT NULL;
+    CREATE TABLE sharedZone (
+      user TEXT NOT NULL, container TEXT NOT NULL REFERENCES container (name) ON DELETE CASCADE, environment TEXT NOT NULL, owner TEXT NOT NULL,
+      zoneName TEXT NOT NULL, isActive INTEGER NOT NULL, sequence INTEGER NOT NULL, shard INTEGER NOT NULL, at INTEGER NOT NULL,
+      PRIMARY KEY (user, container, environment, owner, zoneName)) WITHOUT ROWID;
+    CREATE INDEX sharedZoneShard ON sharedZone (shard, container, environment, owner, zoneName, user);
+    CREATE INDEX sharedZoneEnvironment ON sharedZone (container, environment);
     """
 
   // MARK: single values

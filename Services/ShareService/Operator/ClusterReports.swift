@@ -9,12 +9,14 @@ struct ClusterReports: Sendable {
   /// Longer, and one worker that hangs would hide what the others say.
   private static let deadline = Duration.seconds(2)
   /// Subjects whose reports are lists under the subject's own name, put together over all workers.
-  private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates"]
+  private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates", "shares", "participants"]
 
   let bus: any Bus
   let shardCount: Int
   /// The latest map; nil before the first.
   let map: @Sendable () async -> ClusterMap?
+  /// Accesses of users to zones of others that hold; nil: nobody knows.
+  var sharedZoneCount: @Sendable () async -> Int64? = { nil }
 
   /// What a worker answered; nil when it did not in time.
   private struct Report {
@@ -36,6 +38,7 @@ struct ClusterReports: Sendable {
   private func status(_ query: [String: String]) async -> OperatorAnswer {
     let reports = await gather("summary", query)
     let map = await map()
+    let sharedZoneCount = await sharedZoneCount()
     return OperatorAnswer { writer in
       writer.key("members")
       writer.beginArray()
@@ -47,6 +50,7 @@ struct ClusterReports: Sendable {
       writer.member("held", map?.holders.count { $0 != nil } ?? 0)
       writer.endObject()
       if let map { writer.member("mapVersion", map.version) }
+      if let sharedZoneCount { writer.member("sharedZones", sharedZoneCount) }
       Self.write(reports, to: &writer)
     }
   }

@@ -6,7 +6,7 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET`, `POST {"name","email","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
+  /// `GET`, `POST {"name","email","phone","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
   /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/tokens`, `PUT /{name}/quota`.
   func users(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count, request.rest.last) {
@@ -61,6 +61,7 @@ extension OperatorAPI {
       writer.member("name", user.name)
       writer.member("userRecordName", user.recordName)
       if let address = user.emailAddress { writer.member("email", address) }
+      if let number = user.phoneNumber { writer.member("phone", number) }
       if let name = user.givenName { writer.member("givenName", name) }
       if let name = user.familyName { writer.member("familyName", name) }
       writer.member("disabled", user.isDisabled)
@@ -70,23 +71,23 @@ extension OperatorAPI {
   }
 
   private func newUser(_ body: [UInt8]) async throws -> NewUser {
-    let object = try RequestObject(body, keys: "name", "email", "givenName", "familyName", "password", "discoverable")
+    let object = try RequestObject(body, keys: "name", "email", "phone", "givenName", "familyName", "password", "discoverable")
     let name = try object.required("name")
     guard !name.hasPrefix("_") else { throw RecordError(.badRequest, "A user's name does not begin with '_': record names do") }
     guard name.first != " ", name.last != " " else { throw RecordError(.badRequest, "A user's name does not begin or end with a space: nobody could type it") }
     var user = NewUser(
-      name: name, emailAddress: try Self.emailAddress(object), givenName: try object.text("givenName"), familyName: try object.text("familyName"),
-      isDiscoverable: try object.flag("discoverable") ?? false)
+      name: name, emailAddress: try Self.emailAddress(object), phoneNumber: try Self.phoneNumber(object), givenName: try object.text("givenName"),
+      familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable") ?? false)
     // Last, because it takes long.
     if let password = try Self.password(object) { user.passwordHash = try await hash(password) }
     return user
   }
 
   private static func userChange(_ body: [UInt8]) throws(RecordError) -> UserChange {
-    let object = try RequestObject(body, keys: "email", "givenName", "familyName", "discoverable")
+    let object = try RequestObject(body, keys: "email", "phone", "givenName", "familyName", "discoverable")
     return UserChange(
-      emailAddress: try emailAddress(object), givenName: try object.text("givenName"), familyName: try object.text("familyName"),
-      isDiscoverable: try object.flag("discoverable"))
+      emailAddress: try emailAddress(object), phoneNumber: try phoneNumber(object), givenName: try object.text("givenName"),
+      familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable"))
   }
 
   private static func emailAddress(_ object: RequestObject) throws(RecordError) -> String? {
@@ -95,6 +96,12 @@ extension OperatorAPI {
       throw RecordError(.badRequest, "'email' is no e-mail address")
     }
     return address
+  }
+
+  private static func phoneNumber(_ object: RequestObject) throws(RecordError) -> PhoneNumber? {
+    guard let text = try object.text("phone") else { return nil }
+    guard let number = PhoneNumber(text) else { throw RecordError(.badRequest, "'phone' is no telephone number, such as +44 20 7946 0000") }
+    return number
   }
 
   /// nil when absent.

@@ -7,7 +7,7 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Answers `SignIn`. Unknown names, wrong passwords, users without one and disabled users can't be told apart, by time either.
+/// Answers `SignIn` and `CheckPassword`. Unknown names, wrong passwords, users without one and disabled users can't be told apart, by time either.
 final class SignInDesk: Sendable {
   private let directory: Directory
   private let passwords: PasswordHasher
@@ -26,34 +26,74 @@ final class SignInDesk: Sendable {
 
   /// - Throws: `notFound` for the container; what the directory throws.
   func signIn(_ message: SignIn) async throws -> SignIn.Reply {
-    // Nobody has a longer name; what is remembered of attempts is bounded.
-    guard message.userName.utf8.count <= Limit.nameByteCount else { return SignIn.Reply() }
     let grant = message.grant.flatMap { Grant(text: $0) }
     if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment) { return SignIn.Reply(isOver: true) }
-    let origin = Self.origin(of: message.clientAddress)
+    let outcome = try await look(at: Entry(name: message.userName, password: message.password, address: message.clientAddress)) { [directory] known in
+      try await directory.createSession(
+        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept, apiToken: grant?.apiToken)
+    }
+    switch outcome {
+    case .right(let token): return SignIn.Reply(webAuthToken: token)
+    case .wrong: return SignIn.Reply()
+    case .wait(let seconds): return SignIn.Reply(retryAfter: seconds)
+    }
+  }
+
+  /// - Throws: what the directory throws.
+  func check(_ message: CheckPassword) async throws -> CheckPassword.Reply {
+    let outcome = try await look(at: Entry(name: message.userName, password: message.password, address: message.clientAddress)) { [directory] known in
+      try await directory.recordName(ofEnabledUser: known.key, passwordHash: known.hash)
+    }
+    switch outcome {
+    case .right(let recordName): return CheckPassword.Reply(userRecordName: recordName)
+    case .wrong: return CheckPassword.Reply()
+    case .wait(let seconds): return CheckPassword.Reply(retryAfter: seconds)
+    }
+  }
+
+  /// What was typed, and where.
+  private struct Entry {
+    let name: String
+    let password: String
+    let address: String
+  }
+
+  private enum Outcome {
+    /// With what the password opens.
+    case right(String)
+    case wrong
+    case wait(seconds: Int)
+  }
+
+  /// - Parameter open: asked when the password is right; nil: the user is disabled, or the password another one by now.
+  private func look(at entry: Entry, open: (_ known: (key: Int64, hash: String)) async throws -> String?) async throws -> Outcome {
+    // Nobody has a longer name; what is remembered of attempts is bounded.
+    guard entry.name.utf8.count <= Limit.nameByteCount else { return .wrong }
     let counted: SignInThrottle.Attempt
-    switch throttle.withLock({ $0.begin(name: message.userName, from: origin, now: clock.now) }) {
+    switch throttle.withLock({ $0.begin(name: entry.name, from: Self.origin(of: entry.address), now: clock.now) }) {
     case .counted(let attempt): counted = attempt
     case .wait(let seconds):
-      log.warning("sign-in throttled", ["address": .text(message.clientAddress), "seconds": .integer(Int64(seconds))])
-      return SignIn.Reply(retryAfter: seconds)
+      log.warning("sign-in throttled", ["address": .text(entry.address), "seconds": .integer(Int64(seconds))])
+      return .wait(seconds: seconds)
     }
     do {
-      return try await attempt(message, grant, counted)
+      return try await attempt(entry, counted, open: open)
     } catch {
       // Whatever kept the server from looking at it is not the client's fault.
       throttle.withLock { $0.withdraw(counted) }
-      if error is PasswordHasher.Overloaded { return SignIn.Reply(retryAfter: Self.overloadedSeconds) }
+      if error is PasswordHasher.Overloaded { return .wait(seconds: Self.overloadedSeconds) }
       throw error
     }
   }
 
   /// An attempt that was counted.
-  private func attempt(_ message: SignIn, _ grant: Grant?, _ counted: SignInThrottle.Attempt) async throws -> SignIn.Reply {
-    let password = PasswordText.bytes(of: message.password)
+  private func attempt(
+    _ entry: Entry, _ counted: SignInThrottle.Attempt, open: (_ known: (key: Int64, hash: String)) async throws -> String?
+  ) async throws -> Outcome {
+    let password = PasswordText.bytes(of: entry.password)
     // As releases hashed it that took passwords as they were typed. Longer ones are nobody's; they are cut, so that they take no more time.
-    let typed = Array(message.password.utf8.prefix(PasswordHasher.byteLimit + 1))
-    let known = try await directory.passwordHash(ofUser: message.userName)
+    let typed = Array(entry.password.utf8.prefix(PasswordHasher.byteLimit + 1))
+    let known = try await directory.passwordHash(ofUser: entry.name)
     var isMatch = try await passwords.isMatch(password, known?.hash)
     var isAsTyped = false
     if !isMatch, typed != password {
@@ -61,20 +101,17 @@ final class SignInDesk: Sendable {
         isMatch = try await passwords.isMatch(typed, known?.hash)
       } catch {
         // It stays counted: one guess was looked at.
-        return SignIn.Reply(retryAfter: Self.overloadedSeconds)
+        return .wait(seconds: Self.overloadedSeconds)
       }
       isAsTyped = isMatch
     }
-    guard isMatch, let known,
-      let token = try await directory.createSession(
-        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept, apiToken: grant?.apiToken)
-    else {
-      log.info("sign-in refused", ["address": .text(message.clientAddress)])
-      return SignIn.Reply()
+    guard isMatch, let known, let opened = try await open(known) else {
+      log.info("sign-in refused", ["address": .text(entry.address)])
+      return .wrong
     }
     throttle.withLock { $0.succeeded(counted) }
     if isAsTyped || passwords.cost.isOutdated(known.hash) { await hashAnew(known, password) }
-    return SignIn.Reply(webAuthToken: token)
+    return .right(opened)
   }
 
   /// Hashes anew what another release hashed with other costs, or as it was typed.

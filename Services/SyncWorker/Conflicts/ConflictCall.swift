@@ -21,6 +21,8 @@ struct ConflictCall: ShardCall {
   let visibleUser: String?
   /// nil: entries of all zones.
   let zoneName: String?
+  /// A shared store's: only what it lost in others' zones is seen; of any other, only what is not.
+  var isShared = false
   /// Who settles, from which device.
   let stamp: Stamp
   /// How values are told.
@@ -45,7 +47,8 @@ struct ConflictCall: ShardCall {
               return StoreAnswer.conflicts(entries, last: last, moreComing: true, evicted: evicted)
             }
             last = stored.number
-            guard zoneName == nil || stored.zoneName == zoneName, let entry = try entry(stored, in: snapshot) else { continue }
+            guard zoneName == nil || stored.zoneName == zoneName, (SharedZoneName.zone(stored.zoneName) != nil) == isShared, let entry = try entry(stored, in: snapshot)
+            else { continue }
             entries.append(entry.json(values: values))
             byteCount += entries.last?.count ?? 0
           }
@@ -58,7 +61,7 @@ struct ConflictCall: ShardCall {
     guard let loss = try ConflictLoss(stored, in: snapshot) else { return nil }
     return ConflictEntry(
       number: stored.number, loss: loss, state: ConflictState(rawValue: stored.state) ?? .lost,
-      zoneID: Zone.ID(zoneName: stored.zoneName, ownerName: request.database.owner), at: stored.at, settledAt: stored.settledAt)
+      zoneID: SharedZoneName.zone(stored.zoneName) ?? Zone.ID(zoneName: stored.zoneName, ownerName: request.database.owner), at: stored.at, settledAt: stored.settledAt)
   }
 
   // MARK: Settling
@@ -100,7 +103,8 @@ struct ConflictCall: ShardCall {
     let restoration = RestoredChanges(call: self, at: at)
     let commit = store.enqueue { transaction -> Settled in
       guard let database = try transaction.database(request.database), let stored = try transaction.conflict(number, in: database.key),
-        visibleUser.map({ $0 == stored.userRecordName }) ?? true, zoneName.map({ $0 == stored.zoneName }) ?? true, let entry = try entry(stored, in: transaction)
+        visibleUser.map({ $0 == stored.userRecordName }) ?? true, SharedZoneName.zone(stored.zoneName) == nil, zoneName.map({ $0 == stored.zoneName }) ?? true,
+        let entry = try entry(stored, in: transaction)
       else { throw RecordError(.notFound, "There is no conflict \(number) in this database") }
       let isSettled = entry.state == .restored || entry.state == .resolved
       let wanted = isSettled ? [] : try changes(entry.loss)
@@ -132,7 +136,9 @@ struct RestoredChanges: Sendable {
 
   /// - Throws: what keeps one of them from being written; nothing is then.
   func write(_ changes: [HistoryChange], to zoneName: String, of database: StoredDatabase, in transaction: any ShardTransaction) throws -> Written {
-    guard let zone = try transaction.zone(named: zoneName, in: database.key), !zone.isDeleted else {
+    let former = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
+    // Objects that were moved since are restored where they are.
+    guard let zone = try former.map({ former in try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former }) else {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName)', which the object was in, does not exist any more")
     }
     let (context, schema, random) = (call.context, call.schema, call.context.random)

@@ -33,7 +33,8 @@ extension StoreCall {
     let (model, schema) = try await model(of: mirror)
     let call = ConflictCall(
       request: request, store: store, context: context, model: model, schema: schema, visibleUser: conflictUser, zoneName: nil,
-      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.identifier), values: MirrorValueWriter(assets: assetLinks))
+      isShared: mirror.scope == .shared && !mirror.isGuest,
+      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.deviceID), values: MirrorValueWriter(assets: assetLinks))
     return (call, mirror)
   }
 

@@ -36,7 +36,7 @@ struct ConflictJournal {
           try append(
             ConflictLoss(
               kind: .unexported, objectID: row.name, entity: row.entity, lost: held.changes,
-              edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)), inZone: zoneName)
+              edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)), inZone: zoneName)
         } catch is StoredFormatError {
           // Dropped because what can't be read can't be restored either.
           continue

@@ -26,7 +26,7 @@ extension ExportRun {
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .conflict,
             reason: "\(loss.entity).\(properties) was changed by another device, too: conflict \(number) is to be decided"))
-      case .lostObject where !loss.isOfEdit(by: mirror.identifier):
+      case .lostObject where !loss.isOfEdit(by: mirror.deviceID):
         problems.append(
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .conflict,

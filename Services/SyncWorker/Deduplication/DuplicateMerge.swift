@@ -125,7 +125,7 @@ struct DuplicateMerge {
 
   /// - Returns: whether nothing is left.
   private mutating func movePointers(from loser: String, to survivor: String, _ deduplicator: inout Deduplicator) throws -> Bool {
-    let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1)
+    let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1).filter { $0.field != ReservedName.parentReference }
     for pointer in pointers.prefix(room) {
       try unlessDamaged { try deduplicator.move(RecordPointer(field: pointer.field, source: pointer.source), from: loser, to: survivor) }
     }

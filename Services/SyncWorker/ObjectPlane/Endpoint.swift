@@ -50,9 +50,10 @@ struct Endpoint: Sendable {
     Endpoint("POST", "conflicts/{number}/resolve") { (call, startNext) async throws(RecordError) in
       try await call.resolveConflict(call.request.path[3], startNext: startNext)
     },
-    Endpoint("GET", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
-    Endpoint("POST", "shares") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
-    Endpoint("POST", "accept") { (call, _) async throws(RecordError) in try await call.refuseSharing() },
+    Endpoint("GET", "shares") { (call, _) async throws(RecordError) in try await call.fetchShares() },
+    Endpoint("POST", "shares") { (call, startNext) async throws(RecordError) in try await call.shareObjects(startNext: startNext) },
+    Endpoint("POST", "accept") { (call, _) async throws(RecordError) in try await call.refuseAccepting() },
+    Endpoint("POST", "move") { (call, startNext) async throws(RecordError) in try await call.move(startNext: startNext) },
     Endpoint("POST", "purge") { (call, startNext) async throws(RecordError) in try await call.purgeZone(startNext: startNext) },
     Endpoint("POST", "zones/{zoneName}/resume") { (call, startNext) async throws(RecordError) in
       try await call.resumeZone(call.request.path[3], startNext: startNext)

@@ -53,7 +53,7 @@ struct Explanation: Sendable {
       if transaction.changes.contains(where: { $0.objectID == objectID }) { pending.append(row.number) }
     }
     lastExport = try snapshot.latestEvent(of: mirror.key, kind: .export)
-    zoneID = mirror.defaultZoneName == nil ? nil : try locator.zoneID(of: objectID)
+    zoneID = try mirror.defaultZoneName == nil && locator.zone(of: objectID) == nil ? nil : locator.zoneID(of: objectID)
     var store = store
     // A batch takes so many transactions at most.
     if let first = pending.first, first > mirror.exportedTransactionNumber + Int64(Limit.exportItemCount) { store.isExporting = false }

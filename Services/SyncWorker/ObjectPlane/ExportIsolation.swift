@@ -23,6 +23,7 @@ enum ExportFailure: Hashable, Sendable {
     case StoreError.tooSlow: self = .transient(retryAfter: 10)
     case StoreError.io, StoreError.newerFormat, StoreError.missingKey, AssetError.missingKey: self = .transient(retryAfter: nil)
     case let error as RecordError where error == .shardMoved: self = .gone
+    case let error as SharedForward.Unreached: self = .transient(retryAfter: error.error.retryAfter)
     case let error as RecordError: self = .transient(retryAfter: error.retryAfter)
     default: self = .poisoned
     }

@@ -191,6 +191,10 @@ struct ExportLoop: Sendable {
     defer { exports.runs.end(id) }
     var running = drain.running
     do {
+      if try await isHome(mirrorKey) {
+        try await forward(mirrorKey, id)
+        return await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: nil), on: store.shard)
+      }
       var retryAt: Int64?
       if var run = try await exportRun(mirrorKey) {
         run.running = drain.running
@@ -210,6 +214,20 @@ struct ExportLoop: Sendable {
     }
   }
 
+  /// Whether the store's objects are in others' databases.
+  private func isHome(_ mirrorKey: Int64) async throws -> Bool {
+    try await store.read { snapshot in try snapshot.mirror(key: mirrorKey).map { $0.scope == .shared && !$0.isGuest } ?? false }
+  }
+
+  /// Forwards batch after batch until nothing is left.
+  private func forward(_ mirrorKey: Int64, _ id: MirrorID) async throws {
+    let forwarding = SharedForward(store: store, context: context, mirrorKey: mirrorKey)
+    while !Task.isCancelled, let outcome = try await forwarding.run() {
+      exports.runs.succeeded(id)
+      if !outcome.moreComing { return }
+    }
+  }
+
   /// nil when the store is gone.
   private func exportRun(_ mirrorKey: Int64) async throws -> ExportRun? {
     let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
@@ -223,7 +241,7 @@ struct ExportLoop: Sendable {
       return nil
     }
     let standing =
-      database.id.isPublic ? nil : await context.schemas.standing(of: mirror.userRecordName, database.id.container, database.id.environment)
+      database.id.isPublic ? nil : await context.schemas.standing(of: database.id.owner, database.id.container, database.id.environment)
     return ExportRun(
       mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context,
       quota: StorageQuota(standing, in: database.id, standard: context.userQuota))

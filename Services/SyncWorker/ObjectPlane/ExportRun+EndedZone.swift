@@ -101,7 +101,7 @@ struct UnexportedChanges {
       guard let object = changes[name], let last = object.changes.last else { return nil }
       return ConflictLoss(
         kind: .unexported, objectID: name, entity: last.entity, lost: HeldChanges.compacted(object.changes),
-        edit: Stamp(timestamp: object.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.identifier))
+        edit: Stamp(timestamp: object.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID))
     }
   }
 }

@@ -105,15 +105,18 @@ struct ExportRun: Sendable {
     var batch = try nextBatch(of: mirror, in: transaction)
     problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
     var (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
-    guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, let zoneName = mirror.defaultZoneName else {
+    guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, mirror.defaultZoneName != nil || mirror.isGuest else {
       return try finish(mirror, [], problems, nil, moreDue: false, in: transaction)
     }
-    let existing = try transaction.zone(named: zoneName, in: mirror.databaseKey)
-    let left = try leaveOut(&batch, &retried, from: existing, of: mirror, in: transaction)
-    problems += left?.problems ?? []
-    if left == nil { _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey) }
-    let leftElsewhere = try leaveOutOfEndedZones(&batch, &retried, of: mirror, in: transaction)
-    problems += leftElsewhere?.problems ?? []
+    let left: Unwritten?
+    if let zoneName = mirror.defaultZoneName {
+      left = try leaveOut(&batch, &retried, from: transaction.zone(named: zoneName, in: mirror.databaseKey), of: mirror, in: transaction)
+      if left == nil { _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey) }
+    } else {
+      left = try leaveOutUnreachable(&batch, &retried, of: mirror, in: transaction)
+    }
+    let leftElsewhere = try mirror.isGuest ? nil : leaveOutOfEndedZones(&batch, &retried, of: mirror, in: transaction)
+    problems += (left?.problems ?? []) + (leftElsewhere?.problems ?? [])
     let locator = try ObjectLocator(of: mirror, in: transaction)
     let again = try retried.map { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
@@ -189,7 +192,7 @@ struct ExportRun: Sendable {
   }
 
   func stamp(of mirror: StoredMirror) -> Stamp {
-    Stamp(timestamp: context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)
+    Stamp(timestamp: context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
   }
 
   // MARK: The end of a batch
@@ -242,7 +245,7 @@ struct ExportRun: Sendable {
 
 extension [PlannedWrite] {
   /// The device that need not be told. One that shall learn of what the server did on its own is not the only one concerned, and is told too.
-  fileprivate func originDevice(_ mirror: StoredMirror) -> String? { contains(where: \.isServersOwn) ? nil : mirror.identifier }
+  fileprivate func originDevice(_ mirror: StoredMirror) -> String? { contains(where: \.isServersOwn) ? nil : mirror.deviceID }
 }
 
 /// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a record that was nearly

@@ -11,8 +11,8 @@ struct ExportWrites {
   let zone: StoredZone
   let source: ZoneSource
   let transaction: any ShardTransaction
-  /// nil in a private database.
-  let permissions: RecordPermissions?
+  /// nil: everything may be written.
+  let permissions: (any RecordAccess)?
   let schema: EnvironmentSchema
   let environment: Environment
   /// What the store's user may hold in the database; nil: any number of bytes.
@@ -173,12 +173,12 @@ extension ExportItem {
   }
 }
 
-extension RecordPermissions {
+extension RecordAccess {
   func problem(of item: ExportItem, replacing existing: StoredRecord?) -> RecordError? {
     // Written again as it is, for the store to import: nobody's permission is asked for a change of nothing.
     if case .save(_, let keys) = item, keys.isEmpty, existing?.isDeleted == false { return nil }
     if let existing, !existing.isDeleted { return mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }
     guard case .save(let record, _) = item else { return nil }
-    return mayCreate(record.recordType) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")
+    return mayCreate(record) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")
   }
 }

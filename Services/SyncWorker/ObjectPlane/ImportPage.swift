@@ -3,6 +3,7 @@
 import Mirroring
 import RecordStore
 import Records
+import Sharing
 import WebServices
 
 /// Where a record is.
@@ -50,10 +51,16 @@ struct ImportBatch {
   /// Milliseconds since 1970.
   private let now: Int64
   private let holds: [String: StoredZoneHold]
+  /// nil: the store is the database's owner's.
+  private let guest: GuestZones?
   /// Records that earlier pages left out.
   private let known: [RecordPlace: StoredUnimported]
   private var output: ImportBatchWriter
   private var page = ImportedPage()
+  /// What the store knows of moves.
+  private let moves: MoveView
+  /// The zones whose records are delivered, by name.
+  private var delivered: [String: StoredZone] = [:]
   private var deliveredCount = 0
   private var scannedCount = 0
   private let wasComplete: Bool
@@ -80,12 +87,15 @@ struct ImportBatch {
     self.upgrade = upgrade
     self.now = now
     self.output = output
+    guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
     holds = Dictionary(try snapshot.zoneHolds(of: mirror.key).map { ($0.zoneName, $0) }, uniquingKeysWith: { first, _ in first })
     // Most stores have none: one look.
     let count = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: 1).isEmpty ? 0 : Self.unimportedLimit
     known = Dictionary(
       try snapshot.unimported(of: mirror.key, afterKey: 0, limit: count).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
       uniquingKeysWith: { first, _ in first })
+    // As the token has it: the end of another zone changes nothing of that.
+    moves = MoveView(told: position.firstUnseen - 1, hasBeenComplete: position.hasBeenComplete, store: mirror.identifier)
     wasComplete = position.hasBeenComplete || state.firstImportAt != nil
     runStart = max(position.firstUnseen - 1, 0)
     againCount = upgrade.map { $0.isEmpty ? 0 : position.sequence } ?? 0
@@ -93,7 +103,10 @@ struct ImportBatch {
   }
 
   mutating func fill(limit: Int, from snapshot: any ShardSnapshot) throws {
-    let zones = try zonesNoted(try snapshot.mirroredZones(of: mirror, after: 0))
+    guard let zones = try zonesTold(limit: limit, from: snapshot) else {
+      page.moreComing = true
+      return
+    }
     if let upgrade {
       guard try sendAgain(upgrade, zones, limit: limit, from: snapshot) else {
         page.moreComing = true
@@ -101,7 +114,7 @@ struct ImportBatch {
       }
     }
     let isAtEnd = try walk(zones, after: position.sequence, through: .max, from: snapshot) { batch, row, cursor in
-      guard try batch.deliver(row, cursor, limit: limit, isAgain: false) else { return false }
+      guard try batch.deliver(row, cursor, limit: limit, from: snapshot) else { return false }
       batch.position.sequence = row.sequence
       return true
     }
@@ -111,6 +124,49 @@ struct ImportBatch {
     } else {
       page.moreComing = true
     }
+  }
+
+  /// Tells of zones that came and went.
+  /// - Returns: those whose records are delivered; nil: the page is full before that.
+  private mutating func zonesTold(limit: Int, from snapshot: any ShardSnapshot) throws -> [StoredZone]? {
+    let zones = try snapshot.mirroredZones(of: mirror, after: 0)
+    guard let guest else {
+      let noted = try zonesNoted(zones)
+      for zone in noted { delivered[zone.zoneName] = zone }
+      return noted
+    }
+    for zone in zones { delivered[zone.zoneName] = zone }
+    let keys = Set(zones.map(\.key))
+    for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
+    if isFirst { position.memberships = database.sequence }
+    let news = GuestNews(guest, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
+    if position.catchUp == nil, !news.isEmpty {
+      for zoneName in news.left {
+        let zone = try snapshot.zone(named: zoneName, in: database.key)
+        output.addZone(Zone.ID(zoneName: zoneName, ownerName: database.id.owner), reason: zone?.isDeleted == false ? nil : zone?.end ?? .deleted)
+        page.deletedCount += 1
+      }
+      for zone in zones where news.joined.contains(zone.zoneName) && !news.left.contains(zone.zoneName) && zone.endSequence > position.memberships {
+        output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), reason: zone.end)
+        page.deletedCount += 1
+      }
+      // Even the store's own records are news where its client has them no more, or never had.
+      position.firstUnseen = 0
+      position.catchUp = ImportPosition.CatchUp(through: database.sequence, sequence: 0)
+    }
+    if var catchUp = position.catchUp {
+      let joined = zones.filter { news.joined.contains($0.zoneName) }
+      let isDone = try walk(joined, after: catchUp.sequence, through: position.sequence, from: snapshot) { batch, row, cursor in
+        guard try batch.deliver(row, cursor, limit: limit, isNews: true, from: snapshot) else { return false }
+        catchUp.sequence = row.sequence
+        return true
+      }
+      position.catchUp = isDone ? nil : catchUp
+      guard isDone else { return nil }
+      position.memberships = catchUp.through
+    }
+    // Who joined since then is told with the next page.
+    return zones.filter { (guest.access[$0.zoneName]?.since ?? .max) <= position.memberships }
   }
 
   /// Sends again what the store's model reads more of than the one before did (I8).
@@ -123,7 +179,7 @@ struct ImportBatch {
       if position.refetch?.epoch != epoch { position.beginRefetch(for: epoch) }
       isDone = try walk(zones, after: position.refetch?.sequence ?? 0, through: position.sequence, from: snapshot) { batch, row, cursor in
         if case .record(let stored) = row, !stored.isDeleted, upgrade.concerns(stored.record) {
-          guard try batch.deliver(row, cursor, limit: limit, isAgain: true) else { return false }
+          guard try batch.deliver(row, cursor, limit: limit, isAgain: true, from: snapshot) else { return false }
         }
         batch.position.refetch?.sequence = row.sequence
         return true
@@ -213,12 +269,24 @@ struct ImportBatch {
   // MARK: Records
 
   /// - Returns: false when the page has no room for the row.
-  private mutating func deliver(_ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool) throws -> Bool {
-    guard case .record(let stored) = row else {
+  private mutating func deliver(
+    _ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool = false, isNews: Bool = false, from snapshot: any ShardSnapshot
+  ) throws -> Bool {
+    guard case .record(let found) = row else {
       leaveOut(row, cursor, .damaged(row.recordName, ""))
       return true
     }
-    if !isAgain, position.isEcho(stored, of: mirror) { return true }
+    if !isAgain, !isNews, position.isEcho(found, of: mirror) { return true }
+    guard let stored = try visible(found, cursor) else { return true }
+    if found.isDeleted, try isTold(where: found, from: snapshot) { return true }
+    if stored.record.recordType == ReservedName.shareRecordType {
+      let encoded = ImportBatchWriter.encodedShare(zone: cursor.zoneJSON)
+      guard deliveredCount < limit, output.hasRoom(for: encoded) else { return false }
+      output.add(encoded)
+      deliveredCount += 1
+      page.savedCount += 1
+      return true
+    }
     switch try reader.outcome(of: stored, in: cursor.source) {
     case .nothing: break
     case .problem(let problem):
@@ -226,13 +294,47 @@ struct ImportBatch {
       return true
     case .change(let change):
       let encoded = output.encoded(change, tag: RecordChangeTag(sequence: stored.sequence), zone: cursor.zoneJSON, isAgain: isAgain)
+      let move = isAgain || stored.isDeleted ? nil : move(of: stored.record, to: cursor.zone)
       guard deliveredCount < limit, output.hasRoom(for: encoded) else { return false }
+      if let move { output.add(move) }
       output.add(encoded)
       deliveredCount += 1
       if stored.isDeleted { page.deletedCount += 1 } else { page.savedCount += 1 }
     }
     if !known.isEmpty, let place = cursor.place(of: row), known[place] != nil { page.settled.append(place) }
     return true
+  }
+
+  /// A record as the store's user sees it; nil: he does not. One that left what is shared with him is deleted for him.
+  private func visible(_ stored: StoredRecord, _ cursor: ZoneCursor) throws -> StoredRecord? {
+    guard let access = guest?.access[cursor.zone.zoneName], let roots = access.roots, !stored.isDeleted else { return stored }
+    if GuestAccess(access, in: cursor.source).mayRead(stored.record) { return stored }
+    guard try roots.contains(where: { try cursor.hasLeft(stored.record.recordName, below: $0) }) else { return nil }
+    var gone = stored
+    gone.isDeleted = true
+    return gone
+  }
+
+  /// Whether a tombstone is of a record that was moved to a zone where the store sees it, or sees what became of it: it is told of there, whichever
+  /// of the two comes first (T-P02). Who does not see that zone is told of a deletion.
+  private mutating func isTold(where tombstone: StoredRecord, from snapshot: any ShardSnapshot) throws -> Bool {
+    guard let name = Tombstone.movedTo(tombstone.record), let zone = delivered[name] else { return false }
+    return try unlessDamaged {
+      guard let row = try snapshot.record(named: tombstone.record.recordName, in: zone.key) else { return false }
+      guard let access = guest?.access[name], access.roots != nil else { return true }
+      return !row.isDeleted && GuestAccess(access, in: ZoneSource(zone, in: snapshot)).mayRead(row.record)
+    } ?? true
+  }
+
+  /// That the store has the object in another zone.
+  private func move(of record: Record, to zone: StoredZone) -> [UInt8]? {
+    let receipts = MoveReceipts(of: record, in: database.incarnation)
+    if receipts.moves.isEmpty { return nil }
+    // The owner's stores have, or had, all of his zones.
+    let sees = { [delivered, mirror] name in mirror.scope == .private || delivered[name] != nil }
+    guard let origin = moves.origin(of: record, receipts, in: zone.zoneName, sees: sees) else { return nil }
+    func id(_ name: String) -> Zone.ID { Zone.ID(zoneName: name, ownerName: database.id.owner) }
+    return output.encodedMove(of: record.recordName, from: id(origin), to: id(zone.zoneName))
   }
 
   private mutating func leaveOut(_ row: ZoneCursor.Row, _ cursor: ZoneCursor, _ problem: MirroringProblem) {
@@ -255,60 +357,4 @@ struct ImportBatch {
       done: page.moreComing ? min(done, total) : total, total: total, isInitialImportDone: wasComplete || !page.moreComing, reset: reset)
     return (output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing, state: importState), page)
   }
-}
-
-/// A zone's part of the feed, read as it is needed.
-struct ZoneCursor {
-  enum Row {
-    case record(StoredRecord)
-    case damaged(DamagedRecord)
-
-    var sequence: Int64 {
-      switch self {
-      case .record(let stored): stored.sequence
-      case .damaged(let row): row.sequence
-      }
-    }
-
-    var recordName: String {
-      switch self {
-      case .record(let stored): stored.record.recordName
-      case .damaged(let row): row.recordName
-      }
-    }
-  }
-
-  let zone: StoredZone
-  let zoneJSON: [UInt8]
-  let source: ZoneSource
-  private var rows: ArraySlice<Row> = []
-  private var last: Int64
-  private var isAtEnd = false
-
-  /// Rows read at once.
-  private static let chunk = 64
-
-  init(_ zone: StoredZone, of owner: String, after sequence: Int64, in snapshot: any ShardSnapshot) {
-    self.zone = zone
-    zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
-    source = ZoneSource(zone, in: snapshot)
-    last = sequence
-  }
-
-  mutating func peek(_ snapshot: any ShardSnapshot) throws -> Row? {
-    if rows.isEmpty, !isAtEnd {
-      let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk)
-      isAtEnd = changes.rowCount < Self.chunk
-      var read = changes.records.map(Row.record)
-      if !changes.damaged.isEmpty { read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence } }
-      rows = read[...]
-      last = read.last?.sequence ?? last
-    }
-    return rows.first
-  }
-
-  mutating func advance() { rows.removeFirst() }
-
-  /// nil for a row whose name can't be read.
-  func place(of row: Row) -> RecordPlace? { row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName) }
 }

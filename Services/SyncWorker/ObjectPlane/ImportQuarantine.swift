@@ -83,7 +83,7 @@ extension StoreCall {
     do {
       guard let stored = try snapshot.record(named: row.name, in: zone.key), stored.sequence == row.sequence else { return .outdated(place) }
       switch try reader.outcome(of: stored, in: ZoneSource(zone, in: snapshot)) {
-      case .change where reader.permissions?.mayWrite(stored.record) ?? true: return .readable(place, sequence: row.sequence)
+      case .change where !mirror.isGuest && reader.permissions?.mayWrite(stored.record) ?? true: return .readable(place, sequence: row.sequence)
       // Not the caller's to write again: it comes with its next change.
       case .change, .nothing: return .outdated(place)
       case .problem(let found): problem = found

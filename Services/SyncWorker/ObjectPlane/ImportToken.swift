@@ -7,7 +7,8 @@ import Records
 ///
 /// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`; then, where it is not 0, the incarnation
 /// 0 (which no zone has) with `epoch`, and while a refetch is under way with its epoch and sequence; then for each zone its incarnation with a
-/// hash of its name.
+/// hash of its name. A guest's has no zones, but the incarnation 2 with `memberships`, and while zones that were joined are caught up with those
+/// two numbers.
 struct ImportPosition: Hashable, Sendable {
   /// What the store is sent again because its model knows more than before (I8), or because it was reset.
   struct Refetch: Hashable, Sendable {
@@ -28,6 +29,20 @@ struct ImportPosition: Hashable, Sendable {
   var refetch: Refetch?
   /// The zones the store knows, by `hash(of:)`, with their incarnations: one that is gone, or was made anew, must be told.
   var zones: [Int64: UInt64] = [:]
+
+  /// A guest's: what was told of its user's memberships, as the sequences have them that were taken when each began or ended.
+  var memberships: Int64 = 0
+  /// Zones that were joined since are told from their beginnings: those that were by `through`, their records up to `sequence`, of those up to
+  /// the position's.
+  var catchUp: CatchUp?
+
+  struct CatchUp: Hashable, Sendable {
+    let through: Int64
+    var sequence: Int64
+  }
+
+  /// An incarnation that no zone has.
+  private static let guestMark: UInt64 = 2
 
   /// Zones beyond this number are not watched; a token has to fit into a URL.
   private static let zoneLimit = 32
@@ -78,7 +93,10 @@ struct ImportPosition: Hashable, Sendable {
     let epochs = positions.dropFirst(2).prefix { $0.incarnation == 0 }.map(\.sequence)
     epoch = epochs.first ?? 0
     if epochs.count == 3 { refetch = Refetch(epoch: epochs[1], sequence: epochs[2]) }
-    for position in positions.dropFirst(2 + epochs.count) { zones[position.sequence] = position.incarnation }
+    let marks = positions.dropFirst(2 + epochs.count).prefix { $0.incarnation == Self.guestMark }.map(\.sequence)
+    memberships = marks.first ?? 0
+    if marks.count == 3 { catchUp = CatchUp(through: marks[1], sequence: marks[2]) }
+    for position in positions.dropFirst(2 + epochs.count + marks.count) { zones[position.sequence] = position.incarnation }
   }
 
   func token(of database: StoredDatabase) -> SyncToken {
@@ -87,6 +105,11 @@ struct ImportPosition: Hashable, Sendable {
     ]
     if epoch > 0 || refetch != nil {
       for number in [epoch] + (refetch.map { [$0.epoch, $0.sequence] } ?? []) { positions.append(SyncToken.Position(incarnation: 0, sequence: number)) }
+    }
+    if memberships > 0 || catchUp != nil {
+      for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) {
+        positions.append(SyncToken.Position(incarnation: Self.guestMark, sequence: number))
+      }
     }
     for (hash, incarnation) in zones.sorted(by: { $0.key < $1.key }).prefix(Self.zoneLimit) {
       positions.append(SyncToken.Position(incarnation: incarnation, sequence: hash))

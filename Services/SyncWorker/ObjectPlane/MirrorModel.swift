@@ -47,6 +47,12 @@ final class ZoneSource: RecordSource {
     return RecordRedirect(survivor: redirect.survivor, since: redirect.since, isPending: redirect.isPending)
   }
 
+  func source(ofMoved recordName: String) throws -> (any RecordSource)? {
+    guard let zone, let row = try row(named: recordName), row.isDeleted, Tombstone.movedTo(row.record) != nil else { return nil }
+    let present = try snapshot.presentZone(of: recordName, from: zone)
+    return present.key == zone.key ? nil : ZoneSource(present, in: snapshot)
+  }
+
   func row(named recordName: String) throws -> StoredRecord? {
     if let known = rows[recordName] { return known }
     let row = try zone.flatMap { try snapshot.record(named: recordName, in: $0.key) }
@@ -62,6 +68,8 @@ final class ZoneSource: RecordSource {
 
   func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
     guard let zone else { return RecordHistory(ancestor: .unknown, states: []) }
+    let former = try snapshot.formerZones(of: row(named: recordName)?.record, in: zone)
+    if !former.isEmpty { return try history(of: recordName, since: sequence, in: former, and: zone) }
     let states =
       try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
     let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
@@ -70,6 +78,17 @@ final class ZoneSource: RecordSource {
     else { return RecordHistory(ancestor: .unknown, states: later) }
     let ancestor = states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) } ?? .nothing
     return RecordHistory(ancestor: ancestor, states: later)
+  }
+
+  /// As the other, of a record that was moved: a zone that is gone took with it what it knew.
+  private func history(of recordName: String, since sequence: Int64, in former: [StoredZone?], and zone: StoredZone) throws -> RecordHistory {
+    let zones = former.compactMap(\.self) + [zone]
+    let states = try zones.flatMap { try snapshot.stayedStates(of: recordName, in: $0, after: sequence, limit: Self.historyLimit) }.sorted { $0.sequence < $1.sequence }
+    let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
+    let ancestor = states.last { $0.sequence <= sequence }
+    let isKnown = try ancestor != nil || row(named: recordName).map { try snapshot.horizon(of: $0.record, in: zone) <= sequence } ?? false
+    guard isKnown, states.count <= Self.historyLimit else { return RecordHistory(ancestor: .unknown, states: later) }
+    return RecordHistory(ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing, states: later)
   }
 
   /// States of one record that a conflict looks at: more than so many in the time that a device was away are not told apart.
@@ -98,7 +117,7 @@ final class ZoneSource: RecordSource {
   func pointers(to target: String) throws -> [RecordPointer] {
     if let known = incoming[target] { return known }
     let found = try zone.map { try snapshot.references(to: target, in: $0.key) } ?? []
-    let pointers = found.map { RecordPointer(field: $0.field, source: $0.source) }
+    let pointers = found.filter { $0.field != ReservedName.parentReference }.map { RecordPointer(field: $0.field, source: $0.source) }
     incoming[target] = pointers
     return pointers
   }
@@ -132,8 +151,9 @@ extension ShardSnapshot {
     }
   }
 
-  /// Zones a store mirrors: of a private database all but the default one, which keeps no feed; of the public database its only one.
+  /// Zones a store mirrors: of a private database all but the default one, which keeps no feed; of the public database its only one; for a guest those that are shared with its user.
   func mirroredZones(of mirror: StoredMirror, after sequence: Int64) throws -> [StoredZone] {
+    if mirror.isGuest { return try GuestZones(of: mirror, self).zones(in: mirror.databaseKey, self).filter { $0.sequence > sequence } }
     if mirror.scope == .shared { return [] }
     return try allZones(in: mirror.databaseKey, after: sequence).filter {
       ($0.zoneName == ReservedName.defaultZone) == (mirror.scope == .public)

@@ -9,7 +9,8 @@ import Records
 ///
 /// Where all objects of the database are in the store's default zone, nothing is looked up. Otherwise an object is in the zone with its live
 /// record, the default one first (record clients may use a name in several); else where it was assigned to be made; else where its
-/// tombstone is, or where it was when its zone ended: such a zone is answered as it is, ended or made again.
+/// tombstone is, or where it was when its zone ended: such a zone is answered as it is, ended or made again. For a guest there are only the
+/// zones that are shared with its user.
 final class ObjectLocator {
   /// What is known of an object.
   struct Place {
@@ -19,6 +20,8 @@ final class ObjectLocator {
     var isTombstone = false
     /// It was assigned to the zone, and has no record there.
     var isAssigned = false
+    /// A guest's: it is, or was, in that zone, which the guest's user does not see any more.
+    var lostZoneName: String?
 
     var livingZone: StoredZone? { zone.flatMap { $0.isDeleted ? nil : $0 } }
   }
@@ -30,6 +33,9 @@ final class ObjectLocator {
   let isSingle: Bool
   private let snapshot: any ShardSnapshot
   let owner: String
+  /// What a guest sees; nil: the store is the owner's.
+  let guest: GuestZones?
+  private var guestZones: [StoredZone] = []
   /// Objects that transactions make (`zones(of:)`): what nobody has heard of is made in the default zone.
   private var inserted: Set<String> = []
   private var places: [String: Place] = [:]
@@ -42,7 +48,9 @@ final class ObjectLocator {
     self.snapshot = snapshot
     let database = try snapshot.database(key: mirror.databaseKey)
     owner = database?.id.owner ?? ""
-    isSingle = mirror.scope != .private || database?.hasPlacements != true
+    guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
+    guestZones = try guest?.zones(in: mirror.databaseKey, snapshot) ?? []
+    isSingle = guest == nil && (mirror.scope != .private || database?.hasPlacements != true)
     let zone = try mirror.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
     defaultZone = zone.flatMap { $0.isDeleted ? nil : $0 }
     nowhere = ZoneSource(nil, in: snapshot)
@@ -144,31 +152,81 @@ final class ObjectLocator {
   }
 
   private func look(for objectID: String) throws -> Place {
+    if let guest { return try look(for: objectID, as: guest) }
     let atHome = try state(of: objectID, in: defaultZone)
     if atHome == .alive { return Place(zone: defaultZone) }
     var assigned: StoredZone?
     var buried = atHome == .tombstone ? defaultZone : nil
     var ended: StoredZone?
+    // What it was moved to says more, as long as there is anything of it.
+    var left = atHome == .moved ? defaultZone : nil
     if !isSingle {
       for placement in try snapshot.placements(of: objectID, in: mirror.databaseKey) {
         guard let zone = try snapshot.zone(key: placement.zone) else { continue }
-        if try state(of: objectID, in: zone) == .alive { return Place(zone: zone) }
-        if zone.isDeleted { ended = ended ?? zone } else if placement.isAssigned { assigned = zone } else { buried = buried ?? zone }
+        let state = try state(of: objectID, in: zone)
+        if state == .alive { return Place(zone: zone) }
+        if zone.isDeleted {
+          ended = ended ?? zone
+        } else if placement.isAssigned {
+          assigned = zone
+        } else if state == .moved {
+          left = left ?? zone
+        } else {
+          buried = buried ?? zone
+        }
       }
     }
     if let assigned { return Place(zone: assigned, isAssigned: true) }
-    let last = buried ?? ended
+    let last = buried ?? ended ?? left
     return Place(zone: last, isTombstone: last != nil)
   }
 
+  /// Of more zones only those are looked at in which there is, or was, something of that name.
+  private static let guestZoneLimit = 16
+
+  private func look(for objectID: String, as guest: GuestZones) throws -> Place {
+    let placements = try snapshot.placements(of: objectID, in: mirror.databaseKey)
+    let placed = Set(placements.map(\.zone))
+    let isFew = guestZones.count <= Self.guestZoneLimit
+    var buried: StoredZone?
+    var left: StoredZone?
+    for zone in guestZones where isFew || placed.contains(zone.key) || zone.zoneName == ReservedName.privateMirrorZone {
+      switch try state(of: objectID, in: zone) {
+      case .alive: return Place(zone: zone)
+      case .tombstone: buried = buried ?? zone
+      case .moved: left = left ?? zone
+      case .nothing: break
+      }
+    }
+    if let assigned = placements.first(where: { placement in placement.isAssigned && guestZones.contains { $0.key == placement.zone } }) {
+      return Place(zone: guestZones.first { $0.key == assigned.zone }, isAssigned: true)
+    }
+    if let buried = buried ?? left { return Place(zone: buried, isTombstone: true) }
+    var place = Place()
+    for key in placed.sorted() {
+      if let zone = try snapshot.zone(key: key), guest.hasLost(zone.zoneName) { place.lostZoneName = zone.zoneName }
+    }
+    return place
+  }
+
+  /// The zone of a guest's object that its user had access to.
+  func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
+
+  /// Whether all that is left of an object is a tombstone.
+  func isTombstone(_ objectID: String) throws -> Bool { try place(of: objectID).isTombstone }
+
   private enum State {
     case nothing, alive, tombstone
+    /// A tombstone of what is, or was, in another zone since.
+    case moved
   }
 
   private func state(of objectID: String, in zone: StoredZone?) throws -> State {
     guard let zone else { return .nothing }
     do {
-      return try source(in: zone).row(named: objectID).map { $0.isDeleted ? .tombstone : .alive } ?? .nothing
+      guard let row = try source(in: zone).row(named: objectID) else { return .nothing }
+      if !row.isDeleted { return .alive }
+      return Tombstone.movedTo(row.record) == nil ? .tombstone : .moved
     } catch StoreError.corrupt {
       // Dropped because there is something: what is wrong with it whoever needs it is told.
       return .alive

@@ -13,6 +13,7 @@ struct ObjectPlane: Plane {
   let context: PlaneContext
   let exports = ShardExports()
   let imports = ImportJournal()
+  let moves = MoveRuns()
 
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
@@ -21,6 +22,11 @@ struct ObjectPlane: Plane {
     let endpoint = try Endpoint.of(request)
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
     let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: self)
+    guard request.scope != .shared else {
+      // Of others' databases guests are asked, by their homes.
+      guard request.database.owner == user else { throw call.missing }
+      return try await SharedCall(call: call).respond(startNext: startNext)
+    }
     return try await endpoint.answer(call, startNext)
   }
 
@@ -66,7 +72,7 @@ struct StoreCall: ShardCall {
 
   /// The store's row as of `snapshot`. Another user's, or another database's, looks like one that does not exist.
   func mirror(in snapshot: any ShardSnapshot) throws -> StoredMirror {
-    guard let database = try snapshot.database(request.database), let mirror = try snapshot.mirror(storeIdentifier, in: database.key),
+    guard let database = try snapshot.database(request.database), let mirror = try snapshot.mirror(rowIdentifier, in: database.key),
       mirror.userRecordName == user, mirror.scope == request.scope
     else { throw missing }
     if mirror.lease != 0 { try checkLease(of: mirror, in: snapshot) }

@@ -34,9 +34,10 @@ extension StoreCall {
   private static func object(
     _ objectID: String, of mirror: StoredMirror, _ run: ExportRun, isExporting: Bool, in snapshot: any ShardSnapshot
   ) throws -> ObjectAnswer? {
-    if mirror.defaultZoneName == nil { return nil }
+    if mirror.defaultZoneName == nil, !mirror.isGuest { return nil }
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     let zone = try locator.zone(of: objectID)
+    if mirror.isGuest, zone == nil { return nil }
     let source = locator.source(in: zone)
     let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
     var exporter = run.exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)

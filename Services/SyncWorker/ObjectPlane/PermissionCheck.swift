@@ -10,7 +10,7 @@ enum PermissionCheck {
   /// - Parameter transactions: with their places in the request; those that are not stored yet.
   /// - Throws: `ACCESS_DENIED` naming the place, the entity and the object; nothing is stored then.
   static func check(
-    _ transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ run: ExportRun, _ permissions: RecordPermissions,
+    _ transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ run: ExportRun, _ permissions: any RecordAccess,
     in snapshot: any ShardSnapshot
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: snapshot)

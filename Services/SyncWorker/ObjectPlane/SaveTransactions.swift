@@ -98,7 +98,7 @@ extension StoreCall {
   }
 
   /// A transaction as it is stored.
-  private struct SavedRow: Sendable {
+  struct SavedRow: Sendable {
     let transactionID: String
     let author: String?
     let payload: [UInt8]
@@ -108,7 +108,7 @@ extension StoreCall {
 
   /// All or nothing. A transaction that was saved before has its first number, and is not stored again.
   /// - Returns: the number of each, and the last of the store.
-  private static func append(
+  static func append(
     _ rows: [SavedRow], to mirror: StoredMirror, at: Int64, in transaction: any ShardTransaction
   ) throws -> (numbers: [Int64], last: Int64) {
     // Reset or forgotten since it was looked up: its successor is for the next request.
@@ -131,7 +131,7 @@ extension StoreCall {
   /// Waits until the export of a transaction is committed.
   /// - Returns: the event of the run that did it (nil: it had nothing to write), and a token that covers what it wrote; nil when the
   ///   export did not come to an end within 30 s.
-  private func exported(
+  func exported(
     through number: Int64, _ mirror: StoredMirror, _ run: ExportRun
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
@@ -181,9 +181,9 @@ extension StoreCall {
   /// What a drain or a reset exports with: nothing is at hand but what is stored.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
     let (model, schema) = try await model(of: mirror)
+    let quota = isGuest ? await ownersQuota() : StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
     return ExportRun(
-      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context,
-      quota: StorageQuota(of: request.caller, in: request.database, standard: context.userQuota))
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: quota)
   }
 }
 

@@ -39,6 +39,11 @@ extension StoreCall {
     status.heldZones = state.holds.map {
       StoreStatus.HeldZone(zone: Zone.ID(zoneName: $0.zoneName, ownerName: request.database.owner), end: $0.end, since: $0.heldAt)
     }
+    switch plane.moves.phase(of: id(of: mirror)) {
+    case .planning(let count)?: status.move = StoreStatus.Move(phase: "planning", done: count, total: nil)
+    case .writing(let count, let total)?: status.move = StoreStatus.Move(phase: "writing", done: count, total: total)
+    case nil: break
+    }
     return PlaneAnswer(mayWait: waits && !isCaughtUp, body: status.json)
   }
 

@@ -29,7 +29,7 @@ extension ExportRun {
     _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
   ) throws -> ZoneExport {
     let source = locator.source(in: zone)
-    let permissions = database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil
+    let permissions = try access(of: mirror, to: zone, from: source, in: transaction)
     let writes = ExportWrites(
       zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, quota: quota,
       isolation: isolation)
@@ -55,7 +55,7 @@ extension ExportRun {
       export.conflicts = conflicts
       // What is in the journal is not held back: it would be lost again.
       export.leftOut = plan.leftOut.filter { item in
-        item.problem.cause != .deleted || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.identifier) }
+        item.problem.cause != .deleted || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.deviceID) }
       }
       export.refused = verdict.refused.filter { $0.problem.cause != .permission }
       export.written = try write(verdict, of: mirror, to: zone, from: source, firing, in: transaction)
@@ -84,11 +84,13 @@ extension ExportRun {
     _ refusal: ExportWrites.Refusal, of batch: ExportBatch, after earlier: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone,
     _ transaction: any ShardTransaction
   ) throws {
+    // A guest's home writes it down: there its user can see it.
+    if mirror.isGuest { return }
     let sent = earlier + (batch.slice.map { [$0.transaction] } ?? batch.transactions)
     let lost = HeldChanges.compacted(changes(of: refusal, sent: sent))
     guard let first = lost.first, batch.slice?.begins(first.objectID) ?? true else { return }
     let saved = sent.last { $0.timestamp > 0 && $0.changes.contains { $0.objectID == first.objectID } }
-    let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.identifier)
+    let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
     let loss = ConflictLoss(kind: .reverted, objectID: first.objectID, entity: first.entity, lost: lost, edit: edit)
     try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now).append(loss, inZone: zone.zoneName)
   }
@@ -100,7 +102,7 @@ extension ExportRun {
   ) -> ZoneWriter {
     let schema = schema
     return ZoneWriter(
-      transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.identifier, references: { schema.references(of: $0) },
+      transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.deviceID, references: { schema.references(of: $0) },
       firing: firing)
   }
 
@@ -145,7 +147,7 @@ extension ExportRun {
     var merge = DuplicateMerge(
       transaction: transaction, zone: zone, schema: schema, writer: writer(origin: 0, of: mirror, to: zone, firing, in: transaction),
       stamp: stamp(of: mirror), random: context.random)
-    if database.isPublic { merge.mayWrite = schema.permissions(ofAbsentUser: mirror.userRecordName).mayWrite }
+    if let access = try access(of: mirror, to: zone, from: source, in: transaction) { merge.mayWrite = access.mayWrite }
     let outcome = try merge.run(
       written.map { write in
         guard case .save(let record, _) = write.item else { return DuplicateMerge.Touched(earlier: write.item.record, later: nil) }

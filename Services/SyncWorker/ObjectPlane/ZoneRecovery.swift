@@ -15,7 +15,11 @@ extension StoreCall {
   func purgeZone(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     if mirror.scope == .shared { return try await refuseSharing() }
-    let zoneID = try PurgeZoneRequest(try JSONValue.request(body)).zone
+    let asked = try PurgeZoneRequest(try JSONValue.request(body))
+    let zoneID = asked.zone
+    if asked.keepsCopy, zoneID.zoneName == mirror.defaultZoneName {
+      throw RecordError(.badRequest, "keepCopy: zone '\(zoneID.zoneName)' is where copies go, and can't be copied", cocoaErrorCode: .mirroring)
+    }
     guard mirror.scope == .private else {
       throw RecordError(.badRequest, "zoneID: zones are purged in the private database; the public one has one zone, which stays", cocoaErrorCode: .mirroring)
     }
@@ -26,21 +30,48 @@ extension StoreCall {
     let watch = context.watch(schema, by: user)
     let at = now
     let key = IdempotencyKey(request: request, body: body)
-    let (count, ended) = try await exportingFirst(startNext: startNext) { transaction, mirror -> (Int, EndedZone?) in
-      // Sent again, it does not purge what somebody made of the zone since.
-      if case .saved(let count)? = try key.outcome(in: transaction)?.items.first { return (Int(count), nil) }
-      guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else { return (0, nil) }
+    let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge in
+      // Sent again, it does not purge what somebody made of the zone since. Which copies were made only the first answer says.
+      if case .saved(let count)? = try key.outcome(in: transaction)?.items.first { return ZonePurge(count: Int(count)) }
+      guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else { return ZonePurge() }
       let count = try transaction.recordCount(in: zone.key)
+      var purge = ZonePurge(count: count)
+      if asked.keepsCopy { try copy(zone, for: mirror, schema, watch, in: transaction, &purge) }
       let ended = try EndedZone(zone, as: .purged, watch: watch, by: storeIdentifier, in: transaction)
       // The store that asks knows of the end: what it saves from now on is new.
       try transaction.put(
         StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.zone.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
       try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))]), in: transaction)
-      return (count, ended)
+      purge.ended = ended
+      return purge
     }
-    ended?.publish(of: request.database, by: context)
+    purge.effects.publish(by: context)
+    purge.ended?.publish(of: request.database, by: context)
     try await journalHeld(of: mirror, in: zoneID.zoneName)
-    return PlaneAnswer(body: StoreAnswer.purgedZone(count))
+    return PlaneAnswer(body: StoreAnswer.purgedZone(purge.count, copies: asked.keepsCopy ? purge.copies : nil))
+  }
+
+  /// What a purge did.
+  private struct ZonePurge: Sendable {
+    var count = 0
+    var copies: [(objectID: String, copyID: String)] = []
+    /// Where the copies are.
+    var effects = ZoneEffects()
+    var ended: EndedZone?
+  }
+
+  private func copy(
+    _ zone: StoredZone, for mirror: StoredMirror, _ schema: EnvironmentSchema, _ watch: SubscriptionWatch, in transaction: any ShardTransaction,
+    _ purge: inout ZonePurge
+  ) throws {
+    let target = try transaction.makeZone(named: mirror.defaultZoneName ?? ReservedName.privateMirrorZone, in: mirror.databaseKey)
+    let firing = try watch.firing(in: mirror.databaseKey, transaction)
+    purge.copies = try ZoneCopy(
+      transaction: transaction, zone: zone, target: target, schema: schema,
+      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.identifier), random: context.random, firing: firing
+    ).make()
+    let fired = try firing?.finish()
+    if let written = try transaction.zone(key: target.key) { purge.effects = ZoneEffects(written, of: request.database, fired) }
   }
 
   /// `POST zones/{zoneName}/resume`: what becomes of the objects of a zone that stands still for this store.

@@ -18,6 +18,8 @@ enum ZoneStanding: Hashable, Sendable {
   /// A zone that never ended costs one comparison.
   init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
     self = .whole
+    // A guest's membership ends with the zone, and what it saved then finds no zone.
+    if mirror.isGuest { return }
     guard let zone, zone.endSequence > 0 else { return }
     if let hold = try snapshot.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence }) {
       switch hold.decision {

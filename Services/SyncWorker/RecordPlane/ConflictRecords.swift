@@ -20,12 +20,15 @@ extension RecordPlaneCall {
     guard let zone = result.zone else { return [:] }
     let places = result.items.indices.filter { if case .failed(let error) = result.items[$0] { error.code == .conflict } else { false } }
     if places.isEmpty { return [:] }
+    let finder = finder
     return try await read { snapshot in
+      guard let view = try finder.find(modification.zone, in: snapshot) else { return [:] }
+      let visible = VisibleRecords(view, in: snapshot)
       var conflicts: [Int: RecordConflict] = [:]
       for place in places {
         let operation = modification.operations[place]
         guard let stored = try snapshot.record(named: operation.recordName, in: zone.key), !stored.isDeleted,
-          modification.permissions?.mayRead(stored.record) ?? true
+          modification.permissions?.mayRead(stored.record) ?? true, try visible.isVisible(stored.record)
         else { continue }
         var conflict = RecordConflict(recordName: operation.recordName)
         conflict.server = (stored.record, stored.tag)

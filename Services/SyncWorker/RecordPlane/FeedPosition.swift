@@ -14,6 +14,9 @@ struct FeedPosition: Hashable, Sendable {
   private(set) var since: Int64
   /// In reverse: changes from here on were seen, and where that began.
   private(set) var reverse: Reverse?
+  /// For somebody who sees hierarchies of the zone: when he came to see the last of them. A feed that began before has not told of all that is in it,
+  /// and begins anew; its tokens say with which it began.
+  private let accessSince: Int64?
 
   struct Reverse: Hashable, Sendable {
     var before: Int64
@@ -21,19 +24,21 @@ struct FeedPosition: Hashable, Sendable {
   }
 
   /// - Throws: `Unknown sync continuation type` for a token of another zone, or of the same name in an earlier life.
-  init(_ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool) throws {
-    let numbers = try Self.numbers(of: token, in: zone)
+  init(_ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool, accessSince: Int64? = nil) throws {
+    var numbers = try Self.numbers(of: token, in: zone, isPartial: accessSince != nil)
+    self.accessSince = accessSince
+    if let accessSince, !numbers.isEmpty, numbers.count < 3 { numbers = numbers.count == 2 && numbers[1] == accessSince ? [numbers[0]] : [0] }
     since = numbers.first ?? (position == .caughtUp ? zone.sequence : 0)
     guard isReversed else { return }
     reverse = numbers.count == 3 ? Reverse(before: numbers[1], top: numbers[2]) : Reverse(before: zone.sequence + 1, top: zone.sequence)
   }
 
-  /// Sequences that the zone has given out: one, or the three of a feed in reverse.
-  private static func numbers(of token: SyncToken?, in zone: StoredZone) throws -> [Int64] {
+  /// Sequences that the zone has given out: one, or the three of a feed in reverse; where only a part of the zone is seen, one more with the one.
+  private static func numbers(of token: SyncToken?, in zone: StoredZone, isPartial: Bool) throws -> [Int64] {
     guard let positions = token?.positions else { return [] }
     let numbers = positions.map(\.sequence)
     guard positions.allSatisfy({ $0.incarnation == zone.incarnation && $0.sequence <= zone.sequence }),
-      numbers.count == 1 || (numbers.count == 3 && numbers == numbers.sorted())
+      numbers.count == 1 || (isPartial && numbers.count == 2) || (numbers.count == 3 && numbers == numbers.sorted())
     else { throw SyncToken.Refusal.unknownType.recordError }
     return numbers
   }
@@ -57,7 +62,9 @@ struct FeedPosition: Hashable, Sendable {
 
   func token(incarnation: UInt64) -> SyncToken {
     // Before its first record a feed in reverse has passed nothing: it may as well begin again.
-    guard let reverse, reverse.before <= reverse.top else { return SyncToken(.zone, incarnation: incarnation, sequence: since) }
+    guard let reverse, reverse.before <= reverse.top else {
+      return SyncToken(.zone, [since, accessSince].compactMap(\.self).map { SyncToken.Position(incarnation: incarnation, sequence: $0) })
+    }
     return SyncToken(.zone, [since, reverse.before, reverse.top].map { SyncToken.Position(incarnation: incarnation, sequence: $0) })
   }
 }

@@ -4,6 +4,7 @@ import JSON
 import RecordStore
 import Records
 import ServiceBus
+import Sharing
 import WebServices
 
 /// A page of a zone's feed as it was read.
@@ -11,6 +12,10 @@ private struct ZonePage: Sendable {
   var zone: StoredZone
   /// In the feed's direction.
   var records: [StoredRecord] = []
+  /// Those of them that the caller is not told of, by sequence.
+  var hidden: Set<Int64> = []
+  /// What of shares shows with them.
+  var shares: ShownShares?
   var moreComing = false
   /// Where the page began.
   var start: FeedPosition
@@ -61,19 +66,24 @@ extension RecordPlaneCall {
   private func page(of zone: Zone.ID, _ changes: ZoneChangesRequest, limit: Int) async throws(RecordError) -> ZonePage {
     if zone.isDefault { throw RecordError(.badRequest, "AppDefaultZone does not support getChanges call") }
     let token = try position(changes.position, as: .zone)
-    let database = database
+    let (finder, caller) = (finder, request.caller.userRecordName)
     return try await read { snapshot in
-      guard let row = try Self.find(zone, of: database, in: snapshot) else { throw Self.missing(zone.zoneName) }
-      let start = try FeedPosition(token, at: changes.position, in: row, isReversed: changes.isReversed)
+      guard let view = try finder.find(zone, in: snapshot) else { throw Self.missing(zone.zoneName) }
+      let row = view.row
+      let visible = VisibleRecords(view, in: snapshot)
+      let start = try FeedPosition(
+        token, at: changes.position, in: row, isReversed: changes.isReversed, accessSince: visible.seesEverything ? nil : view.access?.since)
       var page = ZonePage(zone: row, start: start)
       try page.fill(limit: limit, from: snapshot)
+      if !visible.seesEverything { try page.hide(from: visible, snapshot) }
+      page.shares = try ShownShares.shown(with: page.records, in: row, to: caller, snapshot)
       return page
     }
   }
 
   /// Writes `records`, `syncToken` and `moreComing` into the current object.
   private func write(_ page: ZonePage, of zone: Zone.ID, as changes: ZoneChangesRequest, to output: inout JSONWriter) {
-    let records = writer(for: zone)
+    let records = writer(for: zone, showing: page.shares)
     let desiredTypes = changes.desiredRecordTypes
     var position = page.start
     var isCut = false
@@ -85,6 +95,7 @@ extension RecordPlaneCall {
         break
       }
       position.pass(stored.sequence)
+      if page.hidden.contains(stored.sequence) { continue }
       if stored.isDeleted {
         records.writeTombstone(stored.record.recordName, to: &output)
       } else if desiredTypes?.contains(stored.record.recordType) ?? true {
@@ -108,7 +119,7 @@ extension RecordPlaneCall {
     if database.isPublic { throw RecordError(.badRequest, "The public database does not support getChanges call") }
     let changes = try DatabaseChangesRequest(json)
     let token = try position(changes.position, as: .database)
-    if request.scope == .shared { return writeDatabasePage([], token: SyncToken(.database, []), moreComing: false, tokenKeys: tokenKeys) }
+    if request.scope == .shared { return try await fetchSharedChanges(changes, token, tokenKeys: tokenKeys) }
     let database = database
     let page = try await read { snapshot -> (zones: [StoredZone], token: SyncToken, moreComing: Bool) in
       guard let row = try snapshot.database(database) else {
@@ -128,7 +139,7 @@ extension RecordPlaneCall {
     return writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
   }
 
-  private func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String]) -> PlaneAnswer {
+  func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String]) -> PlaneAnswer {
     var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
     output.beginObject()
     output.key("zones")
@@ -158,7 +169,7 @@ extension RecordPlaneCall {
 
   /// The sequence a database's feed goes on after.
   /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an earlier life.
-  private static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64 {
+  static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64 {
     guard let token else { return position == .caughtUp ? end : 0 }
     // A database without zones gave out a token without positions: nothing was seen yet.
     if token.kind == .database, token.positions.isEmpty { return 0 }
@@ -170,6 +181,13 @@ extension RecordPlaneCall {
 }
 
 extension ZonePage {
+  /// Leaves out what the caller does not see; what he saw and sees no more becomes a deletion.
+  fileprivate mutating func hide(from visible: VisibleRecords, _ snapshot: any ShardSnapshot) throws {
+    for (index, stored) in records.enumerated() where try !visible.isVisible(stored.record) {
+      if try visible.hasLeft(stored) { records[index].isDeleted = true } else { hidden.insert(stored.sequence) }
+    }
+  }
+
   /// Rows of one read, so that large records end a page before all of them are in memory.
   private static let chunk = 64
 

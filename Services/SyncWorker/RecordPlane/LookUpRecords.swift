@@ -3,6 +3,7 @@
 import JSON
 import RecordStore
 import Records
+import ServiceBus
 import WebServices
 
 extension RecordPlaneCall {
@@ -10,9 +11,11 @@ extension RecordPlaneCall {
     let zone = try zone(ZoneReference(of: json))
     let lookup = try LookupRecordsRequest(json)
     let permissions = try await permissions()
-    let database = database
+    let (finder, caller) = (finder, request.caller.userRecordName)
     let found = try await read { snapshot in
-      let row = try Self.require(zone, of: database, in: snapshot)
+      let view = try finder.require(zone, in: snapshot)
+      let visible = view.map { VisibleRecords($0, in: snapshot) }
+      let row = view?.row
       var records: [StoredRecord?] = []
       records.reserveCapacity(lookup.items.count)
       var byteCount = 0
@@ -21,12 +24,14 @@ extension RecordPlaneCall {
         guard let row, byteCount <= Self.pageByteCount else { break }
         var record = try snapshot.record(named: item.recordName, in: row.key)
         if let permissions, let found = record, !permissions.mayRead(found.record) { record = nil }
+        if let visible, !visible.seesEverything, let found = record, try !visible.isVisible(found.record) { record = nil }
         byteCount += record?.record.fields.byteCount ?? 0
         records.append(record)
       }
-      return (row, records)
+      let shares = try row.flatMap { try ShownShares.shown(with: records.compactMap(\.self), in: $0, to: caller, snapshot) }
+      return (row, records, shares)
     }
-    let records = writer(for: zone)
+    let records = writer(for: zone, showing: found.2)
     var output = JSONWriter(reservingByteCount: 512 * (lookup.items.count + 1))
     output.beginObject()
     output.key("records")

@@ -6,6 +6,7 @@ import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+import Sharing
 import WebServices
 
 extension RecordPlaneCall {
@@ -16,17 +17,19 @@ extension RecordPlaneCall {
     let key = IdempotencyKey(request: request, body: body)
     for _ in 0..<Self.attemptCount {
       let (modify, schema) = try await readModification(of: zone, key)
+      let people = try await people(named: modify.shareRequests, by: user)
       if zone.isDefault, modify.isAtomic == true { throw RecordError(.badRequest, "atomic operations not supported in default zone") }
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
         permissions: schema.permissions(of: request.caller, in: database),
-        quota: StorageQuota(of: request.caller, in: database, standard: context.userQuota), key: key, originDevice: request.clientID,
-        watch: context.watch(schema, by: user), context: context, shard: store.shard)
+        quota: try await quota(), key: key, originDevice: request.clientID,
+        watch: context.watch(schema, by: user), context: context, shard: store.shard, finder: finder, people: people)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
         let result = try await pending.value
+        if !result.sharedUsers.isEmpty { context.noteShares(result.sharedUsers, ofZone: zone.zoneName, in: database, shard: store.shard) }
         if result.didChange, let changed = result.zone { publish(changed, result.fired) }
         return answer(result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
       } catch is RecordTypeUnknown {
@@ -36,6 +39,19 @@ extension RecordPlaneCall {
       }
     }
     throw RecordError(.tryAgainLater, "The records change their types faster than the request can be read", retryAfter: 1)
+  }
+
+  /// What the writes are charged to: whoever writes, the owner of the zone (13.2).
+  private func quota() async throws(RecordError) -> StorageQuota? {
+    guard request.scope == .shared else { return StorageQuota(of: request.caller, in: database, standard: context.userQuota) }
+    return StorageQuota(
+      await context.schemas.standing(of: database.owner, database.container, database.environment), in: database, standard: context.userQuota)
+  }
+
+  /// Whom requests about shares name; nobody is looked up for any other request.
+  private func people(named requests: [ShareRequest], by user: String) async throws(RecordError) -> SharePeople {
+    if requests.isEmpty { return SharePeople(owner: database.owner, caller: user) }
+    return try await SharePeople(owner: database.owner, caller: user, looking: requests.flatMap(\.patch.lookups), in: context.people)
   }
 
   /// Operations without a type are read with the type the record had just before; it is seldom another one at the write.
@@ -78,12 +94,15 @@ extension RecordPlaneCall {
 
   private func recordTypes(of names: [String], in zone: Zone.ID, _ permissions: RecordPermissions?) async throws(RecordError) -> [String: String] {
     if names.isEmpty { return [:] }
-    let database = database
+    let finder = finder
     return try await read { snapshot in
-      guard let row = try Self.find(zone, of: database, in: snapshot) else { return [:] }
+      guard let view = try finder.find(zone, in: snapshot) else { return [:] }
+      let (row, visible) = (view.row, VisibleRecords(view, in: snapshot))
       var types: [String: String] = [:]
       for name in names.prefix(Limit.operationsPerRequest) {
-        guard let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted, permissions?.mayRead(stored.record) ?? true else { continue }
+        guard let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted, permissions?.mayRead(stored.record) ?? true,
+          try visible.isVisible(stored.record)
+        else { continue }
         types[name] = stored.record.recordType
       }
       return types
@@ -94,7 +113,7 @@ extension RecordPlaneCall {
 
   private func answer(_ result: RecordModification.Result, to modification: RecordModification, _ conflicts: [Int: RecordConflict]) -> PlaneAnswer {
     let isAtomicFailure = modification.isAtomic && result.items.count > 1 && result.items.contains { if case .failed = $0 { true } else { false } }
-    let records = writer(for: modification.zone)
+    let records = writer(for: modification.zone, showing: result.shares)
     var output = JSONWriter(reservingByteCount: 1024 * (result.items.count + 1))
     output.beginObject()
     if isAtomicFailure {
@@ -136,7 +155,8 @@ extension ModifyRecordsRequest {
   /// With the operations refused that a production schema does not cover.
   fileprivate func covered(by schema: SchemaIndex) -> ModifyRecordsRequest {
     refusing { patch in
-      guard let recordType = patch.recordType else { return nil }
+      // Shares are part of the protocol, not of a schema.
+      guard let recordType = patch.recordType, recordType != ReservedName.shareRecordType else { return nil }
       guard schema.contains(recordType: recordType) else { return SchemaGate.unknownType(recordType) }
       let declared = schema.fields(of: recordType)
       let unknown = patch.changes.first { $0.field != nil && declared[$0.name] == nil }

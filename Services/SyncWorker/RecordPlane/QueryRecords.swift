@@ -15,6 +15,8 @@ private struct QueryFindings: Sendable {
   /// The indexes of the database, ready or not.
   var indexes: [StoredIndex] = []
   var wishes: [FieldIndex] = []
+  /// What of shares shows with the hits, by zone.
+  var shares: [String: ShownShares] = [:]
 }
 
 extension RecordPlaneCall {
@@ -23,13 +25,12 @@ extension RecordPlaneCall {
     let schema = environmentSchema.schemaIndex
     let request = try QueryRecordsRequest(json, owner: database.owner, schema: schema, environment: database.environment)
     let zone = request.isZoneWide ? nil : try zone(request.zone ?? .defaultZone)
-    if self.request.scope == .shared { return write(QuerySearch.Page(), as: request, syncToken: nil) }
     let marker = try request.continuationMarker.map { text throws(RecordError) in try QueryMarker(text, for: request.query, by: markers) }
     let permissions = environmentSchema.permissions(of: self.request.caller, in: database)
     guard let query = request.query.readable(permissions?.readable(request.query.recordType)) else {
       return write(QuerySearch.Page(), as: request, syncToken: nil)
     }
-    let (database, context) = (database, context)
+    let (database, context, finder, caller) = (database, context, finder, self.request.caller.userRecordName)
     let findings = try await wishing(for: query, environmentSchema) { snapshot in
       var findings = QueryFindings()
       let row = try snapshot.database(database)
@@ -39,21 +40,26 @@ extension RecordPlaneCall {
         query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes,
         workLimit: context.queryWorkLimit)
       if let zone {
-        let found = try Self.require(zone, of: database, in: snapshot)
+        let found = try finder.require(zone, in: snapshot)
         if let found { try search.run(in: found, snapshot) }
-        findings.syncToken = found?.shownSyncToken
+        findings.syncToken = found?.row.shownSyncToken
       } else if let row {
         // A page is filled zone by zone, so that without an order it is full early.
-        for zone in try Self.zones(of: row, in: snapshot).sorted(by: { RecordQuery.zone($0.zoneName, precedes: $1.zoneName) }) where !search.isFinished {
-          try search.run(in: zone, snapshot)
-        }
+        let zones = try finder.zones(of: row, in: snapshot).sorted { RecordQuery.zone($0.row.zoneName, precedes: $1.row.zoneName) }
+        for zone in zones where !search.isFinished { try search.run(in: zone, snapshot) }
       }
       findings.page = search.page
+      if row?.hasShares == true {
+        for (zoneName, hits) in Dictionary(grouping: findings.page.hits, by: \.zoneName) {
+          guard let zone = try row.flatMap({ try snapshot.zone(named: zoneName, in: $0.key) }) else { continue }
+          findings.shares[zoneName] = try ShownShares.shown(with: hits.map(\.stored), in: zone, to: caller, snapshot)
+        }
+      }
       findings.wishes = search.wishes
       return findings
     }
     maintainIndexes(after: findings, environmentSchema)
-    return write(findings.page, as: request, syncToken: findings.syncToken)
+    return write(findings.page, as: request, syncToken: findings.syncToken, findings.shares)
   }
 
   /// Reads, and has the indexes made that the query misses also where it looks at too much without them for one read.
@@ -98,7 +104,9 @@ extension RecordPlaneCall {
   /// Indexes of one database: each is paid for with every save.
   private static let indexLimit = 100
 
-  fileprivate func write(_ page: QuerySearch.Page, as request: QueryRecordsRequest, syncToken: String?) -> PlaneAnswer {
+  fileprivate func write(
+    _ page: QuerySearch.Page, as request: QueryRecordsRequest, syncToken: String?, _ shares: [String: ShownShares] = [:]
+  ) -> PlaneAnswer {
     var writers: [String: RecordDictionaryWriter] = [:]
     var output = JSONWriter(reservingByteCount: 1024 * (page.hits.count + 1))
     var last: QuerySearch.Hit?
@@ -111,7 +119,7 @@ extension RecordPlaneCall {
         next = last?.marker
         break
       }
-      let records = writers[hit.zoneName] ?? writer(for: Zone.ID(zoneName: hit.zoneName, ownerName: database.owner))
+      let records = writers[hit.zoneName] ?? writer(for: Zone.ID(zoneName: hit.zoneName, ownerName: database.owner), showing: shares[hit.zoneName])
       writers[hit.zoneName] = records
       records.write(hit.stored.record, tag: hit.stored.tag, as: request.presentation, to: &output)
       last = hit

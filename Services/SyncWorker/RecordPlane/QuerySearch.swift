@@ -47,6 +47,8 @@ struct QuerySearch {
   private var lookedAtCount = 0
   /// Records of the largest zone that was gone through without an index, those of other types included.
   private var scannedZoneCount = 0
+  /// Of the zone that is searched, where the caller sees only a part of it.
+  private var visible: VisibleRecords?
 
   /// Records of one read.
   private static let chunk = 64
@@ -87,7 +89,10 @@ struct QuerySearch {
 
   // MARK: Paths
 
-  mutating func run(in zone: StoredZone, _ snapshot: any ShardSnapshot) throws {
+  mutating func run(in view: ZoneView, _ snapshot: any ShardSnapshot) throws {
+    let zone = view.row
+    let visible = VisibleRecords(view, in: snapshot)
+    self.visible = visible.seesEverything ? nil : visible
     if query.orders.isEmpty, let marker, RecordQuery.zone(zone.zoneName, precedes: marker.zoneName) { return }
     let recordCount = try snapshot.recordCount(in: zone.key)
     let path = try plan.path(usable: { indexes[$0] != nil }, recordCount: recordCount, limit: limit) { access, limit in
@@ -95,7 +100,7 @@ struct QuerySearch {
     }
     switch path {
     case .names(let names):
-      for name in names { if let stored = try snapshot.record(named: name, in: zone.key), !stored.isDeleted { take(stored, zone) } }
+      for name in names { if let stored = try snapshot.record(named: name, in: zone.key), !stored.isDeleted { try take(stored, zone) } }
     case .candidates(let access) where query.orders.isEmpty && access.isInNameOrder:
       try stream(zone, scan(access.index, access.ranges[0], zone), isInOrder: true, snapshot)
     case .candidates(let access): try takeAll(access, zone, snapshot)
@@ -150,7 +155,7 @@ struct QuerySearch {
           hasMore = true
           return
         }
-        take(row.stored, zone)
+        try take(row.stored, zone)
       }
       guard rows.count == Self.chunk, let end = rows.last else { return }
       last = end.stored.record.recordName
@@ -181,7 +186,7 @@ struct QuerySearch {
       var scan = IndexScan(index: index, zone: zone.key, range: range)
       while true {
         let rows = try snapshot.indexedRecords(scan, limit: Self.chunk)
-        for row in rows where seen.insert(row.stored.record.recordName).inserted { take(row.stored, zone) }
+        for row in rows where seen.insert(row.stored.record.recordName).inserted { try take(row.stored, zone) }
         guard rows.count == Self.chunk, let end = rows.last else { break }
         scan.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
       }
@@ -195,9 +200,9 @@ struct QuerySearch {
   }
 
   /// The one place every record passes on its way to a page.
-  private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) {
+  private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) throws {
     lookedAtCount += 1
-    guard query.matches(stored.record) else { return }
+    guard query.matches(stored.record), try visible?.isVisible(stored.record) ?? true else { return }
     let hit = Hit(
       zoneName: zone.zoneName, stored: stored, sortKeys: query.sortKeys(of: stored.record), byteCount: stored.record.fields.byteCount)
     if let marker, !query.precedes(marker, hit.marker) { return }

@@ -18,15 +18,18 @@ struct RecordExecution {
 
   private let modification: RecordModification
   private let transaction: any ShardTransaction
+  /// nil where nothing of the zone is shared.
+  private let sharing: ZoneSharing?
   private var result: RecordModification.Result
   private var writer: ZoneWriter?
   private var rules: ReferenceRules
-  /// What earlier units of the request deleted by references, as it is now.
+  /// What earlier units of the request deleted by references, or wrote again for shares, as it is now.
   private var tombstones: [String: StoredRecord] = [:]
   /// What was written, in order, while duplicates are of any interest.
   private var touched: [DuplicateMerge.Touched]?
 
-  init(_ modification: RecordModification, zone: StoredZone?, _ transaction: any ShardTransaction) throws {
+  init(_ modification: RecordModification, zone: StoredZone?, _ sharing: ZoneSharing?, _ transaction: any ShardTransaction) throws {
+    self.sharing = sharing
     self.modification = modification
     self.transaction = transaction
     result = RecordModification.Result(zone: zone, items: [], didChange: false)
@@ -34,6 +37,7 @@ struct RecordExecution {
     writer = try zone.map { try modification.writer($0, transaction) }
     rules = ReferenceRules(transaction: transaction, zone: zone?.key)
     if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
+    if let visible = sharing?.visible, !visible.seesEverything { rules.isVisible = { visible.surelyIncludes($0) } }
     let mayHaveDuplicates = try modification.schema.uniqueRules != nil || zone.map { try transaction.hasRedirects(in: $0.databaseKey) } ?? false
     touched = mayHaveDuplicates ? [] : nil
   }
@@ -43,6 +47,7 @@ struct RecordExecution {
     var result = result
     if let writer, let touched, !touched.isEmpty { try merge(touched, by: writer, &result) }
     result.fired = try writer?.firing?.finish()
+    if let sharing { result.sharedUsers = sharing.touchedUsers.sorted() }
     return result
   }
 
@@ -53,6 +58,7 @@ struct RecordExecution {
       writer: ZoneWriter(serverOf: writer.zone, modification.schema, writer.firing, in: transaction), stamp: modification.stamp,
       random: modification.context.random)
     if let permissions = modification.permissions { merge.mayWrite = permissions.mayWrite }
+    if let visible = sharing?.visible, !visible.seesEverything { merge.mayWrite = { visible.surelyIncludes($0) } }
     let outcome = try merge.run(touched.lastOfEach)
     if outcome.isUnfinished { modification.context.duplicates.note(modification.shard) }
     if outcome.writes.isEmpty { return }
@@ -66,21 +72,38 @@ struct RecordExecution {
   func current(_ name: String, _ existing: StoredRecord?) -> StoredRecord? { tombstones.isEmpty ? existing : tombstones[name] ?? existing }
 
   /// Whether an earlier unit of this request has deleted the record: its own deletion finds the work done.
-  func isGone(_ name: String) -> Bool { tombstones[name] != nil }
+  func isGone(_ name: String) -> Bool { tombstones[name]?.isDeleted == true }
 
   /// Executes the steps of a unit, or none of them when one fails; appends their items.
   mutating func execute(_ steps: [Step]) throws {
     var steps = steps
     var cascade: [String] = []
+    if let sharing, !steps.contains(where: \.isFailure) { try sharing.judge(&steps) }
     if !steps.contains(where: \.isFailure) { cascade = try judge(&steps) }
     if steps.contains(where: \.isFailure) {
+      sharing?.forget(steps)
       for step in steps { result.items.append(Self.rolledBack(step.decision)) }
       return
     }
     let going = Set(cascade)
     for step in steps { try write(step, isGoing: !going.isEmpty && going.contains(step.operation.recordName)) }
     for name in cascade { try deleteAlong(name, among: steps) }
+    if let sharing, let writer { try settle(sharing, by: writer) }
     rules.cascadeRoom -= cascade.count
+  }
+
+  /// Settles what a unit did to shares. Records that this writes again are answered as they are then, so that their tags hold.
+  private mutating func settle(_ sharing: ZoneSharing, by writer: ZoneWriter) throws {
+    // What a later unit meets is as it is now.
+    for (name, stored) in try sharing.finishUnit(writer) { tombstones[name] = stored }
+    for (index, item) in result.items.enumerated() {
+      guard case .saved(let stored) = item, let later = try transaction.record(named: stored.record.recordName, in: writer.zone.key),
+        !later.isDeleted, later.sequence != stored.sequence
+      else { continue }
+      result.items[index] = .saved(later)
+      tombstones[stored.record.recordName] = later
+    }
+    result.zone = try transaction.zone(key: writer.zone.key) ?? result.zone
   }
 
   /// An item of a unit that fails: its own error, or its siblings'.
@@ -130,6 +153,7 @@ struct RecordExecution {
     }
     var check = UniqueCheck(unique, planned: planned, in: writer?.zone, transaction)
     if let permissions = modification.permissions { check.mayName = permissions.mayRead }
+    if let visible = sharing?.visible, !visible.seesEverything { check.mayName = { visible.surelyIncludes($0) } }
     var isRefused = false
     for (index, step) in steps.enumerated() {
       guard case .success(.save(let record)) = step.decision,
@@ -177,7 +201,8 @@ struct RecordExecution {
       let stored = try opened.save(record, replacing: step.existing)
       touched?.append(DuplicateMerge.Touched(earlier: step.existing.flatMap { $0.isDeleted ? nil : $0.record }, later: record))
       tombstones[record.recordName] = nil
-      result.items.append(.saved(stored))
+      sharing?.wrote(stored, replacing: step.existing)
+      result.items.append(sharing?.isLeaving(record.recordName) == true ? .deleted : .saved(stored))
       advance(to: stored)
     case .success(.delete):
       guard let existing = step.existing else { throw StoreError.corrupt("a record was found in no zone") }
@@ -194,6 +219,7 @@ struct RecordExecution {
   private mutating func delete(_ existing: StoredRecord) throws -> StoredRecord {
     guard let writer else { throw StoreError.corrupt("a record was found in no zone") }
     let tombstone = try writer.delete(existing, modified: modification.stamp)
+    sharing?.wrote(tombstone, replacing: existing)
     touched?.append(DuplicateMerge.Touched(earlier: existing.record, later: nil))
     advance(to: tombstone)
     return tombstone

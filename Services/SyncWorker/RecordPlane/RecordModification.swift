@@ -3,6 +3,7 @@
 import RecordStore
 import Records
 import ServiceBus
+import Sharing
 import WebServices
 
 /// A record whose type the request left out turned out to have another one than it was read with.
@@ -25,6 +26,10 @@ struct RecordModification: Sendable {
     var didChange: Bool
     /// What the write fired; nil when nobody has ever subscribed to anything of the database.
     var fired: [FiredSubscription]?
+    /// What of shares shows with the records; nil where nothing of the database is shared.
+    var shares: ShownShares?
+    /// Whose access to the zone began, changed or ended.
+    var sharedUsers: [String] = []
   }
 
   let database: DatabaseID
@@ -42,29 +47,57 @@ struct RecordModification: Sendable {
   let watch: SubscriptionWatch
   let context: PlaneContext
   let shard: Int
+  let finder: ZoneFinder
+  let people: SharePeople
 
   /// Decides all operations, then executes those that may be.
   /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, or what the store throws; nothing is written then.
   func commit(in transaction: any ShardTransaction) throws -> Result {
-    let row = try RecordPlaneCall.require(zone, of: database, in: transaction)
+    let view = try finder.find(zone, in: transaction)
+    if view == nil, !zone.isDefault || finder.participant != nil {
+      // Who left does not see the zone any more when he asks again whether he has.
+      guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else { throw RecordPlaneCall.missing(zone.zoneName) }
+      return Result(zone: nil, items: earlier.items.map { _ in .deleted }, didChange: false)
+    }
+    let row = view?.row
+    let sharing = try view.flatMap { view in try self.sharing(of: view, in: transaction) }
     if let earlier = try key.outcome(in: transaction), earlier.items.count == operations.count {
-      return try repeated(earlier, zone: row, in: transaction)
+      return try showing(repeated(earlier, zone: row, sharing?.visible, in: transaction), in: transaction)
     }
     var existing: [StoredRecord?] = []
     existing.reserveCapacity(operations.count)
     for operation in operations { existing.append(try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }) }
-    let result = try execute(existing, zone: row, in: transaction)
+    let result = try showing(execute(existing, zone: row, sharing, in: transaction), in: transaction)
     // Failures are kept too: a late second delivery must not do what its client was told has failed.
     try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction)
     return result
   }
 
-  private func execute(_ existing: [StoredRecord?], zone row: StoredZone?, in transaction: any ShardTransaction) throws -> Result {
-    var execution = try RecordExecution(self, zone: row, transaction)
+  /// nil where nothing of the zone is shared, or is to be.
+  private func sharing(of view: ZoneView, in transaction: any ShardTransaction) throws -> ZoneSharing? {
+    let isShared = try view.access != nil || transaction.database(key: view.row.databaseKey)?.hasShares == true
+    guard !database.isPublic, isShared || operations.contains(where: { $0.shareRequest != nil }) else { return nil }
+    return ZoneSharing(view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: shard, context.random), in: transaction)
+  }
+
+  /// With what of shares shows with the answered records.
+  private func showing(_ result: Result, in transaction: any ShardTransaction) throws -> Result {
+    guard let zone = result.zone, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return result }
+    var result = result
+    let records = result.items.compactMap { if case .saved(let stored) = $0 { stored } else { nil } }
+    result.shares = try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, transaction)
+    return result
+  }
+
+  private func execute(
+    _ existing: [StoredRecord?], zone row: StoredZone?, _ sharing: ZoneSharing?, in transaction: any ShardTransaction
+  ) throws -> Result {
+    var execution = try RecordExecution(self, zone: row, sharing, transaction)
     if isAtomic {
       try execution.execute(
         zip(operations, existing).map { operation, stored in
-          RecordExecution.Step(operation: operation, existing: stored, decision: try AssetCheck.checked(decision(operation, stored), replacing: stored, in: transaction))
+          RecordExecution.Step(
+            operation: operation, existing: stored, decision: try AssetCheck.checked(decision(operation, stored, sharing), replacing: stored, in: transaction))
         })
       return try execution.finish()
     }
@@ -72,13 +105,22 @@ struct RecordModification: Sendable {
       let stored = execution.current(operation.recordName, stored)
       let decision: Swift.Result<OperationDecision, RecordError> =
         operation.kind.isDelete && execution.isGone(operation.recordName)
-        ? .success(.nothing) : try AssetCheck.checked(decision(operation, stored), replacing: stored, in: transaction)
+        ? .success(.nothing) : try AssetCheck.checked(decision(operation, stored, sharing), replacing: stored, in: transaction)
       try execution.execute([RecordExecution.Step(operation: operation, existing: stored, decision: decision)])
     }
     return try execution.finish()
   }
 
-  private func decision(_ operation: RecordOperation, _ stored: StoredRecord?) throws -> Swift.Result<OperationDecision, RecordError> {
+  private func decision(
+    _ operation: RecordOperation, _ stored: StoredRecord?, _ sharing: ZoneSharing?
+  ) throws -> Swift.Result<OperationDecision, RecordError> {
+    if let sharing {
+      if let stored, !stored.isDeleted, try !sharing.visible.isVisible(stored.record) { return sharing.decision(onHidden: operation) { decide(operation, nil) } }
+      if let decision = try sharing.decision(on: operation, stored) { return decision }
+    } else if operation.shareRequest != nil {
+      // Of a default zone that has no record yet, and of the public database.
+      return .failure(RecordError(.badRequest, "Cannot share - records of the default zone can't be shared"))
+    }
     guard let stored, !stored.isDeleted else {
       let decision = decide(operation, nil)
       if let permissions, case .success(.save(let record)) = decision, !permissions.mayCreate(record.recordType) {
@@ -115,7 +157,9 @@ struct RecordModification: Sendable {
   // MARK: Repetitions
 
   /// What the first try was answered, from the records as they are now.
-  private func repeated(_ outcome: RequestOutcome, zone row: StoredZone?, in transaction: any ShardTransaction) throws -> Result {
+  private func repeated(
+    _ outcome: RequestOutcome, zone row: StoredZone?, _ visible: VisibleRecords?, in transaction: any ShardTransaction
+  ) throws -> Result {
     var items: [Item] = []
     for (operation, item) in zip(operations, outcome.items) {
       switch item {
@@ -124,8 +168,8 @@ struct RecordModification: Sendable {
       case .saved(let sequence):
         let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
         // Meanwhile it may be another's, or the right to read it may be gone.
-        let visible = current.flatMap { permissions?.mayRead($0.record) == false ? nil : $0 }
-        items.append(try .saved(saved(by: operation, at: sequence, time: outcome.at, visible)))
+        let readable = try current.flatMap { try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0 }
+        items.append(try .saved(saved(by: operation, at: sequence, time: outcome.at, readable)))
       }
     }
     return Result(zone: row, items: items, didChange: false)

@@ -121,10 +121,27 @@ struct RecordPlaneCall: ShardCall {
 
   /// The zone that is meant, if the database can have it. Another owner's zone looks like one that does not exist.
   func zone(_ reference: ZoneReference) throws(RecordError) -> Zone.ID {
-    let isOwn = reference.ownerRecordName.map { $0 == database.owner || (database.isPublic && $0 == request.caller.userRecordName) } ?? true
-    // Zones that others share with the caller live in their shards; there are none until somebody shares one.
-    guard isOwn, request.scope != .shared, !database.isPublic || reference.zoneName == ReservedName.defaultZone else { throw Self.missing(reference.zoneName) }
-    return Zone.ID(zoneName: reference.zoneName, ownerName: database.owner)
+    let zone = Zone.ID(zoneName: reference.zoneName, ownerName: database.owner)
+    let caller = request.caller.userRecordName
+    switch request.scope {
+    case .public:
+      let isOwn = reference.ownerRecordName.map { $0 == database.owner || $0 == caller } ?? true
+      guard isOwn, zone.isDefault else { throw Self.missing(reference.zoneName) }
+    case .private:
+      guard reference.ownerRecordName ?? database.owner == database.owner else {
+        context.audit.denied(Zone.ID(zoneName: reference.zoneName, ownerName: reference.ownerRecordName ?? ""), to: caller)
+        throw Self.missing(reference.zoneName)
+      }
+    case .shared:
+      // Nobody has access to his own zones that way; the rest is decided where the zone is read.
+      guard reference.ownerRecordName == database.owner, caller != database.owner, !zone.isDefault else { throw Self.missing(reference.zoneName) }
+    }
+    return zone
+  }
+
+  /// Finds zones for the caller.
+  var finder: ZoneFinder {
+    ZoneFinder(database: database, participant: request.scope == .shared ? request.caller.userRecordName ?? "" : nil, audit: context.audit)
   }
 
   static func missing(_ zoneName: String) -> RecordError {
@@ -132,7 +149,11 @@ struct RecordPlaneCall: ShardCall {
   }
 
   /// Writes the records of a zone into an answer.
-  func writer(for zone: Zone.ID) -> RecordDictionaryWriter { context.writer(for: zone, baseURL: request.baseURL, shard: store.shard) }
+  func writer(for zone: Zone.ID, showing shares: ShownShares? = nil) -> RecordDictionaryWriter {
+    var writer = context.writer(for: zone, baseURL: request.baseURL, shard: store.shard)
+    writer.shares = shares
+    return writer
+  }
 
   /// Where a page ends, whatever its `resultsLimit`: the longest record's JSON still fits into the bus's message limit behind it.
   static let pageByteCount = 3_000_000
@@ -148,21 +169,6 @@ extension PlaneContext {
   /// Where the assets of an answer are to be had.
   func assetLinks(baseURL: String, shard: Int) -> RecordDictionaryWriter.AssetLinks {
     RecordDictionaryWriter.AssetLinks(baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard)
-  }
-}
-
-extension RecordPlaneCall {
-  /// The live zone of that name, or nil.
-  static func find(_ zone: Zone.ID, of database: DatabaseID, in snapshot: any ShardSnapshot) throws -> StoredZone? {
-    guard let row = try snapshot.database(database), let found = try snapshot.zone(named: zone.zoneName, in: row.key), !found.isDeleted else { return nil }
-    return found
-  }
-
-  /// As `find`, with a missing custom zone refused; the default zone is there even before its first record.
-  static func require(_ zone: Zone.ID, of database: DatabaseID, in snapshot: any ShardSnapshot) throws -> StoredZone? {
-    let found = try find(zone, of: database, in: snapshot)
-    if found == nil, !zone.isDefault { throw missing(zone.zoneName) }
-    return found
   }
 }
 

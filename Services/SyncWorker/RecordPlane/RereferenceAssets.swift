@@ -13,14 +13,15 @@ extension RecordPlaneCall {
     let zone = try zone(ZoneReference(of: json))
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
     let items = try RereferenceAssetsRequest(json).items
-    let (database, assets, shard) = (database, context.assets, store.shard)
+    let (finder, assets, shard) = (finder, context.assets, store.shard)
     let expiry = AssetLifetime.uploadExpiry(at: context.clock.now)
     let permissions = try await permissions()
     let found = try await read { snapshot in
-      let row = try Self.require(zone, of: database, in: snapshot)
+      let view = try finder.require(zone, in: snapshot)
+      let visible = view.map { VisibleRecords($0, in: snapshot) }
       return try items.map { item throws -> Result<Asset, RecordError> in
-        guard let row, let stored = try snapshot.record(named: item.recordName, in: row.key), !stored.isDeleted,
-          permissions?.mayRead(stored.record) ?? true
+        guard let row = view?.row, let stored = try snapshot.record(named: item.recordName, in: row.key), !stored.isDeleted,
+          permissions?.mayRead(stored.record) ?? true, try visible?.isVisible(stored.record) ?? true
         else {
           return .failure(RecordError(.notFound, "Record not found"))
         }

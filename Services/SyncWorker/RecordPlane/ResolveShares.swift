@@ -1,77 +1,217 @@
-// records/resolve and records/accept in the shard that short GUIDs lead to (wire-protocol 7.4).
+// records/resolve, records/accept and their like in the shard that short GUIDs lead to (wire-protocol 7.4).
 
 import JSON
 import RecordStore
 import Records
 import ServiceBus
+import ServiceKit
+import Sharing
 import WebServices
 
-/// The worker's part: what a short GUID's record is, told to those who may know.
+/// The worker's part: what a short GUID leads to, told to those who may know, and what they make of it.
 ///
-/// No record is shared until shares can be saved, so there is nothing to accept, and only the owner learns what his own short GUID leads to;
-/// to everybody else it is one that was never given out.
+/// To everybody else it is one that was never given out.
 struct ShareResolution: Sendable {
   let context: PlaneContext
   let request: ResolveShortGUIDs
+  /// Brings a database to its environment's generation.
+  var settle: @Sendable (DatabaseID) async throws(RecordError) -> Void = { (_) async throws(RecordError) in }
 
-  /// - Throws: what is wrong with the shard; what is not found is null.
+  /// What one item is answered.
+  enum Outcome: Sendable {
+    case found(LocatedShare)
+    /// There is one that may be asked for, and nothing more is told of it.
+    case requestable(isRequested: Bool)
+    case left
+    case failed(RecordError)
+    case nothing
+  }
+
+  /// - Throws: what is wrong with the shard, or with the directory; what is not found is null.
   func answer(from store: any ShardStore) async throws(RecordError) -> [UInt8] {
+    guard let user = request.caller.userRecordName else { return write(request.items.map { _ in .nothing }, for: KnownUser(userRecordName: "")) }
+    let located = try await located(in: store)
+    // Nobody need be asked about who he is where there is nothing.
+    if located.allSatisfy({ $0 == nil }) { return write(located.map { _ in .nothing }, for: KnownUser(userRecordName: user)) }
+    for database in Set(located.compactMap { $0?.database.id }) { try await settle(database) }
+    let caller = try await SharePeople(owner: user, caller: user, looking: [], in: context.people).caller
+    if request.purpose == .resolve { return write(try await self.located(in: store).map { $0.map { resolved($0, for: caller) } ?? .nothing }, for: caller) }
+    return write(try await acted(for: caller, in: store), for: caller)
+  }
+
+  private func located(in store: any ShardStore) async throws(RecordError) -> [LocatedShare?] {
     let request = request
-    let found: [Found?]
     do {
-      found = try await store.read { snapshot in try request.items.map { try Self.find($0, for: request, in: snapshot) } }
+      return try await store.read { snapshot in try request.items.map { try LocatedShare($0.shortGUID, for: request, in: snapshot) } }
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    var output = JSONWriter(reservingByteCount: 512 * (request.items.count + 1))
+  }
+
+  // MARK: Doing
+
+  private func acted(for caller: KnownUser, in store: any ShardStore) async throws(RecordError) -> [Outcome] {
+    let schema = try await context.schemas.schema(of: request.container, request.environment)
+    let act = ShareAct(
+      request: request, caller: caller, stamp: Stamp(timestamp: context.clock.now, userRecordName: caller.userRecordName), schema: schema,
+      watch: context.watch(schema, by: caller.userRecordName), making: ShareState.Making(at: context.clock.now, shard: store.shard, context.random))
+    let result: ShareAct.Result
+    do {
+      result = try await store.enqueue { transaction in try act.commit(in: transaction) }.value
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+    for change in result.changes {
+      context.noteShares(change.users, ofZone: change.zone.zoneName, in: change.database, shard: store.shard)
+      context.changes.publish(
+        ZoneChange(change.zone, of: change.database, originStore: nil, originUser: nil, hasSubscriptions: change.fired != nil))
+      context.publish(change.fired ?? [])
+    }
+    return result.outcomes
+  }
+
+  private func resolved(_ located: LocatedShare, for caller: KnownUser) -> Outcome {
+    switch AccessMatrix.verdict(.seeMetadata, located.standing(of: caller)) {
+    case .allowed: .found(located)
+    case .denied, .absent:
+      located.isRequestable(by: caller) ? .requestable(isRequested: located.state?.requesters.contains { caller.matches($0.identity) } ?? false) : .nothing
+    }
+  }
+
+  // MARK: Answering
+
+  private func write(_ outcomes: [Outcome], for caller: KnownUser) -> [UInt8] {
+    var output = JSONWriter(reservingByteCount: 1024 * (outcomes.count + 1))
     output.beginArray()
-    for (item, found) in zip(request.items, found) {
-      if let found { write(found, as: item, to: &output) } else { output.null() }
+    for (item, outcome) in zip(request.items, outcomes) {
+      switch outcome {
+      case .nothing: output.null()
+      case .found(let located): write(located, as: item, for: caller, to: &output)
+      case .failed(let error):
+        output.beginObject()
+        error.writeMembers(to: &output)
+        output.endObject()
+      case .left, .requestable:
+        output.beginObject()
+        writeHead(isOwn: false, to: &output)
+        if case .requestable(let isRequested) = outcome {
+          output.member("allowsAccessRequests", true)
+          output.member("participantStatus", isRequested ? "REQUESTED" : "UNKNOWN")
+        } else {
+          output.member("participantStatus", AcceptanceStatus.removed.wireName)
+        }
+        output.endObject()
+      }
     }
     output.endArray()
     return output.bytes
   }
 
-  private struct Found: Sendable {
-    let zone: Zone.ID
-    let stored: StoredRecord
-  }
-
-  private static func find(_ item: ResolveShortGUIDs.Item, for request: ResolveShortGUIDs, in snapshot: any ShardSnapshot) throws -> Found? {
-    guard request.purpose == .resolve, let user = request.caller.userRecordName, let found = try snapshot.record(withShortGUID: item.shortGUID),
-      let zone = try snapshot.zone(key: found.zone), let database = try snapshot.database(key: zone.databaseKey),
-      database.id == DatabaseID(container: request.container, environment: request.environment, owner: user)
-    else { return nil }
-    return Found(zone: Zone.ID(zoneName: zone.zoneName, ownerName: user), stored: found.record)
-  }
-
-  private func write(_ found: Found, as item: ResolveShortGUIDs.Item, to output: inout JSONWriter) {
-    let record = found.stored.record
-    output.beginObject()
+  private func writeHead(isOwn: Bool, to output: inout JSONWriter) {
     output.member("containerIdentifier", request.container.rawValue)
     output.member("environment", request.environment.rawValue)
-    output.member("databaseScope", "PRIVATE")
+    output.member("databaseScope", isOwn ? "PRIVATE" : "SHARED")
+  }
+
+  private func write(_ located: LocatedShare, as item: ResolveShortGUIDs.Item, for caller: KnownUser, to output: inout JSONWriter) {
+    let standing = located.standing(of: caller)
+    let zone = Zone.ID(zoneName: located.zone.zoneName, ownerName: located.database.id.owner)
+    var records = context.writer(for: zone, baseURL: request.baseURL, shard: request.shard)
+    var shown = ShownShares(to: caller)
+    if let share = located.share, let state = share.state { shown.shares[share.name] = ShownShares.Share(shortGUID: share.shortGUID, state: state) }
+    if let share = located.share, let root = share.rootRecordName { shown.roots[root] = share.name }
+    records.shares = shown
+    output.beginObject()
+    writeHead(isOwn: standing == .owner, to: &output)
     output.key("zoneID")
-    found.zone.write(to: &output)
-    output.member("rootRecordName", record.recordName)
-    // A record that the answer has no room for is looked up by its name.
-    if item.fetchesRootRecord, output.bytes.count <= RecordPlaneCall.pageByteCount {
-      output.key("rootRecord")
-      context.writer(for: found.zone, baseURL: request.baseURL, shard: request.shard).write(
-        record, tag: found.stored.tag, as: RecordPresentation(desiredKeys: DesiredKeys(item.desiredKeys), numbersAsStrings: false), to: &output)
+    zone.write(to: &output)
+    if let record = located.record {
+      output.key("share")
+      records.write(record.record, tag: record.tag, as: .complete, to: &output)
+    }
+    if let share = located.share { output.member("webpageURL", "\(request.baseURL)/share/\(share.shortGUID)") }
+    if let root = located.root {
+      output.member("rootRecordName", root.record.recordName)
+      // A record that the answer has no room for is looked up by its name; who has not accepted yet can't read it.
+      if item.fetchesRootRecord, output.bytes.count <= RecordPlaneCall.pageByteCount, AccessMatrix.verdict(.readRecords, standing) == .allowed {
+        output.key("rootRecord")
+        records.write(
+          root.record, tag: root.tag, as: RecordPresentation(desiredKeys: DesiredKeys(item.desiredKeys), numbersAsStrings: false), to: &output)
+      }
     }
     output.key("ownerIdentity")
-    output.beginObject()
-    output.member("userRecordName", found.zone.ownerName)
+    if let owner = located.state?.owner {
+      owner.identity.write(showsAddress: false, to: &output)
+    } else {
+      output.beginObject()
+      output.member("userRecordName", zone.ownerName)
+      output.endObject()
+    }
+    writeParticipant(located, standing, caller, to: &output)
     output.endObject()
-    output.member("participantType", "OWNER")
-    output.member("participantStatus", "ACCEPTED")
-    output.member("participantPermission", "READ_WRITE")
+  }
+
+  private func writeParticipant(_ located: LocatedShare, _ standing: ShareStanding, _ caller: KnownUser, to output: inout JSONWriter) {
+    let own = located.state?.participant(for: caller)
+    let invitation = own ?? located.state?.participants.first { $0.oneTimeGUID == located.shortGUID }
+    let role = standing == .owner ? ParticipantRole.owner : invitation?.role ?? .publicUser
+    let permission = standing == .owner ? SharePermission.readWrite : invitation?.permission ?? located.state?.publicPermission ?? .none
+    let acceptance = standing == .owner ? AcceptanceStatus.accepted : own?.acceptance ?? .pending
+    output.member("participantType", role.wireName)
+    output.member("participantStatus", acceptance.wireName)
+    output.member("participantPermission", permission.wireName)
     output.key("potentialMatchList")
     output.beginArray()
     output.endArray()
-    output.endObject()
   }
+}
+
+/// What a short GUID leads to.
+struct LocatedShare: Sendable {
+  let shortGUID: String
+  let database: StoredDatabase
+  let zone: StoredZone
+  /// nil: nothing is shared; a record that only has a short GUID.
+  let share: StoredShare?
+  /// The share's record.
+  let record: StoredRecord?
+  /// On top of the hierarchy; nil: the zone is shared.
+  let root: StoredRecord?
+
+  var state: ShareState? { share?.state }
+
+  /// nil where the short GUID leads nowhere in that container and environment.
+  init?(_ shortGUID: String, for request: ResolveShortGUIDs, in snapshot: any ShardSnapshot) throws {
+    let zoneKey: Int64
+    if let (zone, found) = try snapshot.record(withShortGUID: shortGUID) {
+      zoneKey = zone
+      let isShare = found.record.recordType == ReservedName.shareRecordType
+      let share = isShare ? try snapshot.share(named: found.record.recordName, in: zone) : try snapshot.share(ofRoot: found.record.recordName, in: zone)
+      self.share = share.flatMap { $0.state == nil ? nil : $0 }
+      root = isShare ? nil : found
+    } else if let (zone, share) = try snapshot.share(withOneTimeGUID: shortGUID) {
+      zoneKey = zone
+      self.share = share
+      root = try share.rootRecordName.flatMap { try snapshot.record(named: $0, in: zone) }.flatMap { $0.isDeleted ? nil : $0 }
+    } else {
+      return nil
+    }
+    guard let zone = try snapshot.zone(key: zoneKey), !zone.isDeleted, let database = try snapshot.database(key: zone.databaseKey),
+      database.id.container == request.container, database.id.environment == request.environment
+    else { return nil }
+    self.shortGUID = shortGUID
+    self.zone = zone
+    self.database = database
+    record = try share.flatMap { try snapshot.record(named: $0.name, in: zoneKey) }.flatMap { $0.isDeleted ? nil : $0 }
+  }
+
+  func standing(of user: KnownUser) -> ShareStanding {
+    if user.userRecordName == database.id.owner { return .owner }
+    return state?.standing(of: user, comingBy: shortGUID) ?? .stranger
+  }
+
+  /// Only by the share's own URL: one that was made for somebody tells a stranger nothing.
+  func isRequestable(by user: KnownUser) -> Bool { share?.shortGUID == shortGUID && state?.mayRequest(user) == true }
 }
 
 extension Worker {
@@ -81,9 +221,17 @@ extension Worker {
     guard let plane = parts.planes[.record] as? RecordPlane else { throw BusError(.notFound, "this worker has no record plane") }
     do {
       let store = try await parts.host.store(ofShard: message.shard)
+      let generations = parts.generations
+      let resolution = ShareResolution(context: plane.context, request: message) { database async throws(RecordError) in
+        if !generations.isSettled(database) { try await generations.settle(database, in: store) }
+      }
       do throws(RecordError) {
-        return try await ShareResolution(context: plane.context, request: message).answer(from: store)
+        let answer = try await resolution.answer(from: store)
+        if message.purpose == .accept { try await waitForShareNews(of: message.shard, plane.context.shareNews) }
+        shareCalls[message.purpose.rawValue, "answered"].increment(by: message.items.count)
+        return answer
       } catch {
+        shareCalls[message.purpose.rawValue, "failed"].increment(by: message.items.count)
         guard error == .shardMoved else { throw error }
         await parts.host.lost(store)
         throw BusError(.notMine, "shard \(store.shard) is no longer held here")

@@ -43,7 +43,7 @@ extension RecordPlaneCall {
     var plans: [SubscriptionModification.Plan] = []
     for operation in operations { plans.append(plan(operation)) }
     let modification = SubscriptionModification(
-      database: database, user: user, scope: request.scope, plans: plans, key: key, now: context.clock.now)
+      database: database, finder: finder, user: user, scope: request.scope, plans: plans, key: key, now: context.clock.now)
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
     let items = try await value(of: pending)
@@ -117,6 +117,7 @@ private struct SubscriptionModification: Sendable {
   }
 
   let database: DatabaseID
+  let finder: ZoneFinder
   let user: String
   let scope: DatabaseScope
   let plans: [Plan]
@@ -140,7 +141,7 @@ private struct SubscriptionModification: Sendable {
       return .deleted
     }
     if let existing, existing.payload == plan.payload { return .saved(sequence: 0) }
-    if let zone = plan.zone, !zone.isDefault, try RecordPlaneCall.find(zone, of: database, in: transaction) == nil {
+    if let zone = plan.zone, !zone.isDefault, try finder.find(zone, in: transaction) == nil {
       return .failed(RecordPlaneCall.missing(zone.zoneName))
     }
     let key = try row?.key ?? transaction.makeDatabase(database).key
@@ -149,13 +150,20 @@ private struct SubscriptionModification: Sendable {
     return .saved(sequence: 0)
   }
 
+  /// Of a participant to one owner's zones.
+  private static let guestLimit = 50
+
   /// Why there can't be another one.
   private func excess(in database: Int64, _ transaction: any ShardTransaction) throws -> RecordError? {
-    if try transaction.subscriptions(of: user, scope: scope, in: database, limit: Limit.subscriptionsPerUser).count >= Limit.subscriptionsPerUser {
-      return RecordError(.quotaExceeded, "You have \(Limit.subscriptionsPerUser) subscriptions to the database, which is the limit")
+    // Guests must not use up what the owner may have.
+    let isGuest = scope == .shared && self.database.owner != user
+    let ownLimit = isGuest ? Self.guestLimit : Limit.subscriptionsPerUser
+    if try transaction.subscriptions(of: user, scope: scope, in: database, limit: ownLimit).count >= ownLimit {
+      return RecordError(.quotaExceeded, "You have \(ownLimit) subscriptions to the database, which is the limit")
     }
-    if try transaction.subscriptionCount(in: database) >= Limit.subscriptionsPerDatabase {
-      return RecordError(.quotaExceeded, "The database has \(Limit.subscriptionsPerDatabase) subscriptions, which is the limit")
+    let limit = isGuest ? Limit.subscriptionsPerDatabase / 2 : Limit.subscriptionsPerDatabase
+    if try transaction.subscriptionCount(in: database) >= limit {
+      return RecordError(.quotaExceeded, "The database has \(limit) subscriptions, which is the limit")
     }
     return nil
   }

@@ -11,9 +11,10 @@ extension RecordPlaneCall {
   func listZones() async throws(RecordError) -> PlaneAnswer {
     let database = database
     let isShared = request.scope == .shared
+    let finder = finder
     let zones = try await read { snapshot -> [StoredZone] in
-      guard !isShared, let row = try snapshot.database(database) else { return [] }
-      return try Self.zones(of: row, in: snapshot).filter { $0.zoneName != ReservedName.defaultZone }.sorted { $0.zoneName < $1.zoneName }
+      guard let row = try snapshot.database(database) else { return [] }
+      return try finder.zones(of: row, in: snapshot).map(\.row).filter { $0.zoneName != ReservedName.defaultZone }.sorted { $0.zoneName < $1.zoneName }
     }
     // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never seen to answer it, and
     // pyicloud's strict model refuses a key it has not seen.
@@ -25,10 +26,10 @@ extension RecordPlaneCall {
     if !isShared {
       let standard = Zone.ID(zoneName: ReservedName.defaultZone, ownerName: database.owner)
       ZoneDictionary.write(standard, syncToken: nil, statesAtomicity: isDocumented, to: &output)
-      for stored in zones {
-        let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
-        ZoneDictionary.write(zone, syncToken: stored.syncToken.text, statesAtomicity: isDocumented, to: &output)
-      }
+    }
+    for stored in zones {
+      let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
+      ZoneDictionary.write(zone, syncToken: stored.syncToken.text, statesAtomicity: isDocumented, to: &output)
     }
     output.endArray()
     output.endObject()
@@ -51,12 +52,12 @@ extension RecordPlaneCall {
     let references = try LookupZonesRequest.zones(of: json)
     var wanted: [Result<Zone.ID, RecordError>] = []
     for reference in references { wanted.append(Result { () throws(RecordError) in try zone(reference) }) }
-    let database = database
+    let finder = finder
     let zones = wanted
     let found = try await read { snapshot in
       try zones.map { zone throws -> StoredZone? in
         guard case .success(let id) = zone else { return nil }
-        return try Self.find(id, of: database, in: snapshot)
+        return try finder.find(id, in: snapshot)?.row
       }
     }
     var output = JSONWriter(reservingByteCount: 256 * (references.count + 1))

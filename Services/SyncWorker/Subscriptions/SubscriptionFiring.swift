@@ -4,6 +4,7 @@ import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+import Sharing
 import WebServices
 
 /// What firing needs besides the transaction; nothing of it is asked where nobody has subscribed.
@@ -42,6 +43,14 @@ final class SubscriptionFiring {
   /// Those that must not fire again, by key.
   private var spent: Set<Int64> = []
   private var ended: [Int64] = []
+  /// Of participants with subscriptions, asked once.
+  private var views: [Participation: VisibleRecords?] = [:]
+
+  private struct Participation: Hashable {
+    let userRecordName: String
+    let zoneName: String
+  }
+
   private struct ChangedZone {
     let zoneName: String
     /// Of the last change.
@@ -71,14 +80,29 @@ final class SubscriptionFiring {
     zone(changed: zoneName, sequence: sequence, by: originDevice)
     guard let (event, entries) = index.queries(firedBy: before, after, inZone: zoneName), let record = after ?? before else { return }
     let zone = Zone.ID(zoneName: zoneName, ownerName: database.id.owner)
-    for entry in entries where mayRead(record, entry.stored.userRecordName) {
+    for entry in entries where mayRead(record, entry, inZone: zoneName) {
       fire(entry, .query(NotificationContent.RecordEvent(event, of: record, info: entry.subscription.notificationInfo), in: zone), sequence, originDevice)
     }
   }
 
-  /// In the public database what a user may not read he is not told of either.
-  private func mayRead(_ record: Record, _ userRecordName: String) -> Bool {
-    !database.id.isPublic || watch.schema.permissions(ofAbsentUser: userRecordName).mayRead(record)
+  /// In the public database what a user may not read he is not told of either, nor in a zone of somebody else's.
+  private func mayRead(_ record: Record, _ entry: SubscriptionIndex.Entry, inZone zoneName: String) -> Bool {
+    if entry.stored.scope == .shared { return view(of: entry, inZone: zoneName)?.surelyIncludes(record) ?? false }
+    return !database.id.isPublic || watch.schema.permissions(ofAbsentUser: entry.stored.userRecordName).mayRead(record)
+  }
+
+  /// What a participant sees of a zone as it is with this body's writes; nil: his access has ended, and with it his subscription to the zone.
+  private func view(of entry: SubscriptionIndex.Entry, inZone zoneName: String) -> VisibleRecords? {
+    let place = Participation(userRecordName: entry.stored.userRecordName, zoneName: zoneName)
+    if views[place] == nil {
+      // Dropped because what can't be read is not told of; the write that met it fails by itself.
+      let members = (try? transaction.members(entry.stored.userRecordName, inZone: zoneName, of: database.key)) ?? []
+      let (access, zone) = (ZoneAccess(members), (try? transaction.zone(named: zoneName, in: database.key)) ?? nil)
+      views[place] = .some(access.mayRead ? zone.map { VisibleRecords(ZoneView(row: $0, access: access), in: transaction) } : nil)
+    }
+    if let view = views[place] ?? nil { return view }
+    if entry.subscription.zone?.zoneName == zoneName { ended.append(entry.stored.key) }
+    return nil
   }
 
   /// Something in a zone changed, or the zone was made.
@@ -101,7 +125,9 @@ final class SubscriptionFiring {
   func finish() throws -> [FiredSubscription] {
     for changed in zones {
       let zone = Zone.ID(zoneName: changed.zoneName, ownerName: database.id.owner)
-      for entry in index.subscribers(ofZone: changed.zoneName) { fire(entry, .zone(zone), changed.sequence, changed.originDevice) }
+      for entry in index.subscribers(ofZone: changed.zoneName) where entry.stored.scope != .shared || view(of: entry, inZone: changed.zoneName) != nil {
+        fire(entry, .zone(zone), changed.sequence, changed.originDevice)
+      }
       for entry in index.subscribersOfDatabase { fire(entry, .database(zone), changed.sequence, changed.originDevice) }
     }
     for key in spent.union(ended).sorted() { try transaction.deleteSubscription(key, in: database.key) }

@@ -53,10 +53,9 @@ struct SubscriptionIndex: Sendable {
         continue
       }
       entries[row.key] = entry
-      // A shared database's zones are elsewhere: their owners' workers tell of them.
-      if row.scope == .shared { continue }
       switch entry.subscription.subject {
-      case .database: databases.append(entry)
+      // A shared database's zones are elsewhere: their owners' workers tell of them.
+      case .database: if row.scope != .shared { databases.append(entry) }
       case .zone(let zone): zones[zone.zoneName, default: []].append(entry)
       case .query(let query, let json, let zone, _):
         let question = Question(json: json, zoneName: zone?.zoneName)
@@ -100,7 +99,7 @@ struct SubscriptionIndex: Sendable {
 
   /// Those that a zone's deletion ends.
   func bound(toZone zoneName: String) -> [Entry] {
-    entries.values.filter { $0.stored.scope != .shared && $0.subscription.zone?.zoneName == zoneName }.sorted { $0.stored.key < $1.stored.key }
+    entries.values.filter { $0.subscription.zone?.zoneName == zoneName }.sorted { $0.stored.key < $1.stored.key }
   }
 }
 

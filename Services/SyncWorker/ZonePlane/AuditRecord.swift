@@ -15,24 +15,36 @@ struct RecordAudit: Sendable {
   /// Changes up to this sequence are left out.
   let after: Int64
   let limit: Int
+  /// Whether the caller may read what a zone had of a record that was moved out of it.
+  var mayRead: @Sendable (StoredZone) -> Bool = { _ in true }
 
   /// States that one answer looks at, at most.
   static let limit = 1000
 
   /// - Throws: `NOT_FOUND` for a record that the zone never had.
   func answer(in zone: StoredZone, _ permissions: RecordPermissions?, from snapshot: any ShardSnapshot) throws -> [UInt8] {
-    let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
-    let past = try snapshot.pastStates(of: recordName, in: zone.key, after: after, limit: limit)
-    var states = past.map(\.stored)
-    let present = try snapshot.record(named: recordName, in: zone.key)
-    guard let present, permissions?.mayRead(present.record) ?? true else {
+    guard let present = try snapshot.record(named: recordName, in: zone.key), permissions?.mayRead(present.record) ?? true else {
       throw RecordError(.notFound, "There is no record '\(recordName.prefix(Limit.nameByteCount))' in zone '\(zone.zoneName)'")
     }
-    let isWhole = past.count < limit
-    if isWhole { states.append(present) }
+    // An object is the same in whichever zone it was; what it was in one the caller may not read is not for him.
+    let former = try snapshot.formerZones(of: present.record, in: zone)
+    let zones = former.compactMap(\.self).filter(mayRead) + [zone]
+    let horizon = try former.isEmpty ? snapshot.horizon(of: zone.key) ?? zone.sequence : min(snapshot.horizon(of: present.record, in: zone), zone.sequence)
+    let kept = try zones.flatMap { zone in
+      try snapshot.states(of: recordName, in: zone, after: after, limit: limit + 2).map { (zone: zone.zoneName, state: $0) }
+    }.sorted { $0.state.sequence < $1.state.sequence }
+    // What it was then, and what it became.
+    let later = kept.filter { $0.state.sequence > after }
+    let isWhole = later.count <= limit
+    let states = kept.last { $0.state.sequence <= after && Tombstone.movedTo($0.state.record) == nil }.map { [$0] + later.prefix(limit) } ?? Array(later.prefix(limit))
     var writer = AuditWriter(field: field, withoutPrefix: withoutPrefix)
     var last = after
-    for (index, state) in states.enumerated() {
+    for (index, (zoneName, state)) in states.enumerated() {
+      if state.isDeleted, let target = Tombstone.movedTo(state.record), zones.contains(where: { $0.zoneName == target }) {
+        if state.sequence > after { writer.addMove(at: state.sequence, from: zoneName, to: target, by: state.record.modified) }
+        last = max(last, state.sequence)
+        continue
+      }
       let fields = state.isDeleted ? nil : state.record.fields
       if index == 0, state.sequence <= after {
         writer.begin(with: fields)

@@ -75,7 +75,8 @@ private struct ExportPage {
       }
       state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence)
     }
-    guard let state, !state.isDeleted else { return }
+    // With whom a zone is shared is no content of it: a share is made, not copied.
+    guard let state, !state.isDeleted, state.record.recordType != ReservedName.shareRecordType else { return }
     for asset in state.record.assets where shown.insert(asset.hash).inserted { lines.asset(asset, links: links) }
     lines.record(state.record)
   }

@@ -103,6 +103,7 @@ extension ZoneCall {
     var order: [String] = []
     for item in lines.records {
       let type = item.record.recordType
+      if type == ReservedName.shareRecordType { throw RecordError(.badRequest, "Shares can't be imported: the zone is to be shared anew").inLine(item.line) }
       let declared = schema.fields(of: type)
       if refuses, !schema.contains(recordType: type) { throw SchemaGate.unknownType(type).inLine(item.line) }
       for element in item.record.fields {

@@ -56,8 +56,11 @@ extension ZoneCall {
         break
       }
       answer.after = row.sequence
-      let state = try transaction.state(of: row.record.recordName, in: zone.key, at: sequence).flatMap { $0.isDeleted ? nil : $0.record }
-      guard var record = state else {
+      // With whom the zone is shared is none of what it was.
+      if row.record.recordType == ReservedName.shareRecordType { continue }
+      // What is in another zone by now is restored there, and never becomes two.
+      if row.isDeleted, Tombstone.movedTo(row.record) != nil, try isElsewhere(row.record.recordName, zone, in: transaction) { continue }
+      guard var record = try restored(row, in: zone, at: sequence, schema, transaction) else {
         if row.isDeleted { continue }
         _ = try writer.delete(row, modified: stamp)
         touched.append(DuplicateMerge.Touched(earlier: row.record, later: nil))
@@ -72,6 +75,30 @@ extension ZoneCall {
     }
     try merge(touched.map { try undone($0, in: zone, transaction) }, in: zone, schema, by: writer, transaction)
     return RestoreResult(zone: try transaction.zone(key: zone.key) ?? zone, answer: answer, fired: try firing?.finish())
+  }
+
+  private func isElsewhere(_ recordName: String, _ zone: StoredZone, in snapshot: any ShardSnapshot) throws -> Bool {
+    let present = try snapshot.presentZone(of: recordName, from: zone)
+    return try present.key != zone.key && snapshot.record(named: recordName, in: present.key)?.isDeleted == false
+  }
+
+  /// What a record was at the sequence; of one that was moved here since, what it was where it was: it stays here, and has the values of then.
+  ///
+  /// What was moved away and deleted there comes back here, without what it had to do with objects that are elsewhere (R16).
+  private func restored(_ row: StoredRecord, in zone: StoredZone, at sequence: Int64, _ schema: EnvironmentSchema, _ snapshot: any ShardSnapshot) throws -> Record? {
+    if let state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence), !state.isDeleted {
+      if !row.isDeleted || Tombstone.movedTo(row.record) == nil { return state.record }
+      var record = state.record
+      for reference in schema.references(of: record) where try isElsewhere(reference.target, zone, in: snapshot) {
+        if LinkRecord(record) != nil { return nil }
+        record.fields[reference.field] = nil
+      }
+      return record
+    }
+    guard !row.isDeleted, var record = try snapshot.formerState(of: row.record, in: zone, at: sequence) else { return nil }
+    if row.record.fields[ReservedName.moveReceipt] == nil { return record }
+    record.fields[ReservedName.moveReceipt] = row.record.fields[ReservedName.moveReceipt]
+    return record
   }
 
   /// A duplicate that is what it was before it was merged is an object like any other, and nobody's edit of the survivor; it may be merged anew.

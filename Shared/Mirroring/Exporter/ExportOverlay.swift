@@ -34,6 +34,9 @@ struct OverlayEntry {
   /// A tombstone, or deleted earlier in this run: unlike a name nobody knows yet, nothing may point here any more.
   var isGone: Bool { record == nil && origin != nil }
 
+  /// Whether what is written of it is a link record's.
+  var isLink: Bool { (record?.recordType ?? baseRecord?.recordType).map { LinkRecord.isLink(recordType: $0) } ?? false }
+
   var baseRecord: Record? { base.flatMap { $0.isDeleted ? nil : $0.record } }
 }
 
@@ -72,14 +75,25 @@ struct ExportOverlay {
   }
 
   private mutating func place(of name: String) throws -> Int {
-    if let place = places[name] { return place }
-    return add(OverlayEntry(base: try source.record(named: name)), name)
+    let next = entries.count
+    // Looked for and noted in one step, so that a name is hashed once.
+    let place = Self.resolved(&places[name, default: next])
+    if place < next { return place }
+    do {
+      entries.append(OverlayEntry(base: try source.record(named: name)))
+    } catch {
+      places[name] = nil
+      throw error
+    }
+    return place
   }
 
-  @discardableResult private mutating func add(_ entry: OverlayEntry, _ name: String) -> Int {
+  /// The place, which is kept where it was only the default: that is why it is taken by reference.
+  private static func resolved(_ place: inout Int) -> Int { place }
+
+  private mutating func add(_ entry: OverlayEntry, _ name: String) {
     places[name] = entries.count
     entries.append(entry)
-    return entries.count - 1
   }
 
   /// Gives the entries away, in their order, and has none afterwards.

@@ -29,12 +29,6 @@ public struct PlannedWrite: Hashable, Sendable {
     self.isServersOwn = isServersOwn
     self.isServersAlone = isServersAlone
   }
-
-  var isLink: Bool {
-    switch item {
-    case .save(let record, _), .delete(let record): LinkRecord.isLink(recordType: record.recordType)
-    }
-  }
 }
 
 /// Everything an export run writes to one zone.

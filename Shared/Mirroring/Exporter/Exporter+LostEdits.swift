@@ -9,7 +9,17 @@ extension Exporter {
   /// same: a child that it moved to a deleted parent would stay without one there, and with its old one everywhere else. So the records
   /// of those objects are written again as they are, for the store to import.
   mutating func tellAgain(_ change: HistoryChange) throws {
-    guard try overlay.entry(change.objectID).isGone, let entity = model.entity(named: change.entity) else { return }
+    if try overlay.entry(change.objectID).isGone { try tellInverses(of: change) }
+  }
+
+  /// The same of an object that was deleted in another zone, where it was before what it is related to was moved here.
+  mutating func tellAgainElsewhere(_ change: HistoryChange) throws {
+    guard change.changeType == .update, try elsewhere?(change.objectID) == .tombstone else { return }
+    try isolating(change) { exporter in try exporter.tellInverses(of: change) }
+  }
+
+  private mutating func tellInverses(of change: HistoryChange) throws {
+    guard let entity = model.entity(named: change.entity) else { return }
     for named in change.relationships {
       guard let relationship = entity.relationship(named: named.name) else { continue }
       try tellInverses(of: relationship, named.value.added)

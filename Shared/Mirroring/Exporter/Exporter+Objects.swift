@@ -8,14 +8,19 @@ extension Exporter {
   /// An insert over a live record of the same entity writes what it brings (`changedKeys`); over a tombstone it makes the object anew.
   mutating func insert(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
-    if judge == nil {
+    // A new object is nobody else's yet: only a policy of its own attributes has something to settle.
+    let isJudged = judge?.edit != nil
+    if !isJudged || judge?.rules.policies(of: entity.name) == nil {
       let (serializer, model, new) = (serializer, model, newRecord(of: entity, change))
       // In its place: of a first import this is what is done most.
-      return try overlay.with(change.objectID) { entry in
+      let isDone = try overlay.with(change.objectID) { entry in
+        if isJudged, entry.record != nil { return false }
         if let existing = entry.record { try Self.check(existing, is: entity, change, model) }
         entry.record = try Self.written(change, of: entity, over: entry.record ?? new, serializer)
         entry.isServersDeletion = false
+        return true
       }
+      if isDone { return }
     }
     var entry = try overlay.entry(change.objectID)
     let existing = entry.record

@@ -37,8 +37,11 @@ extension Exporter {
   }
 
   mutating func target(_ objectID: String, of relationship: RelationshipDescription) throws -> Target {
-    let (record, isGone) = try overlay.with(objectID) { entry in (entry.record, entry.isGone) }
-    if let record { return fits(record, relationship) ? .alive : .wrongEntity }
+    // Of the record only what is looked at: a copy of it costs more than all of this.
+    let (recordType, entityName, isGone) = try overlay.with(objectID) { entry in
+      (entry.record?.recordType, entry.record?.fields.string(ReservedName.entityName), entry.isGone)
+    }
+    if let recordType { return fits(recordType, entityName, relationship) ? .alive : .wrongEntity }
     switch try elsewhere?(objectID) {
     case .alive(let zoneName)?: return .inZone(zoneName)
     case .tombstone?: return .gone
@@ -47,12 +50,10 @@ extension Exporter {
   }
 
   /// Whether an object may stand where a relationship leads to.
-  private func fits(_ record: Record, _ relationship: RelationshipDescription) -> Bool {
-    guard let destination = model.entity(named: relationship.destinationName), record.recordType == destination.recordType else { return false }
+  private func fits(_ recordType: String, _ entityName: String?, _ relationship: RelationshipDescription) -> Bool {
+    guard let destination = model.entity(named: relationship.destinationName), recordType == destination.recordType else { return false }
     // Every entity of the hierarchy is of the kind of its root; and what a newer model calls its objects is not for this one to judge.
-    guard !destination.superentityNames.isEmpty,
-      let entity = model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
-    else { return true }
+    guard !destination.superentityNames.isEmpty, let entity = model.entity(recordType: recordType, entityName: entityName) else { return true }
     return entity.isKind(of: destination)
   }
 

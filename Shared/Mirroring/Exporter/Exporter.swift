@@ -131,7 +131,11 @@ public struct Exporter {
       }
     }
     for (index, change) in changes.enumerated() where !change.relationships.isEmpty {
-      guard change.changeType != .delete, try isOurs(change), index > lastDeletion[change.objectID] ?? -1 else { continue }
+      guard try isOurs(change) else {
+        if elsewhere != nil { try tellAgainElsewhere(change) }
+        continue
+      }
+      guard change.changeType != .delete, index > lastDeletion[change.objectID] ?? -1 else { continue }
       if refused.contains(index) {
         // In its place among the others: its store has set inverses in that order.
         if change.changeType == .update, !reverting.contains(change.objectID) { try isolating(change) { exporter in try exporter.tellAgain(change) } }
@@ -239,7 +243,7 @@ public struct Exporter {
   }
 
   /// Runs one step of the work; when it can't be done, it is as if it had not been begun, and `change` is left out.
-  @discardableResult private mutating func isolating(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
+  @discardableResult mutating func isolating(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
     let before = isolatesErrors ? self : nil
     do {
       try step(&self)
@@ -300,18 +304,21 @@ public struct Exporter {
     var entries = overlay.takeEntries()
     entries.reverse()
     objects.reserveCapacity(entries.count)
-    while let entry = entries.popLast() {
-      guard let write = Self.write(of: entry, stamp: stamp) else { continue }
-      if write.isLink { links.append(write) } else { objects.append(write) }
+    while var entry = entries.popLast() {
+      let isLink = entry.isLink
+      guard let write = Self.write(of: &entry, stamp: stamp) else { continue }
+      if isLink { links.append(write) } else { objects.append(write) }
     }
-    return ExportPlan(writes: objects + links, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
+    objects.append(contentsOf: links)
+    return ExportPlan(writes: objects, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
   }
 
   /// The object's record as it is now, whether or not it will be written; nil when there is none alive.
   public mutating func currentRecord(named recordName: String) throws -> Record? { try overlay.entry(recordName).record }
 
-  private static func write(of entry: OverlayEntry, stamp: Stamp) -> PlannedWrite? {
-    switch (entry.baseRecord, entry.record) {
+  /// - Parameter entry: gives its record away.
+  private static func write(of entry: inout OverlayEntry, stamp: Stamp) -> PlannedWrite? {
+    switch (entry.baseRecord, entry.record.take()) {
     case (nil, nil): return nil
     case (let base?, nil): return PlannedWrite(item: .delete(base), isServersOwn: entry.isServersDeletion, isServersAlone: entry.isServersDeletion)
     case (let base, var record?):

@@ -65,8 +65,14 @@ public struct Importer: Sendable {
     return try isMadeByAnother(link, in: source) ? .nothing : .change(.unlink(link))
   }
 
-  /// Whether another live record makes the same pair: then the deletion of one changes nothing (T-C11).
+  /// Whether another live record makes the same pair, if only in the zone to which it was moved since: then the deletion of one changes nothing (T-C11).
   private func isMadeByAnother(_ link: MirroredLink, in source: some RecordSource) throws -> Bool {
+    if try isMade(link, in: source) { return true }
+    guard let next = try source.source(ofMoved: link.objectID) else { return false }
+    return try isMade(link, in: next)
+  }
+
+  private func isMade(_ link: MirroredLink, in source: any RecordSource) throws -> Bool {
     let field = ReservedName.linkRecordNames
     let first = try source.pointers(to: link.objectID).filter { $0.field == field }
     if first.isEmpty { return false }

@@ -92,17 +92,23 @@ public enum UUIDText {
   public static func canonical(_ text: String) -> String? {
     let bytes = text.utf8
     guard bytes.count == 36 else { return nil }
-    var upper: [UInt8] = []
-    upper.reserveCapacity(36)
-    for (index, byte) in bytes.enumerated() {
-      switch (index, byte) {
-      case (8, UInt8(ascii: "-")), (13, UInt8(ascii: "-")), (18, UInt8(ascii: "-")), (23, UInt8(ascii: "-")): upper.append(byte)
-      case (8, _), (13, _), (18, _), (23, _): return nil
-      case (_, UInt8(ascii: "0")...UInt8(ascii: "9")), (_, UInt8(ascii: "A")...UInt8(ascii: "F")): upper.append(byte)
-      case (_, UInt8(ascii: "a")...UInt8(ascii: "f")): upper.append(byte - 32)
+    var (index, isUpper) = (0, true)
+    for byte in bytes {
+      switch byte {
+      case UInt8(ascii: "-"): if !isHyphenPlace(index) { return nil }
+      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "F"): if isHyphenPlace(index) { return nil }
+      case UInt8(ascii: "a")...UInt8(ascii: "f"):
+        if isHyphenPlace(index) { return nil }
+        isUpper = false
       default: return nil
       }
+      index += 1
     }
-    return String(decoding: upper, as: UTF8.self)
+    // As nearly all of them are: nothing is made anew.
+    return isUpper ? text : text.uppercased()
+  }
+
+  private static func isHyphenPlace(_ index: Int) -> Bool {
+    index == 8 || index == 13 || index == 18 || index == 23
   }
 }

@@ -135,6 +135,11 @@ public struct ZoneAssignment {
     labels[small] = nil
   }
 
+  /// The objects without a zone that are connected with one that has it, in the order they were met.
+  public mutating func connected() -> [(objectID: String, zone: Zone.ID)] {
+    homeless.compactMap { objectID, _ in labels[root(of: objectID)].map { (objectID, $0.zone) } }
+  }
+
   /// The objects that get a zone other than the default one, or than the one they were in before, in the order they were met.
   ///
   /// An object that is made again, connected with nothing, goes where it was.

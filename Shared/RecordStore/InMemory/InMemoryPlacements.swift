@@ -10,6 +10,7 @@ extension InMemoryTransaction {
   func place(_ objectID: String, in zone: Int64) throws {
     try write {
       guard let row = rows.zones[zone], !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
+      trackPlacements(of: row.databaseKey)
       for other in rows.placements[row.databaseKey]?[objectID]?.keys.sorted() ?? [] { rows.placements[row.databaseKey]?[objectID]?[other] = false }
       notePlacement(of: objectID, in: row, isAssigned: true)
     }
@@ -26,7 +27,16 @@ extension InMemoryTransaction {
 
   func notePlacement(of objectID: String, in zone: StoredZone, isAssigned: Bool = false) {
     rows.placements[zone.databaseKey, default: [:]][objectID, default: [:]][zone.key] = isAssigned
-    rows.databases[zone.databaseKey]?.hasPlacements = true
+    rows.databases[zone.databaseKey]?.placementState = .noted
+  }
+
+  /// Notes where objects are from now on, and at once where they are now.
+  func trackPlacements(of database: Int64) {
+    guard rows.databases[database]?.placementState == .untracked else { return }
+    rows.databases[database]?.placementState = .empty
+    for zone in rows.zones.values where zone.databaseKey == database && !zone.isDeleted {
+      for (name, row) in rows.records[zone.key] ?? [:] where zone.places(recordType: row.stored.record.recordType) { notePlacement(of: name, in: zone) }
+    }
   }
 
   func movePlacements(from zone: Int64, to successor: Int64, in database: Int64) {

@@ -2,6 +2,7 @@
 
 import Indexing
 import Records
+import Sharing
 
 /// Everything a shard holds, as one value: a copy of it is a snapshot, dropping it is a rollback.
 struct InMemoryRows {
@@ -34,6 +35,10 @@ struct InMemoryRows {
     var conflict: StoredConflict
     var content: [UInt8]
     var assets: Set<Asset>
+  }
+  struct MemberRow {
+    let databaseKey: Int64
+    let member: ShareMember
   }
   struct OutcomeRow {
     var payload: [UInt8]
@@ -84,6 +89,13 @@ struct InMemoryRows {
   var outcomes: [String: OutcomeRow] = [:]
   /// By zone, then by the duplicate's name.
   var redirects: [Int64: [String: StoredRedirect]] = [:]
+  /// By zone, then by name.
+  var shares: [Int64: [String: StoredShare]] = [:]
+  var members: [MemberRow] = []
+  /// Ascending by number.
+  var shareNews: [StoredShareNews] = []
+  /// By zone, name and root.
+  var departures: [Int64: [String: [String: Int64]]] = [:]
   var lastKey: Int64 = 0
   var lastEventNumber: Int64 = 0
   /// What that was when the present owner came.

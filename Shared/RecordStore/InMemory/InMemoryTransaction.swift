@@ -18,7 +18,7 @@ extension InMemoryTransaction: ShardTransaction {
       guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
       rows.databases[database]?.incarnation = makeIncarnation()
       rows.databases[database]?.generation = generation
-      rows.databases[database]?.hasPlacements = false
+      rows.databases[database]?.placementState = .untracked
       rows.placements[database] = nil
     }
   }
@@ -61,7 +61,9 @@ extension InMemoryTransaction: ShardTransaction {
       rows.past.removeAll { $0.zone == zone }
       rows.horizons[zone] = nil
       rows.redirects[zone] = nil
-      rows.zones[zone] = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
+      let ended = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
+      rows.zones[zone] = ended
+      try endMembers(of: ended)
       grow(row.databaseKey, by: -byteCount)
       try countAssets()
     }
@@ -93,7 +95,9 @@ extension InMemoryTransaction: ShardTransaction {
       rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(record.isDeleted ? [] : references))
       rows.zones[zone] = row.advanced(to: record.sequence)
       let byteCount = record.isDeleted ? 0 : record.record.countedByteCount
-      if earlier?.stored.record.recordType != record.record.recordType, row.places(recordType: record.record.recordType) { notePlacement(of: name, in: row) }
+      if database.placementState != .untracked, earlier?.stored.record.recordType != record.record.recordType, row.places(recordType: record.record.recordType) {
+        notePlacement(of: name, in: row)
+      }
       grow(row.databaseKey, by: byteCount - (rows.byteCounts[zone]?[name] ?? 0))
       rows.byteCounts[zone, default: [:]][name] = byteCount
       if earlier.map({ !$0.stored.record.assets.isEmpty }) ?? false || !record.record.assets.isEmpty { try countAssets() }
@@ -150,6 +154,7 @@ extension InMemoryTransaction: ShardTransaction {
         modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: 0,
         exportedTransactionNumber: 0, purgedTransactionNumber: 0)
       rows.mirrors[mirror.key] = mirror
+      trackPlacements(of: database)
       return mirror
     }
   }

@@ -6,7 +6,8 @@ enum Query: Int, CaseIterable {
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase, renewDatabase
   case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
-  case placements, insertPlacement, assignPlacement, notePlacements, unassignPlacements, settlePlacement, removePlacement, movePlacements, dropPlacements
+  case placements, insertPlacement, assignPlacement, unassignPlacements, settlePlacement, removePlacement, movePlacements, dropPlacements
+  case setPlacementState, anyPlacement, fillingDatabases, fillPlacement, makeUnplaced, nextUnplaced, updateUnplaced, moveUnplaced, removeUnplaced, dropUnplaced
   case asset, insertAsset, useAsset, releaseAsset, orphanedAssets, deleteAsset, insertHistoryAsset, historyAssets, deleteHistoryAssets
   case references, sources, sourceCount, insertReference, deleteReference
   case recordByShortGUID, insertShortGUID, deleteShortGUID
@@ -30,6 +31,9 @@ enum Query: Int, CaseIterable {
   case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported, retryUnimportedName, renewMirror
   case redirect, redirectsTo, pendingRedirects, zonesWithPendingRedirects, redirectedDatabases, hasRedirects, sharedKeys
   case putRedirect, followRedirect, deleteRedirect, noteRedirects
+  case shareByName, shareByRoot, sharesAfter, shareByOneTimeGUID, putShare, noteShares, deleteInvitations, insertInvitation
+  case membersInZone, membersInDatabase, membersAfter, activeMembers, audience, putMember, newsAfter, insertNews, removeNews
+  case departure, putDeparture, removeDeparture, sweepShares, sweepInvitations, sweepDepartures
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
   case counts
 
@@ -65,16 +69,6 @@ enum Query: Int, CaseIterable {
     case .sweepReferences:
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
     case .sweepShortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
-
-    case .placements: "SELECT zone, assigned FROM placement WHERE database = ?1 AND name = ?2 ORDER BY zone"
-    case .insertPlacement: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
-    case .assignPlacement: "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
-    case .unassignPlacements: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
-    case .settlePlacement: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND zone = ?3"
-    case .removePlacement: "DELETE FROM placement WHERE database = ?1 AND name = ?2 AND zone = ?3"
-    case .movePlacements: "UPDATE placement SET zone = ?2 WHERE zone = ?1"
-    case .dropPlacements: "DELETE FROM placement WHERE database = ?1"
-    case .notePlacements: "UPDATE database SET placed = 1 WHERE id = ?1"
 
     case .asset: "SELECT bytes, uses, orphaned FROM asset WHERE hash = ?1"
     case .insertAsset: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"
@@ -138,6 +132,9 @@ enum Query: Int, CaseIterable {
     case .liveZone, .indexes, .indexesAfter, .allIndexes, .makeIndex, .updateIndex, .removeIndex, .zoneAfterName, .entriesUp, .entriesDown, .countEntries, .insertEntry,
       .deleteEntry, .dropEntries, .sweepEntries:
       indexText
+    case .placements, .insertPlacement, .assignPlacement, .unassignPlacements, .settlePlacement, .removePlacement, .movePlacements, .dropPlacements,
+      .setPlacementState, .anyPlacement, .fillingDatabases, .fillPlacement, .makeUnplaced, .nextUnplaced, .updateUnplaced, .moveUnplaced, .removeUnplaced, .dropUnplaced:
+      placementText
     default: historyText
     }
   }
@@ -207,11 +204,15 @@ enum Query: Int, CaseIterable {
     case .syncState, .putSyncState, .deleteSyncState, .zoneHolds, .putZoneHold, .deleteZoneHold, .deleteZoneHolds, .unimportedAfter, .unimportedDue,
       .putUnimported, .removeUnimported, .deleteUnimported, .retryUnimported, .retryUnimportedName, .renewMirror:
       recoveryText
+    case .shareByName, .shareByRoot, .sharesAfter, .shareByOneTimeGUID, .putShare, .noteShares, .deleteInvitations, .insertInvitation, .membersInZone,
+      .membersInDatabase, .membersAfter, .activeMembers, .audience, .putMember, .newsAfter, .insertNews, .removeNews, .departure, .putDeparture, .removeDeparture,
+      .sweepShares, .sweepInvitations, .sweepDepartures:
+      sharingText
     default: quarantineText
     }
   }
 
-  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed FROM database"
+  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed, shared FROM database"
   static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon, reason, ended FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"

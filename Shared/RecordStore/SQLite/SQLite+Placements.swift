@@ -16,6 +16,7 @@ extension SQLiteTransaction {
   func place(_ objectID: String, in zone: Int64) throws {
     try write {
       guard let row = try self.zone(key: zone), !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
+      if try database(key: row.databaseKey)?.placementState == .untracked { try trackPlacements(of: row.databaseKey) }
       let unassign = try writing(.unassignPlacements)
       try unassign.bind(1, row.databaseKey)
       try unassign.bind(2, recordName: objectID)
@@ -41,30 +42,139 @@ extension SQLiteTransaction {
   func notePlacement(of objectID: String, in zone: StoredZone) throws { try putPlacement(.insertPlacement, of: objectID, in: zone) }
 
   private func putPlacement(_ query: Query, of objectID: String, in zone: StoredZone) throws {
+    try write(query, objectID, database: zone.databaseKey, zone: zone.key)
+    if try database(key: zone.databaseKey)?.placementState == .empty { try set(.noted, of: zone.databaseKey) }
+  }
+
+  private func write(_ query: Query, _ objectID: String, database: Int64, zone: Int64) throws {
     let put = try writing(query)
-    try put.bind(1, zone.databaseKey)
+    try put.bind(1, database)
     try put.bind(2, recordName: objectID)
-    try put.bind(3, zone.key)
+    try put.bind(3, zone)
     try put.run()
-    guard var database = try database(key: zone.databaseKey), !database.hasPlacements, let cached = cache.databases[database.key] else { return }
-    database.hasPlacements = true
-    let note = try writing(.notePlacements)
-    try note.bind(1, database.key)
-    try note.run()
-    cache.databases.set(CachedRow(row: database, isDirty: cached.isDirty), for: database.key)
+  }
+
+  private func set(_ state: PlacementState, of database: Int64) throws {
+    guard var row = try self.database(key: database), let cached = cache.databases[database] else { return }
+    row.placementState = state
+    let update = try writing(.setPlacementState)
+    try update.bind(1, database)
+    try update.bind(2, state.rawValue)
+    try update.run()
+    cache.databases.set(CachedRow(row: row, isDirty: cached.isDirty), for: database)
   }
 
   /// A zone that is made again under another key has the objects of the one that ended.
-  func movePlacements(from zone: Int64, to successor: Int64) throws {
+  func movePlacements(from zone: Int64, to successor: Int64, in database: Int64) throws {
     let move = try writing(.movePlacements)
     try move.bind(1, zone)
     try move.bind(2, successor)
     try move.run()
+    guard fillingDatabases.contains(database) else { return }
+    let retarget = try writing(.moveUnplaced)
+    try retarget.bind(1, database)
+    try retarget.bind(2, zone)
+    try retarget.bind(3, successor)
+    try retarget.run()
   }
 
   func dropPlacements(of database: Int64) throws {
-    let drop = try writing(.dropPlacements)
-    try drop.bind(1, database)
-    try drop.run()
+    for query in [Query.dropPlacements, .dropUnplaced] {
+      let drop = try writing(query)
+      try drop.bind(1, database)
+      try drop.run()
+    }
+    fillingDatabases.remove(database)
+  }
+
+  // MARK: Filling in
+
+  /// Begins to note where objects are, with the first one who may ask. What is there already is noted behind the commits.
+  func trackPlacements(of database: Int64) throws {
+    try flushCachedRows()
+    let make = try writing(.makeUnplaced)
+    try make.bind(1, database)
+    try make.run()
+    let isFilling = session.connection.changes > 0
+    try set(isFilling ? .filling : .empty, of: database)
+    if isFilling { fillingDatabases.insert(database) }
+  }
+
+  /// Records of a zone that are not noted yet. The zone may have ended since, and been made again (`target`): its rows are not swept before
+  /// they are noted.
+  private struct Unplaced {
+    let zone: Int64
+    let target: Int64
+    /// The last name that is noted; nil: none is.
+    var after: String?
+  }
+
+  /// Notes the objects of a step of the first database that needs it.
+  /// - Parameter budget: what the step may take; less by what it took.
+  /// - Returns: how many were noted.
+  func fillPlacements(_ budget: inout IndexBudget) throws -> Int {
+    guard let database = fillingDatabases.min() else { return 0 }
+    var count = 0
+    while let next = try nextUnplaced(in: database) {
+      if budget.isSpent { return count }
+      // Zones without anything to do are cheap, but not free.
+      budget.nameCount -= 1
+      count += try fill(next, in: database, &budget)
+    }
+    let any = try statement(.anyPlacement)
+    try any.bind(1, database)
+    try set(try any.first { _ in true } == true ? .noted : .empty, of: database)
+    fillingDatabases.remove(database)
+    return count
+  }
+
+  private func nextUnplaced(in database: Int64) throws -> Unplaced? {
+    let select = try statement(.nextUnplaced)
+    try select.bind(1, database)
+    return try select.first { Unplaced(zone: $0.int64(0), target: $0.int64(1), after: $0.recordName(2)) }
+  }
+
+  private func fill(_ unplaced: Unplaced, in database: Int64, _ budget: inout IndexBudget) throws -> Int {
+    let select = try statement(.recordNames)
+    try select.bind(1, unplaced.zone)
+    // Every name sorts after every number.
+    if let name = unplaced.after { try select.bind(2, recordName: name) } else { try select.bind(2, 0) }
+    defer { select.reset() }
+    var (count, last) = (0, unplaced.after)
+    while !budget.isSpent {
+      guard try select.step() else {
+        let remove = try writing(.removeUnplaced)
+        try remove.bind(1, database)
+        try remove.bind(2, unplaced.zone)
+        try remove.run()
+        return count
+      }
+      budget.nameCount -= 1
+      guard let name = select.recordName(1) else {
+        passOver(select.int64(0), "shard \(shard): a record's name has neither form")
+        continue
+      }
+      last = name
+      guard try isObject(select) else { continue }
+      budget.recordCount -= 1
+      count += 1
+      try write(.fillPlacement, name, database: database, zone: unplaced.target)
+    }
+    let update = try writing(.updateUnplaced)
+    try update.bind(1, database)
+    try update.bind(2, unplaced.zone)
+    if let last { try update.bind(3, recordName: last) } else { try update.bindNull(3) }
+    try update.run()
+    return count
+  }
+
+  /// Whether a row of `Query.recordNames` is an object's. A damaged one is passed over: it must not hold up the others.
+  private func isObject(_ row: Statement) throws -> Bool {
+    do {
+      return try session.symbol(row.int64(2)).hasPrefix(ReservedName.recordTypePrefix)
+    } catch StoreError.corrupt(let reason) {
+      passOver(row.int64(0), reason)
+      return false
+    }
   }
 }

@@ -95,10 +95,13 @@ class SQLiteSnapshot: ShardSnapshot {
     guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2)) else {
       throw StoreError.corrupt("shard \(shard): database \(row.int64(0)) has no such container or environment")
     }
+    guard let placements = PlacementState(rawValue: row.int(9)) else {
+      throw StoreError.corrupt("shard \(shard): database \(row.int64(0)) has no such state of placements")
+    }
     return StoredDatabase(
       key: row.int64(0), id: DatabaseID(container: container, environment: environment, owner: row.text(3)),
       incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5), subscriptionEdition: UInt64(bitPattern: row.int64(6)),
-      byteCount: row.int64(7), generation: row.int64(8), hasPlacements: row.bool(9))
+      byteCount: row.int64(7), generation: row.int64(8), placementState: placements, hasShares: row.bool(10))
   }
 
   // MARK: Zones

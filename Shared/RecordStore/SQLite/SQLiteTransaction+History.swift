@@ -9,7 +9,7 @@ extension SQLiteTransaction: ShardTransaction {
     deviceName: String?, createdAt: Int64
   ) throws -> StoredMirror {
     try write {
-      guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
+      guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
       guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
       guard counters.lastKey < HistoryRowID.lastMirror else { throw ContradictingWrite("the shard has given out all keys of mirrors") }
       let mirror = StoredMirror(
@@ -31,6 +31,7 @@ extension SQLiteTransaction: ShardTransaction {
       try insert.run()
       cache.mirrors.set(CachedRow(row: mirror, isDirty: false), for: mirror.key)
       cache.mirrorKeys.set(mirror.key, for: WriterCache.Name(parent: database, name: identifier))
+      if row.placementState == .untracked { try trackPlacements(of: database) }
       return mirror
     }
   }

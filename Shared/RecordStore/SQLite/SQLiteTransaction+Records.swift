@@ -56,7 +56,9 @@ extension SQLiteTransaction {
       setByteCount(of: database, to: database.byteCount + growth)
       row.zone = row.zone.advanced(to: stored.sequence)
       setZone(row)
-      if earlier?.type != written.type, row.zone.places(recordType: stored.record.recordType) { try notePlacement(of: name.name, in: row.zone) }
+      if database.placementState != .untracked, earlier?.type != written.type, row.zone.places(recordType: stored.record.recordType) {
+        try notePlacement(of: name.name, in: row.zone)
+      }
     }
   }
 

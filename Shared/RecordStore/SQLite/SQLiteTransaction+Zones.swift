@@ -27,7 +27,7 @@ extension SQLiteTransaction {
       guard var row = try self.database(key: database), let cached = cache.databases[database] else { throw ContradictingWrite("no database \(database)") }
       row.incarnation = nextIncarnation()
       row.generation = generation
-      row.hasPlacements = false
+      row.placementState = .untracked
       try dropPlacements(of: database)
       let update = try writing(.renewDatabase)
       try update.bind(1, database)
@@ -78,7 +78,7 @@ extension SQLiteTransaction {
       try insert.run()
       cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false), for: zone.key)
       cache.zoneKeys.set(zone.key, for: name)
-      if let earlier { try movePlacements(from: earlier.key, to: zone.key) }
+      if let earlier { try movePlacements(from: earlier.key, to: zone.key, in: database) }
       return zone
     }
   }
@@ -98,6 +98,7 @@ extension SQLiteTransaction {
       // What its records used is let go of with them; what they count for, at once.
       if let database = try database(key: row.databaseKey) { setByteCount(of: database, to: database.byteCount - found.byteCount) }
       setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0, horizon: deleted.sequence))
+      try endMembers(of: deleted)
     }
   }
 
@@ -154,7 +155,7 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, past states, references, redirects, short GUIDs and index entries of a deleted zone; a
+  /// Removes up to `limit` rows each of records, past states, references, redirects, short GUIDs, shares and index entries of a deleted zone; a
   /// doomed zone with none left is released.
   /// - Returns: how many records were removed.
   func sweep(limit: Int) throws -> Int {
@@ -165,7 +166,8 @@ extension SQLiteTransaction {
     let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
     let entries = try sweep(.sweepEntries, zone, limit)
     let redirects = try sweep(.sweepRedirects, zone, limit)
-    if [records, past, references, shortGUIDs, entries, redirects].allSatisfy({ $0 < limit }) {
+    let sharing = try [.sweepShares, .sweepInvitations, .sweepDepartures].map { try sweep($0, zone, limit) }
+    if ([records, past, references, shortGUIDs, entries, redirects] + sharing).allSatisfy({ $0 < limit }) {
       let release = try writing(.releaseZone)
       try release.bind(1, zone)
       try release.run()

@@ -34,6 +34,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// The databases that have redirects, and perhaps some whose zones with them are gone.
   var redirectedDatabases: Set<Int64> = []
   private var redirectedDatabasesBeforeBody: Set<Int64> = []
+  /// The databases whose `PlacementState` is `filling`.
+  var fillingDatabases: Set<Int64> = []
+  private var fillingDatabasesBeforeBody: Set<Int64> = []
   /// Tells outcomes of one millisecond apart.
   var outcomeCounter: Int64 = 0
 
@@ -94,6 +97,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
     indexes = ShardIndexes(try statement(.allIndexes).all(indexRow))
     redirectedDatabases = Set(try statement(.redirectedDatabases).all { $0.int64(0) })
+    fillingDatabases = Set(try statement(.fillingDatabases).all { $0.int64(0) })
   }
 
   /// To be called when the SQL transaction has begun.
@@ -134,6 +138,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     doomedBeforeBody = doomed
     indexesBeforeBody = indexes
     redirectedDatabasesBeforeBody = redirectedDatabases
+    fillingDatabasesBeforeBody = fillingDatabases
   }
 
   /// Ends a body that returned.
@@ -152,6 +157,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     doomed = doomedBeforeBody
     indexes = indexesBeforeBody
     redirectedDatabases = redirectedDatabasesBeforeBody
+    fillingDatabases = fillingDatabasesBeforeBody
     seen.removeAll(keepingCapacity: true)
     guard bodyHasWritten else { return false }
     session.forgetSymbols()

@@ -42,6 +42,10 @@ enum FormatChange: Int, CaseIterable, Sendable {
   /// Records with encrypted fields, and what is saved, held back and lost of such values, are sealed. Cost: none, an empty table; what was there
   /// before stays readable and is sealed when it is written next.
   case sealing = 18
+  /// Shares. Cost: none, empty tables, and a column whose default is not written into rows.
+  case sharing = 19
+  /// Where objects are is noted only in databases that have or had a mirrored store. Cost: removes the rows of the others.
+  case trackedPlacements = 20
 
   var statements: [String] {
     switch self {
@@ -75,6 +79,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .redirects: Self.redirectTables
     // The keys that are needed to open what the shard holds.
     case .sealing: ["CREATE TABLE sealing_key(id BLOB PRIMARY KEY) WITHOUT ROWID"]
+    case .sharing: Self.sharingTables
+    case .trackedPlacements: Self.trackedPlacementStatements
     }
   }
 
@@ -214,6 +220,13 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "UPDATE database SET placed = 1 WHERE id IN (SELECT database FROM placement)",
   ]
 
+  private static let trackedPlacementStatements = [
+    "CREATE TABLE unplaced(database INTEGER NOT NULL, zone INTEGER NOT NULL, target INTEGER NOT NULL, after, PRIMARY KEY(database, zone)) WITHOUT ROWID",
+    "DELETE FROM placement WHERE database NOT IN (SELECT database FROM mirror)",
+    "UPDATE database SET placed = \(PlacementState.empty.rawValue) WHERE placed = 0 AND id IN (SELECT database FROM mirror)",
+    "UPDATE database SET placed = \(PlacementState.untracked.rawValue) WHERE placed = 1 AND id NOT IN (SELECT database FROM mirror)",
+  ]
+
   private static let recoveryTables = [
     "ALTER TABLE zone ADD COLUMN reason INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE zone ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
@@ -244,6 +257,30 @@ enum FormatChange: Int, CaseIterable, Sendable {
     """,
     "CREATE INDEX redirect_survivor ON redirect(zone, survivor)",
     "CREATE INDEX redirect_pending ON redirect(zone, loser) WHERE removed IS NULL",
+  ]
+
+  private static let sharingTables = [
+    "ALTER TABLE database ADD COLUMN shared INTEGER NOT NULL DEFAULT 0",
+    """
+    CREATE TABLE share(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name TEXT NOT NULL, root TEXT, active INTEGER NOT NULL, guid TEXT NOT NULL,
+      sum INTEGER NOT NULL, state BLOB, UNIQUE(zone, name))
+    """,
+    "CREATE INDEX share_root ON share(zone, root) WHERE root IS NOT NULL",
+    "CREATE TABLE invitation(guid TEXT PRIMARY KEY, zone INTEGER NOT NULL, share INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX invitation_share ON invitation(share)",
+    // For the sweep of deleted zones.
+    "CREATE INDEX invitation_zone ON invitation(zone)",
+    // By names, not by the zone's number: that a zone ended is told long after.
+    """
+    CREATE TABLE member(database INTEGER NOT NULL, user TEXT NOT NULL, zone TEXT NOT NULL, share TEXT NOT NULL, root TEXT, role INTEGER NOT NULL,
+      permission INTEGER NOT NULL, since INTEGER NOT NULL, until INTEGER, PRIMARY KEY(database, user, zone, share)) WITHOUT ROWID
+    """,
+    "CREATE INDEX member_zone ON member(database, zone, user) WHERE until IS NULL",
+    """
+    CREATE TABLE sharenews(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, zone TEXT NOT NULL, user TEXT NOT NULL, active INTEGER NOT NULL,
+      seq INTEGER NOT NULL)
+    """,
+    "CREATE TABLE departure(zone INTEGER NOT NULL, name NOT NULL, root TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(zone, name, root)) WITHOUT ROWID",
   ]
 
   private static let quarantineTables = [

@@ -16,6 +16,8 @@ struct ShardStatistics: Sendable {
   /// In COMMIT: writing the log and syncing it.
   var commitSeconds = 0.0
   var logPages = 0
+  /// Pages written to the log, by commits of groups.
+  private var writtenLogPages = 0
   var checkpoints = 0
   var checkpointPages = 0
   var checkpointSeconds = 0.0
@@ -27,12 +29,21 @@ struct ShardStatistics: Sendable {
   var indexedRecords = 0
   /// Commits of such work, and damaged records that it passed over.
   var indexSlices = 0
+  /// Objects noted of databases that got their first store, and commits of such work.
+  var placedRecords = 0
+  var placementSlices = 0
   var passedOverRecords = 0
   var overloads = 0
   var reads = 0
 
   /// A page and its header in the write-ahead log.
   static let logPageByteCount = 4096 + 24
+
+  /// How long the log is after a commit. A log that begins anew is shorter, and all of it was written since.
+  mutating func note(logPages pages: Int) {
+    writtenLogPages += pages < logPages ? pages : pages - logPages
+    logPages = pages
+  }
 
   func list(queueLength: Int, longReads: Int, givenUpReads: Int, isFailed: Bool) -> [StoreStatistic] {
     [
@@ -43,6 +54,7 @@ struct ShardStatistics: Sendable {
       ("checkpoint_pages_total", Double(checkpointPages)), ("checkpoint_seconds_total", checkpointSeconds),
       ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
       ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)),
+      ("wal_pages_total", Double(writtenLogPages)), ("placed_records_total", Double(placedRecords)), ("placement_slices_total", Double(placementSlices)),
       ("index_slices_total", Double(indexSlices)), ("passed_over_records_total", Double(passedOverRecords)), ("overloads_total", Double(overloads)),
       ("reads_total", Double(reads)), ("reads_long_total", Double(longReads)), ("reads_given_up_total", Double(givenUpReads)),
       ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),

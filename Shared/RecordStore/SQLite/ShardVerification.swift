@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import Records
 import SQLite
+import Sharing
 
 /// What `SQLiteShardStore.verify` found.
 public struct VerificationReport: Hashable, Sendable {
@@ -46,6 +47,7 @@ struct ShardVerification {
     try verification.checkHistory()
     try verification.checkQuarantine()
     try verification.checkJournal()
+    try verification.checkShares()
     try verification.checkByteCounts()
     try verification.checkAssets(assets, reads: readsAssets)
     for check in checks { try verification.run(check) }
@@ -154,6 +156,34 @@ struct ShardVerification {
     }
   }
 
+  /// Every share is what was written, and has the invitations and members that it says.
+  private mutating func checkShares() throws {
+    let rows = try statement("verifyShares", "SELECT id, zone, name, root, guid, sum, state FROM share WHERE zone NOT IN (SELECT zone FROM doomed) ORDER BY id")
+    let guids = try statement("verifyInvitations", "SELECT guid FROM invitation WHERE share = ?1 ORDER BY guid")
+    let users = try statement(
+      "verifyMembers",
+      """
+      SELECT m.user FROM member m JOIN zone z ON z.database = m.database AND z.name = m.zone WHERE z.id = ?1 AND m.share = ?2 AND m.until IS NULL ORDER BY m.user
+      """)
+    for key in try rows.all({ $0.int64(0) }) {
+      let row = try statement("verifyShare", "SELECT id, zone, name, root, guid, sum, state FROM share WHERE id = ?1")
+      try row.bind(1, key)
+      do {
+        guard let (zone, share) = try row.first({ try snapshot.share($0) }) else { continue }
+        try guids.bind(1, key)
+        if try guids.all({ $0.text(0) }) != (share.state?.oneTimeGUIDs ?? []).sorted(by: { $0.precedes($1) }) {
+          report.note("share \(key) has other invitations than it says")
+        }
+        try users.bind(1, zone)
+        try users.bind(2, share.name)
+        let members = (share.state?.members ?? []).compactMap(\.identity.userRecordName).sorted { $0.precedes($1) }
+        if try users.all({ $0.text(0) }) != members { report.note("share \(key) has other members than it says") }
+      } catch let error as StoreError {
+        report.note("\(error)")
+      }
+    }
+  }
+
   /// What databases and zones say they hold.
   private mutating func checkByteCounts() throws {
     for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id").all({ ($0.int64(0), $0.int64(1)) })
@@ -191,140 +221,6 @@ struct ShardVerification {
     let keys = try statement(check.name, check.text + " LIMIT \(VerificationReport.problemLimit)").all { $0.int64(0) }
     for key in keys { report.note("\(check.problem) (\(key))") }
   }
-
-  /// Queries that give the key of each row that contradicts another.
-  private static let checks = [
-    (
-      "verifyNames", "SELECT min(id) FROM record GROUP BY zone, name HAVING count(*) > 1",
-      "a record's name is there twice"
-    ),
-    (
-      "verifyZoneSequences", "SELECT z.id FROM zone z WHERE z.seq < (SELECT max(seq) FROM record r WHERE r.zone = z.id)",
-      "a zone's sequence is behind its records'"
-    ),
-    (
-      "verifyDatabaseSequences", "SELECT d.id FROM database d WHERE d.seq < (SELECT max(seq) FROM zone z WHERE z.database = d.id)",
-      "a database's sequence is behind its zones'"
-    ),
-    (
-      "verifyLiveCounts",
-      """
-      SELECT z.id FROM zone z WHERE z.live <>
-        (SELECT count(*) FROM record r WHERE r.zone = z.id AND r.deleted = 0 AND r.zone NOT IN (SELECT zone FROM doomed))
-      """,
-      "a zone's count of live records is wrong"
-    ),
-    (
-      "verifyDatabaseBytes", "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
-      "a database counts other bytes than its zones"
-    ),
-    (
-      "verifyHistoryOfAssets",
-      """
-      SELECT history FROM history_asset WHERE history NOT IN (SELECT id FROM history) AND history NOT IN (SELECT -id FROM quarantine)
-        AND history NOT IN (SELECT -id - \(JournalRowID.offset) FROM journal)
-      """,
-      "a transaction that uses an asset is missing"
-    ),
-    (
-      "verifyQuarantine", "SELECT m.id FROM mirror m WHERE m.quarantined <> (SELECT count(*) FROM quarantine q WHERE q.mirror = m.id)",
-      "a mirror counts other objects as held back than there are"
-    ),
-    ("verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)", "a held back object's mirror is missing"),
-    (
-      "verifyRecoveryMirrors",
-      """
-      SELECT mirror FROM (SELECT mirror FROM syncstate UNION SELECT mirror FROM zonehold UNION SELECT mirror FROM unimported)
-        WHERE mirror NOT IN (SELECT id FROM mirror)
-      """,
-      "how a store's imports stand is kept for one that is missing"
-    ),
-    ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
-    ("verifyPastZones", "SELECT id FROM past WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a past state's zone is missing"),
-    (
-      "verifyPastOrder",
-      """
-      SELECT p.id FROM past p WHERE p.seq >= p.until OR p.zone NOT IN (SELECT zone FROM doomed) AND NOT EXISTS
-        (SELECT 1 FROM record r WHERE r.zone = p.zone AND r.name = p.name AND r.seq >= p.until)
-      """,
-      "a past state is not before its record"
-    ),
-    (
-      "verifyShortGUIDs",
-      "SELECT source FROM shortGUID WHERE source NOT IN (SELECT id FROM record WHERE deleted = 0) AND zone NOT IN (SELECT zone FROM doomed)",
-      "a short GUID's record is missing"
-    ),
-    (
-      "verifyPlacements",
-      """
-      SELECT r.id FROM record r JOIN zone z ON z.id = r.zone JOIN symbol s ON s.id = r.type
-        WHERE z.deleted = 0 AND z.name NOT IN ('\(ReservedName.privateMirrorZone)', '\(ReservedName.defaultZone)')
-          AND substr(s.text, 1, \(ReservedName.recordTypePrefix.utf8.count)) = '\(ReservedName.recordTypePrefix)'
-          AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = z.database AND p.name = r.name AND p.zone = z.id)
-      """,
-      "an object's record is in a zone in which nobody would look for it"
-    ),
-    (
-      "verifyPlacementZones",
-      """
-      SELECT p.zone FROM placement p LEFT JOIN zone z ON z.id = p.zone LEFT JOIN database d ON d.id = p.database
-        WHERE z.id IS NULL OR z.database <> p.database OR coalesce(d.placed, 0) = 0
-      """,
-      "an object is said to be in a zone that is not there, or of a database that does not know"
-    ),
-    ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
-    (
-      "verifyMirrors",
-      """
-      SELECT m.id FROM mirror m WHERE m.database NOT IN (SELECT id FROM database)
-        OR m.last < coalesce((SELECT max(h.id) & \(HistoryRowID.lastNumber) FROM history h WHERE h.mirror = m.id), 0)
-      """,
-      "a mirror's database is missing, or it is behind its history"
-    ),
-    (
-      "verifySubscriptions",
-      "SELECT s.id FROM subscription s LEFT JOIN database d ON d.id = s.database WHERE coalesce(d.subscriptions, 0) = 0",
-      "a subscription's database is missing, or does not know that it has any"
-    ),
-    (
-      "verifyEntryIndexes",
-      "SELECT DISTINCT fieldindex FROM entry WHERE fieldindex NOT IN (SELECT id FROM fieldindex) AND zone NOT IN (SELECT zone FROM doomed)",
-      "an index that does not exist has entries"
-    ),
-    (
-      "verifyRedirectZones", "SELECT loser FROM redirect WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)",
-      "a redirect's zone is missing"
-    ),
-    (
-      "verifyRedirectChains",
-      """
-      SELECT r.loser FROM redirect r WHERE r.loser = r.survivor OR EXISTS (SELECT 1 FROM redirect s WHERE s.zone = r.zone AND s.loser = r.survivor)
-      """,
-      "a redirect leads to a record that is one itself"
-    ),
-    ("verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)", "an index's database is missing"),
-    (
-      "verifyConflictBytes",
-      """
-      SELECT j.id FROM journal j WHERE j.bytes <> length(j.payload) - CASE substr(j.payload, 1, 1) WHEN x'C1' THEN \(KeyRing.overhead) ELSE 0 END
-        + (SELECT coalesce(sum(a.bytes), 0) FROM history_asset h JOIN asset a ON a.hash = h.hash WHERE h.history = -j.id - \(JournalRowID.offset))
-      """,
-      "a conflict counts other bytes than it has"
-    ),
-    (
-      "verifyConflictUse",
-      """
-      SELECT u.database FROM journal_use u WHERE (u.count, u.bytes) <>
-        (SELECT count(*), coalesce(sum(j.bytes), 0) FROM journal j WHERE j.database = u.database AND j.user = u.user)
-      UNION SELECT j.database FROM journal j WHERE NOT EXISTS (SELECT 1 FROM journal_use u WHERE u.database = j.database AND u.user = j.user)
-      """,
-      "a database counts other conflicts than there are"
-    ),
-    ("verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)", "a conflict's database is missing"),
-    ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
-    ("verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)", "a consumer's mirror is missing"),
-    ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),
-  ]
 }
 
 extension SQLiteShardStore {

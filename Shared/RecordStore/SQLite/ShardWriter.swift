@@ -54,6 +54,7 @@ final class ShardWriter {
         rest = rest.dropFirst(commitGroup(rest))
         checkpointIfDue()
       }
+      fillPlacements()
       sweepIfDoomed()
       advanceIndexes()
     }
@@ -62,9 +63,10 @@ final class ShardWriter {
     connection.close()
   }
 
-  /// Whether rows of deleted zones or records for new indexes wait.
+  /// Whether rows of deleted zones, objects to be noted or records for new indexes wait.
   private var hasBackgroundWork: Bool {
-    core.failure == nil && heldGroupCount == 0 && (transaction.doomed?.isEmpty == false || !transaction.indexes.unfinished.isEmpty)
+    core.failure == nil && heldGroupCount == 0
+      && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty || !transaction.indexes.unfinished.isEmpty)
   }
 
   /// What is queued; empty when nothing is, but background work waits.
@@ -189,7 +191,7 @@ final class ShardWriter {
       statistics.largestGroup = max(statistics.largestGroup, bodies)
       statistics.bodySeconds += start.duration(to: middle).seconds
       statistics.commitSeconds += middle.duration(to: end).seconds
-      statistics.logPages = connection.logPageCount
+      statistics.note(logPages: connection.logPageCount)
     }
   }
 
@@ -236,9 +238,19 @@ final class ShardWriter {
 
   // MARK: Background work
 
-  /// Removes a slice of a deleted zone's rows.
+  /// Notes a slice of the objects of a database that has got its first store.
+  private func fillPlacements() {
+    guard hasBackgroundWork, !transaction.fillingDatabases.isEmpty else { return }
+    let count = inSlice({ try $0.fillPlacements(&$1) }, isDone: \.fillingDatabases.isEmpty)
+    core.statistics.update { statistics in
+      statistics.placementSlices += 1
+      statistics.placedRecords += count
+    }
+  }
+
+  /// Removes a slice of a deleted zone's rows, once the objects that were in it are noted.
   private func sweepIfDoomed() {
-    guard hasBackgroundWork, transaction.doomed?.isEmpty == false else { return }
+    guard hasBackgroundWork, transaction.doomed?.isEmpty == false, transaction.fillingDatabases.isEmpty else { return }
     let count = inBackground { try $0.sweep(limit: core.options.sweepLimit) }
     core.statistics.update { $0.sweptRecords += count }
   }
@@ -246,22 +258,28 @@ final class ShardWriter {
   /// Fills a slice of records into a new index, or removes one of an index that was dropped.
   private func advanceIndexes() {
     guard hasBackgroundWork, !transaction.indexes.unfinished.isEmpty else { return }
-    let options = core.options
-    let deadline = clock.now.advanced(by: core.queue.count > 0 ? options.indexSliceTime : options.idleIndexSliceTime)
-    let count = inBackground { transaction in
-      var count = 0
-      var rest = IndexBudget(recordCount: options.indexSliceLimit, nameCount: options.indexSliceNameLimit, byteCount: options.indexSliceByteLimit)
-      repeat {
-        let step = Self.indexStep.limited(to: rest)
-        var left = step
-        count += try transaction.advanceIndexes(&left)
-        rest.spend(from: step, to: left)
-      } while !rest.isSpent && !transaction.indexes.unfinished.isEmpty && clock.now < deadline
-      return count
-    }
+    let count = inSlice({ try $0.advanceIndexes(&$1) }, isDone: \.indexes.unfinished.isEmpty)
     core.statistics.update { statistics in
       statistics.indexSlices += 1
       statistics.indexedRecords += count
+    }
+  }
+
+  /// Commits steps of what goes through records by name, until the time or the budget of a slice is over, or all is done.
+  /// - Returns: what the steps counted; 0 when the slice failed.
+  private func inSlice(_ step: (SQLiteTransaction, inout IndexBudget) throws -> Int, isDone: (SQLiteTransaction) -> Bool) -> Int {
+    let options = core.options
+    let deadline = clock.now.advanced(by: core.queue.count > 0 ? options.indexSliceTime : options.idleIndexSliceTime)
+    return inBackground { transaction in
+      var count = 0
+      var rest = IndexBudget(recordCount: options.indexSliceLimit, nameCount: options.indexSliceNameLimit, byteCount: options.indexSliceByteLimit)
+      repeat {
+        let share = Self.indexStep.limited(to: rest)
+        var left = share
+        count += try step(transaction, &left)
+        rest.spend(from: share, to: left)
+      } while !rest.isSpent && !isDone(transaction) && clock.now < deadline
+      return count
     }
   }
 

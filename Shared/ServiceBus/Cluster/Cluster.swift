@@ -27,8 +27,8 @@ public final class Cluster: Sendable {
   static func connects(_ role: Role, to other: Role) -> Bool {
     switch (role, other) {
     case (.gateway, .worker), (.gateway, .notifier), (.worker, .notifier), (.worker, .gateway): true
-    // Of two notifiers the one whose name comes first connects.
-    case (.notifier, .notifier): true
+    // Of two of one role the one whose name comes first connects.
+    case (.notifier, .notifier), (.worker, .worker): true
     default: false
     }
   }

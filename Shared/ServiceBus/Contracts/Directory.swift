@@ -90,6 +90,8 @@ public struct LookUpUser: Message {
     public let givenName: String?
     public let familyName: String?
     public let emailAddress: String?
+    /// nil also where it is not to be shown.
+    public var phoneNumber: String?
 
     public init(userRecordName: String, givenName: String?, familyName: String?, emailAddress: String?) {
       self.userRecordName = userRecordName

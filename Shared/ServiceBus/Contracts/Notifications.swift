@@ -35,6 +35,13 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     self.hasSubscriptions = hasSubscriptions ? true : nil
   }
 
+  /// The same, told to these users, too.
+  public func heard(by users: [String]) -> ZoneChange {
+    ZoneChange(
+      database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser,
+      audience: Array(Set(audience).union(users)).sorted(), hasSubscriptions: hasSubscriptions ?? false)
+  }
+
   /// What a subscriber needs to know of `self` and, later, `next`.
   public func merged(with next: ZoneChange) -> ZoneChange {
     let latest = next.sequence >= sequence ? next : self

@@ -48,6 +48,36 @@ public struct SignIn: Message {
   }
 }
 
+/// A name and a password from the page of a share, which signs in to no app. Not repeatable: every attempt counts.
+public struct CheckPassword: Message {
+  public static let name = "directory.password/1"
+  public static let isRepeatable = false
+
+  public struct Reply: Codable, Sendable {
+    /// nil when the name or the password is wrong.
+    public let userRecordName: String?
+    /// Seconds after which the next attempt is looked at.
+    public let retryAfter: Int?
+
+    public init(userRecordName: String? = nil, retryAfter: Int? = nil) {
+      self.userRecordName = userRecordName
+      self.retryAfter = retryAfter
+    }
+  }
+
+  /// The operator's name for the user, as it was typed.
+  public let userName: String
+  public let password: String
+  /// Whose attempts are counted together.
+  public let clientAddress: String
+
+  public init(userName: String, password: String, clientAddress: String) {
+    self.userName = userName
+    self.password = password
+    self.clientAddress = clientAddress
+  }
+}
+
 /// Asks for the successor of a session's token, which is on disk when this is answered. Whoever asks has authenticated the token.
 public struct RotateSession: Message {
   public static let name = "directory.rotate-session/1"
@@ -128,10 +158,13 @@ public struct DiscoverUsers: Message {
   public struct Lookup: Codable, Hashable, Sendable {
     public let userRecordName: String?
     public let emailAddress: String?
+    /// However it is written.
+    public let phoneNumber: String?
 
-    public init(userRecordName: String? = nil, emailAddress: String? = nil) {
+    public init(userRecordName: String? = nil, emailAddress: String? = nil, phoneNumber: String? = nil) {
       self.userRecordName = userRecordName
       self.emailAddress = emailAddress
+      self.phoneNumber = phoneNumber
     }
   }
 

@@ -39,6 +39,7 @@ struct CallRequest: Sendable {
   let correlation: UInt64
   let destination: Destination
   let name: String
+  var lane = Lane.usual
   /// Empty: none.
   let key: String
   let arguments: [UInt8]
@@ -61,6 +62,7 @@ final class Outgoing: TimerEntry {
   }
 
   var deadline: Int64 { request.deadline }
+  var lane: Lane { request.lane }
   var byteCount: Int { request.arguments.count + request.body.count }
 }
 
@@ -94,13 +96,17 @@ final class Incoming {
     case running
   }
   let request: IncomingRequest
+  let lane: Lane
   var stage = Stage.queued
   /// The next request with its key waits for it.
   var holdsKey = false
   /// Nobody waits for its answer.
   var isAbandoned = false
 
-  init(_ request: IncomingRequest) { self.request = request }
+  init(_ request: IncomingRequest, lane: Lane) {
+    self.request = request
+    self.lane = lane
+  }
 }
 
 /// A handler's task, which may be cancelled before it is known.
@@ -153,9 +159,7 @@ final class PeerState {
   var peer: Peer
   /// In the order they came up; calls go over the first.
   var links: [LinkID] = []
-  var underWay = 0
-  var backlog = FIFO<Outgoing>()
-  var backlogByteCount = 0
+  var windows = PerLane(Window())
   /// Takes no calls any more.
   var isDraining = false
 

@@ -4,27 +4,29 @@ extension Exchange {
   mutating func requested(_ frame: Frame, on link: LinkID) {
     let id = IncomingID(link: link, correlation: frame.correlation)
     guard let caller = links[link]?.peer.peer, incoming[id] == nil else { return malformed() }
-    if let error = refusal(of: frame, on: link) { return send(Frame(failure: error, correlation: frame.correlation), on: link) }
+    let lane = lanes[frame.name] ?? .usual
+    if let error = refusal(of: frame, lane, on: link) { return send(Frame(failure: error, correlation: frame.correlation), on: link) }
     let request = IncomingRequest(
       id: id, caller: caller, name: frame.name, key: frame.key, arguments: frame.arguments, body: frame.body, deadline: now + Int64(frame.budget),
       handle: TaskHandle())
-    let call = Incoming(request)
+    let call = Incoming(request, lane: lane)
     incoming[id] = call
-    heldIncomingByteCount += request.byteCount
+    incomingLanes[lane].count += 1
+    incomingLanes[lane].heldByteCount += request.byteCount
     if !request.key.isEmpty {
-      guard mailboxes[request.key] == nil else {
-        mailboxes[request.key]?.append(id)
+      guard incomingLanes[lane].mailboxes[request.key] == nil else {
+        incomingLanes[lane].mailboxes[request.key]?.append(id)
         return
       }
-      mailboxes[request.key] = FIFO()
+      incomingLanes[lane].mailboxes[request.key] = FIFO()
       call.holdsKey = true
     }
     call.stage = .startable
-    startable.append(id)
-    startWaiting()
+    incomingLanes[lane].startable.append(id)
+    startWaiting(lane)
   }
 
-  private mutating func refusal(of frame: Frame, on link: LinkID) -> BusError? {
+  private mutating func refusal(of frame: Frame, _ lane: Lane, on link: LinkID) -> BusError? {
     if link != .loopback {
       switch phase {
       case .open: break
@@ -32,9 +34,9 @@ extension Exchange {
       case .leaving, .gone: return BusError(.draining, "\(me.peer.name) is shutting down")
       }
     }
-    guard names.contains(frame.name) else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
-    guard incoming.count - runningCount < configuration.waitingCount,
-      heldIncomingByteCount + frame.byteCount <= configuration.heldByteCount
+    guard lanes[frame.name] != nil else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
+    guard incomingLanes[lane].count - incomingLanes[lane].runningCount < configuration.waitingCount,
+      incomingLanes[lane].heldByteCount + frame.byteCount <= configuration.heldByteCount
     else {
       statistics.refusedRequests += 1
       return BusError(.overloaded, "too many requests wait at \(me.peer.name)")
@@ -42,8 +44,8 @@ extension Exchange {
     return nil
   }
 
-  private mutating func startWaiting() {
-    while runningCount < configuration.runningCount, let id = startable.popFirst() {
+  private mutating func startWaiting(_ lane: Lane) {
+    while incomingLanes[lane].runningCount < configuration.runningCount, let id = incomingLanes[lane].startable.popFirst() {
       guard let call = incoming[id] else { continue }
       if call.request.deadline <= now {
         // Nobody waits for it any more, and it was not executed.
@@ -51,7 +53,7 @@ extension Exchange {
         continue
       }
       call.stage = .running
-      runningCount += 1
+      incomingLanes[lane].runningCount += 1
       statistics.served += 1
       actions.append(.start(call.request))
     }
@@ -60,7 +62,7 @@ extension Exchange {
   /// A handler has returned or thrown.
   mutating func finished(_ id: IncomingID, _ outcome: Outcome) {
     guard let call = incoming[id], call.stage == .running else { return }
-    runningCount -= 1
+    incomingLanes[call.lane].runningCount -= 1
     if !call.isAbandoned, links[id.link] != nil {
       switch outcome {
       case .success(let payload): send(Frame(kind: .reply, correlation: id.correlation, arguments: payload.arguments, body: payload.body), on: id.link)
@@ -68,7 +70,7 @@ extension Exchange {
       }
     }
     forget(call)
-    startWaiting()
+    startWaiting(call.lane)
     checkDrained()
     deliverLoopback()
   }
@@ -77,7 +79,7 @@ extension Exchange {
   mutating func startNext(_ id: IncomingID) {
     guard let call = incoming[id], call.stage == .running else { return }
     releaseKey(of: call)
-    startWaiting()
+    startWaiting(call.lane)
     deliverLoopback()
   }
 
@@ -85,13 +87,13 @@ extension Exchange {
     guard call.holdsKey else { return }
     call.holdsKey = false
     let key = call.request.key
-    guard let id = mailboxes[key]?.popFirst(), let next = incoming[id] else {
-      mailboxes[key] = nil
+    guard let id = incomingLanes[call.lane].mailboxes[key]?.popFirst(), let next = incoming[id] else {
+      incomingLanes[call.lane].mailboxes[key] = nil
       return
     }
     next.holdsKey = true
     next.stage = .startable
-    startable.append(id)
+    incomingLanes[call.lane].startable.append(id)
   }
 
   /// The caller no longer waits: a running handler is cancelled, a waiting request is never executed.
@@ -101,19 +103,20 @@ extension Exchange {
     switch call.stage {
     case .running: actions.append(.cancel(call.request.handle))
     case .startable:
-      startable.removeAll { $0 == id }
+      incomingLanes[call.lane].startable.removeAll { $0 == id }
       forget(call)
     case .queued:
-      mailboxes[call.request.key]?.removeAll { $0 == id }
+      incomingLanes[call.lane].mailboxes[call.request.key]?.removeAll { $0 == id }
       forget(call)
     }
-    startWaiting()
+    startWaiting(call.lane)
     checkDrained()
   }
 
   private mutating func forget(_ call: Incoming) {
     incoming[call.request.id] = nil
-    heldIncomingByteCount -= call.request.byteCount
+    incomingLanes[call.lane].count -= 1
+    incomingLanes[call.lane].heldByteCount -= call.request.byteCount
     releaseKey(of: call)
   }
 

@@ -36,16 +36,17 @@ extension Exchange {
 
   private mutating func place(_ call: Outgoing) {
     let peer = call.peer
-    guard peer.underWay >= configuration.windowCount || !peer.backlog.isEmpty else {
+    let window = peer.windows[call.lane]
+    guard window.underWay >= configuration.windowCount || !window.backlog.isEmpty else {
       keep(call)
       return transmit(call)
     }
-    guard peer.backlog.count < configuration.backlogCount, heldOutgoingByteCount + call.byteCount <= configuration.heldByteCount else {
+    guard window.backlog.count < configuration.backlogCount, heldOutgoingByteCounts[call.lane] + call.byteCount <= configuration.heldByteCount else {
       return complete(call.request, .failure(BusError(.overloaded, "too many calls to \(peer.peer.name) are under way")))
     }
     keep(call)
-    peer.backlog.append(call)
-    heldOutgoingByteCount += call.byteCount
+    peer.windows[call.lane].backlog.append(call)
+    heldOutgoingByteCounts[call.lane] += call.byteCount
     statistics.callsInBacklog += 1
   }
 
@@ -57,7 +58,7 @@ extension Exchange {
   private mutating func transmit(_ call: Outgoing) {
     guard let link = call.peer.links.first else { return }
     call.link = link
-    call.peer.underWay += 1
+    call.peer.windows[call.lane].underWay += 1
     let request = call.request
     send(
       Frame(
@@ -65,10 +66,14 @@ extension Exchange {
         arguments: request.arguments, body: request.body), on: link)
   }
 
-  /// Sends what waits while the window has room.
+  /// Sends what waits while the windows have room.
   private mutating func pump(_ peer: PeerState, ignoringWindow: Bool = false) {
+    for lane in Lane.allCases { pump(peer, lane, ignoringWindow: ignoringWindow) }
+  }
+
+  private mutating func pump(_ peer: PeerState, _ lane: Lane, ignoringWindow: Bool = false) {
     guard !peer.links.isEmpty else { return }
-    while ignoringWindow || peer.underWay < configuration.windowCount, let call = peer.backlog.popFirst() {
+    while ignoringWindow || peer.windows[lane].underWay < configuration.windowCount, let call = peer.windows[lane].backlog.popFirst() {
       leftBacklog(call)
       transmit(call)
     }
@@ -78,14 +83,14 @@ extension Exchange {
   mutating func recall(_ correlation: UInt64, from link: LinkID) {
     guard let call = outgoing[correlation], call.link == link else { return }
     call.link = nil
-    call.peer.underWay -= 1
-    call.peer.backlog.prepend(call)
-    heldOutgoingByteCount += call.byteCount
+    call.peer.windows[call.lane].underWay -= 1
+    call.peer.windows[call.lane].backlog.prepend(call)
+    heldOutgoingByteCounts[call.lane] += call.byteCount
     statistics.callsInBacklog += 1
   }
 
   private mutating func leftBacklog(_ call: Outgoing) {
-    heldOutgoingByteCount -= call.byteCount
+    heldOutgoingByteCounts[call.lane] -= call.byteCount
     statistics.callsInBacklog -= 1
   }
 
@@ -93,7 +98,7 @@ extension Exchange {
   mutating func ended(_ correlation: UInt64, on link: LinkID, _ outcome: Outcome) {
     guard let call = outgoing[correlation], call.link == link else { return }
     finish(call, outcome)
-    pump(call.peer)
+    pump(call.peer, call.lane)
   }
 
   /// The caller's task was cancelled.
@@ -109,7 +114,7 @@ extension Exchange {
   private mutating func giveUp(_ call: Outgoing, _ error: BusError) {
     if let link = call.link, links[link] != nil { send(Frame(kind: .cancel, correlation: call.request.correlation), on: link) }
     finish(call, .failure(error))
-    pump(call.peer)
+    pump(call.peer, call.lane)
     deliverLoopback()
   }
 
@@ -117,9 +122,9 @@ extension Exchange {
     outgoing[call.request.correlation] = nil
     wheel.remove(call)
     if call.link != nil {
-      call.peer.underWay -= 1
+      call.peer.windows[call.lane].underWay -= 1
     } else {
-      call.peer.backlog.removeAll { $0 === call }
+      call.peer.windows[call.lane].backlog.removeAll { $0 === call }
       leftBacklog(call)
     }
     complete(call.request, outcome)
@@ -132,7 +137,7 @@ extension Exchange {
 
   /// Fails calls to a peer that lost a link.
   mutating func failCalls(to peer: PeerState, where isLost: (Outgoing) -> Bool) {
-    if peer.links.isEmpty { peer.backlog = FIFO() }
+    if peer.links.isEmpty { for lane in Lane.allCases { peer.windows[lane].backlog = FIFO() } }
     let lost = outgoing.values.filter { $0.peer === peer && isLost($0) }.sorted { $0.request.correlation < $1.request.correlation }
     for call in lost {
       finish(call, .failure(BusError(.unreachable, call.link == nil ? "\(peer.peer.name) is not connected" : "\(peer.peer.name) was lost before it answered")))
@@ -155,5 +160,5 @@ extension Exchange {
 }
 
 extension PeerState {
-  fileprivate var load: Int { underWay + backlog.count }
+  fileprivate var load: Int { windows.all.reduce(0) { $0 + $1.load } }
 }

@@ -27,8 +27,8 @@ struct Exchange {
   }
 
   let configuration: BusConfiguration
-  /// Message names that are served here.
-  let names: Set<String>
+  /// The messages that are served here, by name, with their lanes.
+  let lanes: [String: Lane]
   var now: Int64
   var phase = Phase.open
   var actions: [Action] = []
@@ -49,24 +49,20 @@ struct Exchange {
   // Calls to others (Exchange+Outgoing).
   var outgoing: [UInt64: Outgoing] = [:]
   var wheel: TimerWheel<Outgoing>
-  var heldOutgoingByteCount = 0
+  /// Of calls in backlogs.
+  var heldOutgoingByteCounts = PerLane(0)
   var nextChoice = 0
 
   // Requests from others (Exchange+Incoming).
   var incoming: [IncomingID: Incoming] = [:]
-  /// Requests whose key is held by another, by key.
-  var mailboxes: [String: FIFO<IncomingID>] = [:]
-  /// Requests that could start but for `runningCount`.
-  var startable = FIFO<IncomingID>()
-  var runningCount = 0
-  var heldIncomingByteCount = 0
+  var incomingLanes = PerLane(IncomingLane())
 
   /// Frames to this process itself, delivered before an input returns.
   var loopback = FIFO<Frame>()
 
-  init(peer: Peer, names: Set<String>, configuration: BusConfiguration, now: Int64) {
+  init(peer: Peer, lanes: [String: Lane], configuration: BusConfiguration, now: Int64) {
     self.configuration = configuration
-    self.names = names
+    self.lanes = lanes
     self.now = now
     heartbeat = configuration.heartbeat.milliseconds
     liveness = configuration.liveness.milliseconds
@@ -158,8 +154,11 @@ struct Exchange {
   var currentStatistics: BusStatistics {
     var current = statistics
     current.callsUnderWay = outgoing.count - current.callsInBacklog
-    current.handlersRunning = runningCount
-    current.requestsWaiting = incoming.count - runningCount
+    let nested = incomingLanes[.nested]
+    current.handlersRunning = incomingLanes.all.reduce(0) { $0 + $1.runningCount }
+    current.requestsWaiting = incoming.count - current.handlersRunning
+    current.nestedHandlersRunning = nested.runningCount
+    current.nestedRequestsWaiting = nested.count - nested.runningCount
     return current
   }
 

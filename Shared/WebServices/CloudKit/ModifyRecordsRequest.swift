@@ -59,11 +59,14 @@ public struct ModifyRecordsRequest: Sendable {
       })
   }
 
+  /// What the request says of shares, in order.
+  public var shareRequests: [ShareRequest] { operations.compactMap(\.shareRequest) }
+
   /// The fields that saves carry and the schema lacks, each once as it came first, ascending by type and name.
   public func undeclaredFields(in schema: SchemaIndex) -> [UndeclaredField] {
     var found: [String: [String: UndeclaredField]] = [:]
     for operation in operations {
-      guard case .success(let patch) = operation.patch, let recordType = patch.recordType else { continue }
+      guard case .success(let patch) = operation.patch, let recordType = patch.recordType, recordType != ReservedName.shareRecordType else { continue }
       let declared = schema.fields(of: recordType)
       for change in patch.changes {
         guard let field = change.field, declared[change.name] == nil, found[recordType]?[change.name] == nil else { continue }
@@ -105,6 +108,7 @@ private struct OperationReader {
     if kind.isDelete { return RecordPatch() }
     if let problem = RecordName.problem(name, kind: "recordName") { throw RecordError(.badRequest, problem) }
     let recordType = try record.optionalString("recordType") ?? recordTypes[name]
+    if let recordType, ReservedName.shareRecordTypes.contains(recordType) { return try sharePatch(record) }
     if let recordType, let problem = Self.problem(ofType: recordType) { throw RecordError(.badRequest, problem) }
     if recordType == nil, kind == .create { throw RecordError(.badRequest, "recordType is missing for the new record '\(name)'") }
     return RecordPatch(
@@ -112,12 +116,22 @@ private struct OperationReader {
       shortGUID: try record.optionalBool("createShortGUID") ?? false ? newShortGUID() : nil)
   }
 
+  /// A share has no other fields than its own, no parent, and the short GUID that sharing gives it.
+  private func sharePatch(_ record: JSONValue) throws(RecordError) -> RecordPatch {
+    let changes = try changes(record, recordType: ReservedName.shareRecordType)
+    if let unknown = changes.first(where: { ShareFields.declarations[$0.name] == nil }) {
+      throw RecordError(.badRequest, "Field \(unknown.name) not found in \(ReservedName.shareRecordType)")
+    }
+    return RecordPatch(recordType: ReservedName.shareRecordType, changes: changes, share: .request(try ShareReader.request(record)))
+  }
+
   private func changes(_ record: JSONValue, recordType: String) throws(RecordError) -> [RecordPatch.Change] {
     guard let fields = try record.optionalObject("fields") else { return [] }
     guard fields.count <= Limit.fieldsPerRecordType else {
       throw RecordError(.badRequest, "\(recordType) has \(fields.count) fields, the limit is \(Limit.fieldsPerRecordType)")
     }
-    let reader = FieldReader(zone: zone, recordType: recordType, declarations: schema.fields(of: recordType), assets: assets)
+    let declarations = recordType == ReservedName.shareRecordType ? ShareFields.declarations : schema.fields(of: recordType)
+    let reader = FieldReader(zone: zone, recordType: recordType, declarations: declarations, assets: assets)
     var changes: [RecordPatch.Change] = []
     changes.reserveCapacity(fields.count)
     try fields.forEachMember { key, value throws(RecordError) in
@@ -139,8 +153,7 @@ private struct OperationReader {
   }
 
   private static func problem(ofType name: String) -> String? {
-    if name == ReservedName.shareRecordType { return "Cannot share - records of type \(name) are made by sharing, not by saving" }
-    return isIdentifier(name) ? nil : "'\(name.prefix(40))' is not a record type: it takes up to 255 letters, digits and underscores after a letter"
+    isIdentifier(name) ? nil : "'\(name.prefix(40))' is not a record type: it takes up to 255 letters, digits and underscores after a letter"
   }
 
   private static func problem(ofField name: String) -> String? {

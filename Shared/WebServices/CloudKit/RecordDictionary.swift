@@ -28,6 +28,8 @@ public struct RecordDictionaryWriter: Sendable {
 
   private let zoneJSON: [UInt8]
   private let assets: AssetLinks
+  /// What of shares shows with the records; nil: nothing does.
+  public var shares: ShownShares?
 
   public init(zone: Zone.ID, assets: AssetLinks) {
     zoneJSON = zone.json
@@ -61,7 +63,8 @@ public struct RecordDictionaryWriter: Sendable {
       writer.member("recordName", parent)
       writer.endObject()
     }
-    if let shortGUID = record.shortGUID { writer.member("shortGUID", shortGUID) }
+    let isShare = shares?.writeMembers(of: record, zoneJSON: zoneJSON, to: &writer) ?? false
+    if !isShare, let shortGUID = record.shortGUID { writer.member("shortGUID", shortGUID) }
     writer.key("zoneID")
     writer.raw(zoneJSON)
     writer.endObject()

@@ -15,6 +15,12 @@ public struct RecordPatch: Hashable, Sendable {
     }
   }
 
+  /// What is said of a share. Large and seldom there: kept apart, as a patch is as long as its longest case.
+  public indirect enum Share: Hashable, Sendable {
+    case unmentioned
+    case request(ShareRequest)
+  }
+
   /// What is said about `parent`.
   public enum Parent: Hashable, Sendable {
     case unmentioned
@@ -28,8 +34,11 @@ public struct RecordPatch: Hashable, Sendable {
   public var parent: Parent
   /// For a record that has none; nil: it is not asked for.
   public var shortGUID: String?
+  /// Of a share's record only.
+  public var share: Share
 
-  public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned, shortGUID: String? = nil) {
+  public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned, shortGUID: String? = nil, share: Share = .unmentioned) {
+    self.share = share
     self.recordType = recordType
     self.changes = changes
     self.parent = parent
@@ -71,6 +80,11 @@ public struct RecordOperation: Hashable, Sendable {
 }
 
 extension RecordOperation {
+  /// What it says of the share whose record it saves; nil for any other record.
+  public var shareRequest: ShareRequest? {
+    if case .success(let patch) = patch, case .request(let request) = patch.share { request } else { nil }
+  }
+
   /// The same operation, refused.
   public func refused(_ error: RecordError) -> RecordOperation {
     RecordOperation(kind: kind, recordName: recordName, recordChangeTag: recordChangeTag, patch: .failure(error), presentation: presentation)
@@ -152,24 +166,5 @@ extension RecordPatch {
       throw RecordError(.quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")
     }
     return result
-  }
-}
-
-extension Fields {
-  /// What the fields count towards the record limit: names and values, without assets' content.
-  public var byteCount: Int { elements.reduce(0) { $0 + $1.name.utf8.count + $1.field.value.byteCount } }
-}
-
-extension FieldValue {
-  fileprivate var byteCount: Int {
-    switch self {
-    case .int64, .double, .timestamp: 8
-    case .string(let text): text.utf8.count
-    case .bytes(let bytes): bytes.count
-    case .reference(let reference): reference.recordName.utf8.count + (reference.zoneID.map { $0.zoneName.utf8.count + $0.ownerName.utf8.count } ?? 0)
-    case .location: 64
-    case .asset: 40
-    case .list(_, let values): values.reduce(0) { $0 + $1.byteCount }
-    }
   }
 }

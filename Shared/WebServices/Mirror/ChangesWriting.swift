@@ -94,6 +94,27 @@ public struct ImportBatchWriter {
     }
   }
 
+  /// That an object is in another zone than the store knows, and otherwise the same; what it is now comes next.
+  public func encodedMove(of objectID: String, from origin: Zone.ID, to zone: Zone.ID) -> [UInt8] {
+    StoreAnswer.object { writer in
+      writer.member("changeType", "move")
+      writer.member("objectID", objectID)
+      writer.key("from")
+      origin.write(to: &writer)
+      writer.key("to")
+      zone.write(to: &writer)
+    }
+  }
+
+  /// That a share of a zone is new, changed or at its end: what it is now `shares` tells.
+  public static func encodedShare(zone: [UInt8]) -> [UInt8] {
+    StoreAnswer.object { writer in
+      writer.member("changeType", "share")
+      writer.key("zoneID")
+      writer.raw(zone)
+    }
+  }
+
   private static func write(_ changeType: String, _ link: MirroredLink, to writer: inout JSONWriter) {
     writer.member("changeType", changeType)
     writer.member("relationship", link.relationship.name)
@@ -119,6 +140,22 @@ public struct ImportBatchWriter {
     writer.member("recovery", policy.recovery.rawValue)
     writer.endObject()
   }
+
+  /// Somebody else's zone that is there no more for the client: deleted, or (nil) left.
+  public mutating func addZone(_ zone: Zone.ID, reason end: ZoneEnd?) {
+    writer.beginObject()
+    writer.member("changeType", "zone")
+    writer.key("zoneID")
+    zone.write(to: &writer)
+    writer.member("reason", end?.name ?? Self.left)
+    writer.member("action", ZonePolicy.delete.action)
+    // What the table says of another's zone.
+    let step = RecoveryTable.step(for: end?.signal ?? .zoneNotFound, in: .shared)
+    if case .recover(let action) = step { writer.member("recovery", action.rawValue) }
+    writer.endObject()
+  }
+
+  private static let left = "left"
 
   /// A record that was left out (R10).
   public mutating func add(_ problem: MirroringProblem) { quarantined.append(problem) }

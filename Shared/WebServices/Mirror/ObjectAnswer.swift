@@ -73,13 +73,19 @@ public enum MirrorErrors {
 
   /// What an event's error says of one object.
   public static func problem(of objectID: String, in errorJSON: [UInt8]?) -> MirroringProblem? {
-    for entry in entries(errorJSON) where entry["objectID"]?.isString(objectID) == true {
-      guard let entity = entry["entity"]?.string, let code = (entry["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) else { continue }
-      return MirroringProblem(
-        recordName: objectID, entity: entity, code: code,
-        cocoaErrorCode: (entry["cocoaErrorCode"]?.int64).flatMap { CocoaErrorCode(rawValue: Int($0)) }, reason: entry["reason"]?.string ?? "")
-    }
-    return nil
+    entries(errorJSON).lazy.filter { $0["objectID"]?.isString(objectID) == true }.compactMap(problem).first
+  }
+
+  /// All that an event's error lists, in its order.
+  public static func problems(in errorJSON: [UInt8]?) -> [MirroringProblem] { entries(errorJSON).compactMap(problem) }
+
+  private static func problem(_ entry: JSONValue) -> MirroringProblem? {
+    guard let objectID = entry["objectID"]?.string, let entity = entry["entity"]?.string,
+      let code = (entry["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:))
+    else { return nil }
+    return MirroringProblem(
+      recordName: objectID, entity: entity, code: code,
+      cocoaErrorCode: (entry["cocoaErrorCode"]?.int64).flatMap { CocoaErrorCode(rawValue: Int($0)) }, reason: entry["reason"]?.string ?? "")
   }
 
   static func entries(_ errorJSON: [UInt8]?) -> [JSONValue] {

@@ -162,8 +162,38 @@ public enum StoreAnswer {
     }
   }
 
+  /// `POST move`
+  /// - Parameter moved: what is in the zone because of it, links apart.
+  public static func moved(_ moved: [String], to zone: Zone.ID) -> [UInt8] {
+    object { writer in writeMoved(moved, to: zone, &writer) }
+  }
+
+  static func writeMoved(_ moved: [String], to zone: Zone.ID, _ writer: inout JSONWriter) {
+    writer.key("zoneID")
+    zone.write(to: &writer)
+    writer.key("moved")
+    writer.beginArray()
+    for objectID in moved { writer.string(objectID) }
+    writer.endArray()
+  }
+
   /// `POST purge`
-  public static func purgedZone(_ recordCount: Int) -> [UInt8] { object { $0.member("purged", recordCount) } }
+  /// - Parameter copies: the objects that were copied, with their copies; nil: nobody asked for that.
+  public static func purgedZone(_ recordCount: Int, copies: [(objectID: String, copyID: String)]? = nil) -> [UInt8] {
+    object { writer in
+      writer.member("purged", recordCount)
+      guard let copies else { return }
+      writer.key("copies")
+      writer.beginArray()
+      for (objectID, copyID) in copies {
+        writer.beginObject()
+        writer.member("objectID", objectID)
+        writer.member("copyID", copyID)
+        writer.endObject()
+      }
+      writer.endArray()
+    }
+  }
 
   /// `POST end` of a zone
   public static func endedZone(_ recordCount: Int) -> [UInt8] { object { $0.member("deleted", recordCount) } }

@@ -76,10 +76,13 @@ public struct SetUpStoreRequest: Hashable, Sendable {
 /// `POST purge`
 public struct PurgeZoneRequest: Hashable, Sendable {
   public let zone: ZoneReference
+  /// Whether the zone's objects are copied to where the store's unconnected objects are, before they go.
+  public let keepsCopy: Bool
 
   public init(_ body: JSONValue) throws(RecordError) {
     guard let value = body["zoneID"] else { throw RecordError(.badRequest, "zoneID is missing") }
     zone = try ZoneReference(value)
+    keepsCopy = try body.optionalBool("keepCopy") ?? false
   }
 }
 
@@ -131,5 +134,28 @@ public struct ResetStoreRequest: Hashable, Sendable {
   public init(_ body: JSONValue) throws(RecordError) {
     reason = ResetReason(name: try body.optionalString("reason"))
     rescansHistory = try body.optionalBool("rescan") ?? false
+  }
+}
+
+/// `POST move`
+public struct MoveObjectsRequest: Hashable, Sendable {
+  /// Each once, in the order they were sent; at least one.
+  public let objectIDs: [String]
+  /// nil: where the store's unconnected objects are.
+  public let zone: ZoneReference?
+
+  /// - Throws: `BAD_REQUEST` naming the key.
+  public init(_ body: JSONValue) throws(RecordError) {
+    objectIDs = try Self.objectIDs(of: body)
+    zone = try body.member("to").map { value throws(RecordError) in try ZoneReference(value) }
+  }
+
+  static func objectIDs(of body: JSONValue) throws(RecordError) -> [String] {
+    guard let sent = try body.optionalStrings("objectIDs"), !sent.isEmpty else { throw RecordError(.badRequest, "objectIDs is missing") }
+    guard sent.count <= Limit.moveCount else {
+      throw RecordError(.badRequest, "objectIDs has \(sent.count) items, the limit is \(Limit.moveCount)")
+    }
+    var seen: Set<String> = []
+    return sent.filter { seen.insert($0).inserted }
   }
 }

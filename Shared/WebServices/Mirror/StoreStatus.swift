@@ -51,7 +51,24 @@ public struct StoreStatus: Sendable {
     }
   }
 
+  /// A move of objects to another zone that is under way.
+  public struct Move: Hashable, Sendable {
+    /// `planning` or `writing`.
+    public let phase: String
+    /// Records that were looked at, or written.
+    public let done: Int
+    /// nil while nobody knows.
+    public let total: Int?
+
+    public init(phase: String, done: Int, total: Int?) {
+      self.phase = phase
+      self.done = done
+      self.total = total
+    }
+  }
+
   public var pending: Pending
+  public var move: Move?
   /// Milliseconds since 1970: when the first import was complete.
   public var firstImportAt: Int64?
   /// Why the store was reset and has not had everything since.
@@ -107,6 +124,14 @@ public struct StoreStatus: Sendable {
       writer.endObject()
       writer.nullable("reset", openReset?.name)
       writeHeldZones(to: &writer)
+      if let move {
+        writer.key("move")
+        writer.beginObject()
+        writer.member("phase", move.phase)
+        writer.member("done", move.done)
+        if let total = move.total { writer.member("total", total) }
+        writer.endObject()
+      }
       writer.member("caughtUp", caughtUp)
     }
   }

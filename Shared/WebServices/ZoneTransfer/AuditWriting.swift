@@ -44,7 +44,7 @@ public struct AuditWriter {
   public mutating func add(_ state: State, isEarliest: Bool) {
     defer { earlier = state.fields }
     let names = Set((earlier ?? Fields()).map(\.name)).union((state.fields ?? Fields()).map(\.name)).sorted()
-      .filter { field == nil || field == $0 }
+      .filter { (field == nil || field == $0) && $0 != ReservedName.moveReceipt }
       .filter { earlier?[$0] != state.fields?[$0] }
     // Being made and going are changes of the whole record.
     guard !names.isEmpty || field == nil && (earlier == nil) != (state.fields == nil) else { return }
@@ -64,6 +64,24 @@ public struct AuditWriter {
       write("new", state.fields?[name])
       writer.endObject()
     }
+    writer.endArray()
+    writer.endObject()
+  }
+
+  /// Adds that the record was moved, unless a field is asked for: nothing else of it changed.
+  public mutating func addMove(at sequence: Int64, from origin: String, to zoneName: String, by stamp: Stamp) {
+    if field != nil { return }
+    writer.beginObject()
+    writer.member("sequence", sequence)
+    writer.member("recordChangeTag", RecordChangeTag(sequence: sequence).text)
+    writer.member("changeType", "move")
+    writer.member("timestamp", MirrorDate.text(stamp.timestamp))
+    writer.member("author", stamp.userRecordName)
+    writer.member("device", stamp.deviceID)
+    writer.member("from", origin)
+    writer.member("to", zoneName)
+    writer.key("properties")
+    writer.beginArray()
     writer.endArray()
     writer.endObject()
   }

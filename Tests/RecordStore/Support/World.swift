@@ -64,13 +64,18 @@ extension ShardStore {
     try await enqueue(body).value
   }
 
-  /// Commits nothing again and again until every index is ready: each commit is followed by a slice of what is to be filled in.
+  /// Commits nothing again and again until every index is ready and every object noted: each commit is followed by a slice of what is to be
+  /// filled in.
   func settleIndexes() async throws {
     for _ in 0..<100_000 {
-      if try await read({ try $0.indexes(afterKey: 0, limit: 1000).allSatisfy(\.isReady) }) { return }
+      let isSettled = try await read { snapshot in
+        try snapshot.indexes(afterKey: 0, limit: 1000).allSatisfy(\.isReady)
+          && snapshot.databases(afterKey: 0, limit: 1000).allSatisfy { $0.placementState != .filling }
+      }
+      if isSettled { return }
       try await write { _ in }
     }
-    Issue.record("an index was never ready")
+    Issue.record("an index was never ready, or an object never noted")
   }
 }
 

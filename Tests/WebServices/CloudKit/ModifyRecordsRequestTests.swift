@@ -96,7 +96,6 @@ import Testing
   @Test(arguments: [
     (#"{"recordName":"a"}"#, "recordType is missing for the new record 'a'"),
     (#"{"recordName":"a","recordType":"No te"}"#, "'No te' is not a record type: it takes up to 255 letters, digits and underscores after a letter"),
-    (#"{"recordName":"a","recordType":"cloudkit.share"}"#, "Cannot share - records of type cloudkit.share are made by sharing, not by saving"),
     (#"{"recordName":"a","recordType":"Note","parent":"b"}"#, "parent must be an object with a recordName"),
     (#"{"recordName":"a","recordType":"Note","parent":{"recordName":"_b"}}"#, "parent.recordName '_b' starts with '_', which is reserved"),
     (#"{"recordName":"a","recordType":"Note","fields":[]}"#, "fields must be an object"),

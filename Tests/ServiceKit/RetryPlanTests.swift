@@ -2,7 +2,7 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import Authentication
+@testable import ServiceKit
 
 private func error(_ code: BusError.Code) -> BusError { BusError(code, "a reason") }
 

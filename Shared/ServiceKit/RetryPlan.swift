@@ -2,7 +2,6 @@
 
 public import Records
 public import ServiceBus
-public import ServiceKit
 
 /// The retries of one request. A value: it is told failures and the time, and answers what to do.
 public struct RetryPlan: Sendable {

@@ -1,0 +1,120 @@
+// changes/database of the shared database: the owners' feeds as one, whose token says where each of them stands.
+
+import JSON
+import Records
+import ServiceBus
+import WebServices
+
+extension SharedDatabase {
+  /// An owner's part of a page; `problem`: he can't be reached, and his zones are listed as errors.
+  private struct Page {
+    let owner: FetchSharedZones.Reply.Owner
+    var zones: [JSONValue] = []
+    var problem: RecordError?
+  }
+
+  /// Each owner's worker answers as for a database of its own, with what the caller sees of it. An owner who can't be reached keeps his place in
+  /// the token.
+  func fetchDatabaseChanges(tokenKeys: [String]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
+    let changes = try DatabaseChangesRequest(try JSONValue.request(body))
+    var token = try Self.token(at: changes.position)
+    let all = try await sharedZones()
+    let owners = Self.turned(all.filter { !$0.hasNothingNew(for: token) }, by: token)
+    var pages: [Page] = []
+    var (count, moreComing, failures) = (0, false, [RecordError]())
+    // Not all at once: who can't be told of any more need not be asked.
+    for start in stride(from: 0, to: owners.count, by: Self.parallelCount) {
+      if count >= changes.resultsLimit {
+        moreComing = true
+        break
+      }
+      let wave = owners[start..<min(start + Self.parallelCount, owners.count)]
+      let known = token
+      for (owner, outcome) in zip(wave, await outcomes(of: wave.map { ($0.owner, Self.body(changes, after: known[$0.owner])) })) {
+        switch outcome {
+        case .refused(let answer): return answer
+        case .away(let error):
+          failures.append(error)
+          pages.append(Page(owner: owner, problem: error))
+        case .answered(let json, _):
+          let zones = json["zones"]?.elements ?? []
+          // A page can't be cut: what comes after its first zones is only known to who made it. The next request has it.
+          guard count == 0 || count + zones.count <= changes.resultsLimit else {
+            moreComing = true
+            continue
+          }
+          count += zones.count
+          if json["moreComing"]?.bool == true { moreComing = true }
+          if let position = try Self.position(json["syncToken"]?.string) { token[owner.owner] = position }
+          pages.append(Page(owner: owner, zones: zones))
+        }
+      }
+    }
+    if let failure = failures.first, failures.count == pages.count { throw failure }
+    token.forget(butOf: all.map(\.owner))
+    return Self.answer(pages.sorted { $0.owner.owner < $1.owner.owner }, token, tokenKeys: tokenKeys, moreComing: moreComing)
+  }
+
+  private static func answer(_ pages: [Page], _ token: SharedFeedToken, tokenKeys: [String], moreComing: Bool) -> Answer<DatabaseRequest.Reply> {
+    var output = JSONWriter(reservingByteCount: 256 * (pages.count + 1))
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    for page in pages {
+      for zone in page.zones { output.value(zone) }
+      if let problem = page.problem { writeErrors(problem, of: page.owner, to: &output) }
+    }
+    output.endArray()
+    for key in tokenKeys { output.member(key, token.text) }
+    output.member("moreComing", moreComing)
+    output.endObject()
+    return answer(output)
+  }
+
+  /// Begins with another owner after every page, so that one who is always busy does not keep the others from being told of.
+  private static func turned(_ owners: [FetchSharedZones.Reply.Owner], by token: SharedFeedToken) -> [FetchSharedZones.Reply.Owner] {
+    if owners.isEmpty { return [] }
+    let start = Int(owners.reduce(UInt64(0)) { $0 &+ UInt64(token[$1.owner]?.sequence ?? 0) } % UInt64(owners.count))
+    return Array(owners[start...] + owners[..<start])
+  }
+
+  private static func token(at position: ChangesPosition) throws(RecordError) -> SharedFeedToken {
+    guard case .token(let text) = position else { return SharedFeedToken() }
+    do throws(SyncToken.Refusal) {
+      return try SharedFeedToken(text)
+    } catch {
+      throw error.recordError
+    }
+  }
+
+  /// What one owner is asked: the feed of his database after the place that the token has for him.
+  private static func body(_ changes: DatabaseChangesRequest, after position: SyncToken.Position?) -> [UInt8] {
+    var output = JSONWriter()
+    output.beginObject()
+    if let position {
+      output.member("syncToken", SyncToken(.database, [position]).text)
+    } else if changes.position == .caughtUp {
+      output.member("syncToken", "")
+    }
+    output.member("resultsLimit", changes.resultsLimit)
+    output.endObject()
+    return output.bytes
+  }
+
+  /// nil for a database that has no zone yet.
+  private static func position(_ text: String?) throws(RecordError) -> SyncToken.Position? {
+    do throws(SyncToken.Refusal) {
+      return try SyncToken(text ?? "", as: .database).positions.first
+    } catch {
+      throw RecordError(.internalError, "A worker's answer has no token")
+    }
+  }
+}
+
+extension FetchSharedZones.Reply.Owner {
+  /// Every access ended, and the token is behind the last end.
+  fileprivate func hasNothingNew(for token: SharedFeedToken) -> Bool {
+    guard let position = token[owner] else { return false }
+    return zones.allSatisfy { !$0.isActive && $0.sequence <= position.sequence }
+  }
+}

@@ -1,0 +1,163 @@
+// Who has access to whose zones, as the owners' shards tell it: where a user's requests about zones of others go.
+
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+extension Directory {
+  /// Of a user in a container's environment. Beyond that the oldest accesses that ended are forgotten, never those that hold.
+  static let sharedZoneLimit = 1000
+
+  /// Takes news in; what is older than what is known changes nothing, and what is said of a container that does not exist is nobody's.
+  func note(_ zones: [SharedZone]) throws {
+    try change {
+      let number = try DirectoryFormat.nextVersion(in: connection)
+      var grown: Set<SharedZoneUser> = []
+      for zone in zones where try keyIfPresent(of: zone.key.database.container) != nil {
+        if try write(zone, unlessOlder: true, number: number) { grown.insert(SharedZoneUser(zone.key)) }
+      }
+      for user in grown { try forgetEnded(of: user) }
+    }
+  }
+
+  /// The number of a comparison that is to begin: what the shard is read after it is newer than all that was noted before.
+  func beginComparison() throws -> Int64 { try change { try DirectoryFormat.nextVersion(in: connection) } }
+
+  /// Makes a part of what is known of a shard equal to what the shard says. What was noted since the comparison began stays: the page may be late.
+  /// - Returns: how many entries were corrected.
+  func compare(_ page: CompareSharedZones) throws -> Int {
+    try change {
+      // Names that differ in their bytes only are one to Swift; there are none, zones and users have names of ASCII.
+      var known = Dictionary(
+        try sharedZones(ofShard: page.shard, after: page.after, through: page.through).map { ($0.zone.key, $0) }, uniquingKeysWith: { first, _ in first })
+      var (correctedCount, grown) = (0, Set<SharedZoneUser>())
+      for zone in page.zones where try keyIfPresent(of: zone.key.database.container) != nil {
+        let found = known.removeValue(forKey: zone.key)
+        let former = found?.zone
+        if former == zone || found.map({ $0.number > page.number }) ?? false { continue }
+        // What was forgotten because there was no room for it stays forgotten.
+        if former == nil, !zone.isActive, try sharedZoneCount(of: SharedZoneUser(zone.key)) >= Self.sharedZoneLimit { continue }
+        if try write(zone, unlessOlder: false, number: page.number) { grown.insert(SharedZoneUser(zone.key)) }
+        correctedCount += 1
+      }
+      let gone = known.filter { $0.value.number <= page.number }
+      for key in gone.keys { try deleteSharedZone(key) }
+      for user in grown { try forgetEnded(of: user) }
+      return correctedCount + gone.count
+    }
+  }
+
+  /// By owner and zone, ascending.
+  func sharedZones(_ message: FetchSharedZones) throws -> FetchSharedZones.Reply {
+    var owners: [(name: String, zones: [FetchSharedZones.Reply.Zone])] = []
+    try connection.statement(
+      SQL(
+        "sharedZone.ofUser",
+        """
+        SELECT owner, zoneName, isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 ORDER BY owner, zoneName
+        """)
+    ).binding(message.userRecordName, message.container.rawValue, message.environment.rawValue).forEach { row in
+      if owners.last?.name != row.text(0) { owners.append((row.text(0), [])) }
+      owners[owners.count - 1].zones.append(.init(zoneName: row.text(1), isActive: row.bool(2), sequence: row.int64(3)))
+    }
+    return FetchSharedZones.Reply(owners: owners.map { .init(owner: $0.name, zones: $0.zones) })
+  }
+
+  /// How many accesses hold, and how many ended ones are remembered.
+  func sharedZoneCounts() throws -> (active: Int64, ended: Int64) {
+    try connection.statement(SQL("sharedZone.counts", "SELECT count(*), coalesce(sum(isActive), 0) FROM sharedZone")).first {
+      (active: $0.int64(1), ended: $0.int64(0) - $0.int64(1))
+    } ?? (0, 0)
+  }
+
+  /// Within a change: the environment's databases begin anew, and with them the sequences that entries are compared by.
+  func forgetSharedZones(in key: EnvironmentKey) throws {
+    try connection.statement(SQL("sharedZone.deleteEnvironment", "DELETE FROM sharedZone WHERE container = ?1 AND environment = ?2"))
+      .binding(key.container.rawValue, key.environment.rawValue).run()
+  }
+
+  // MARK: Rows
+
+  /// - Returns: whether the user has an entry more than before.
+  private func write(_ zone: SharedZone, unlessOlder: Bool, number: Int64) throws -> Bool {
+    let key = zone.key
+    let known = try connection.statement(
+      SQL(
+        "sharedZone.get",
+        "SELECT isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5")
+    ).binding(key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner, key.zoneName)
+      .first { (isActive: $0.bool(0), sequence: $0.int64(1)) }
+    if let known, known == (zone.isActive, zone.sequence) || unlessOlder && known.sequence > zone.sequence { return false }
+    try connection.statement(
+      SQL(
+        "sharedZone.put",
+        """
+        INSERT INTO sharedZone (user, container, environment, owner, zoneName, isActive, sequence, shard, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        ON CONFLICT DO UPDATE SET isActive = excluded.isActive, sequence = excluded.sequence, shard = excluded.shard, at = excluded.at
+        """)
+    ).binding(
+      key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner, key.zoneName, zone.isActive, zone.sequence,
+      Int64(key.database.shard(of: shardCount)), number
+    ).run()
+    return known == nil
+  }
+
+  private func deleteSharedZone(_ key: SharedZone.Key) throws {
+    try connection.statement(
+      SQL("sharedZone.delete", "DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5")
+    ).binding(key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner, key.zoneName).run()
+  }
+
+  private func sharedZoneCount(of user: SharedZoneUser) throws -> Int64 {
+    try connection.statement(SQL("sharedZone.countOfUser", "SELECT count(*) FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3"))
+      .binding(user.name, user.container.rawValue, user.environment.rawValue).first { $0.int64(0) } ?? 0
+  }
+
+  private func forgetEnded(of user: SharedZoneUser) throws {
+    let surplus = try sharedZoneCount(of: user) - Int64(Self.sharedZoneLimit)
+    guard surplus > 0 else { return }
+    try connection.statement(
+      SQL(
+        "sharedZone.forgetEnded",
+        """
+        DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND (owner, zoneName) IN (
+          SELECT owner, zoneName FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND NOT isActive ORDER BY at, sequence LIMIT ?4)
+        """)
+    ).binding(user.name, user.container.rawValue, user.environment.rawValue, surplus).run()
+  }
+
+  /// What lies in a part of a shard's list.
+  private func sharedZones(ofShard shard: Int, after: SharedZone.Key?, through: SharedZone.Key?) throws -> [(zone: SharedZone, number: Int64)] {
+    let statement = try connection.statement(
+      SQL(
+        "sharedZone.ofShard",
+        """
+        SELECT container, environment, owner, zoneName, user, isActive, sequence, at FROM sharedZone
+        WHERE shard = ?1 AND (container, environment, owner, zoneName, user) > (?2, ?3, ?4, ?5, ?6)
+          AND (?7 IS NULL OR (container, environment, owner, zoneName, user) <= (?7, ?8, ?9, ?10, ?11))
+        """)
+    ).binding(
+      Int64(shard), after?.database.container.rawValue ?? "", after?.database.environment.rawValue ?? "", after?.database.owner ?? "", after?.zoneName ?? "",
+      after?.userRecordName ?? "", through?.database.container.rawValue, through?.database.environment.rawValue, through?.database.owner, through?.zoneName,
+      through?.userRecordName)
+    return try statement.all { row in
+      let database = DatabaseID(container: try Self.containerID(row.text(0)), environment: try Self.environment(row.text(1)), owner: row.text(2))
+      let key = SharedZone.Key(database: database, zoneName: row.text(3), userRecordName: row.text(4))
+      return (SharedZone(key: key, isActive: row.bool(5), sequence: row.int64(6)), row.int64(7))
+    }
+  }
+}
+
+/// Whose entries are counted together.
+private struct SharedZoneUser: Hashable {
+  let name: String
+  let container: ContainerID
+  let environment: Environment
+
+  init(_ key: SharedZone.Key) {
+    name = key.userRecordName
+    container = key.database.container
+    environment = key.database.environment
+  }
+}

@@ -1,0 +1,48 @@
+// Moves of objects between zones of their owner's private database, both ways (13.4).
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+extension StoreCall {
+  /// `POST move`: takes objects, with everything that is connected with them, to another zone of the user's own: out of a share, into one, or
+  /// from one to another. They keep their names, and everybody who sees both zones hears of a move.
+  func move(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let asked = try MoveObjectsRequest(try JSONValue.request(body))
+    let mirror = try await locate()
+    let defaultZoneName = try privateZoneName(of: mirror, for: "move")
+    let zoneName = try asked.zone.map { zone throws(RecordError) in try ownZoneName(zone, "to") } ?? defaultZoneName
+    let (model, schema) = try await model(of: mirror)
+    let move = GraphMove(
+      call: self, objectIDs: asked.objectIDs, zoneName: zoneName, model: model, schema: schema, makesZone: zoneName == defaultZoneName)
+    startNext()
+    let moved = try await move.run(mayEnter: { zone, snapshot in
+      let mirror = try self.mirror(in: snapshot)
+      if let refusal = try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal { throw RecordError(.conflict, "to: \(refusal.reason)") }
+    }) { _ in }
+    return PlaneAnswer(body: StoreAnswer.moved(moved.objectIDs, to: Zone.ID(zoneName: zoneName, ownerName: request.database.owner)))
+  }
+
+  /// The default zone of a private store.
+  /// - Throws: `BAD_REQUEST` with 134060 for another: its zones are others', or one that stays.
+  func privateZoneName(of mirror: StoredMirror, for action: String) throws(RecordError) -> String {
+    guard mirror.scope == .private, let name = mirror.defaultZoneName else {
+      throw RecordError(
+        .badRequest, "\(action): objects of the \(mirror.scope.rawValue) database stay in their zones; only a private store has zones of its own",
+        cocoaErrorCode: .mirroring)
+    }
+    return name
+  }
+
+  /// - Parameter key: of the request, for the refusal.
+  /// - Throws: `ZONE_NOT_FOUND` for somebody else's zone, and for the record clients' default one, whose records no store has.
+  func ownZoneName(_ zone: ZoneReference, _ key: String) throws(RecordError) -> String {
+    guard zone.ownerRecordName ?? request.database.owner == request.database.owner, zone.zoneName != ReservedName.defaultZone,
+      RecordName.problem(zone.zoneName, kind: key) == nil
+    else { throw RecordError(.zoneNotFound, "\(key): the store has no zone '\(zone.zoneName.prefix(Limit.nameByteCount))'") }
+    return zone.zoneName
+  }
+}

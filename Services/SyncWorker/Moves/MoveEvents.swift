@@ -1,0 +1,75 @@
+// What is seen of a move while it goes on: its event, and how far it has come.
+
+import Mirroring
+import RecordStore
+import Records
+import ServiceKit
+import Synchronization
+import WebServices
+
+/// Moves that are under way; remembered as long as this worker runs.
+final class MoveRuns: Sendable {
+  enum Phase: Hashable, Sendable {
+    /// So many records were looked at.
+    case planning(Int)
+    case writing(Int, of: Int)
+  }
+
+  private let phases = Mutex<[MirrorID: (count: Int, phase: Phase)]>([:])
+
+  func begin(_ mirror: MirrorID) { phases.withLock { $0[mirror] = (($0[mirror]?.count ?? 0) + 1, $0[mirror]?.phase ?? .planning(0)) } }
+
+  func note(_ phase: Phase, of mirror: MirrorID) { phases.withLock { $0[mirror]?.phase = phase } }
+
+  func end(_ mirror: MirrorID) {
+    phases.withLock { phases in
+      let count = (phases[mirror]?.count ?? 1) - 1
+      if count > 0 { phases[mirror]?.count = count } else { phases[mirror] = nil }
+    }
+  }
+
+  func phase(of mirror: MirrorID) -> Phase? { phases.withLock { $0[mirror]?.phase } }
+}
+
+extension GraphMove {
+  /// Begins the event of a large move: a crash ends it with the shard's next holder (T-V04).
+  func begun(_ mirror: StoredMirror) async throws(RecordError) -> StoredEvent {
+    let event = StoredEvent(identifier: call.context.random.uuid(), kind: .export, startedAt: call.now, succeeded: true)
+    let commit = call.store.enqueue { transaction -> StoredEvent in
+      var event = event
+      event.number = try transaction.put(event, of: try call.mirror(in: transaction).key)
+      return event
+    }
+    let begun = try await call.value(of: commit)
+    call.context.noticed(call.id(of: mirror))
+    return begun
+  }
+
+  /// The event of a move that is done; nil: nothing is moved. Every record is saved in one zone and deleted in the other.
+  func ended(_ begun: StoredEvent?, _ plan: PlannedMove, at now: Int64) -> StoredEvent? {
+    if plan.count == 0 && begun == nil { return nil }
+    var event = begun ?? StoredEvent(identifier: call.context.random.uuid(), kind: .export, startedAt: now, succeeded: true)
+    event.endedAt = max(now, event.startedAt)
+    event.savedCount = plan.count
+    event.deletedCount = plan.count
+    return event
+  }
+
+  /// Ends the event of a move that came to nothing.
+  func abandon(_ begun: StoredEvent, _ id: MirrorID, _ error: RecordError) async {
+    var event = begun
+    event.endedAt = max(call.now, begun.startedAt)
+    event.succeeded = false
+    event.errorJSON = MirrorErrors.failure(error)
+    let ended = event
+    do {
+      _ = try await call.store.enqueue { transaction in
+        if try transaction.mirror(key: id.key) != nil { _ = try transaction.put(ended, of: id.key) }
+      }.value
+    } catch {
+      // Dropped because what keeps it from being stored ends it, too: it is taken for abandoned when the shard is opened next.
+      call.context.log.debug("a move's event could not be ended", ["shard": .integer(Int64(id.shard))])
+    }
+    call.context.noticed(id)
+  }
+}

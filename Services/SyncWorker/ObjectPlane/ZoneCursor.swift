@@ -1,0 +1,67 @@
+// A zone's rows in the order of their changes, for imports that merge several.
+
+import Mirroring
+import RecordStore
+import Records
+import WebServices
+
+/// A zone's part of the feed, read as it is needed.
+struct ZoneCursor {
+  enum Row {
+    case record(StoredRecord)
+    case damaged(DamagedRecord)
+
+    var sequence: Int64 {
+      switch self {
+      case .record(let stored): stored.sequence
+      case .damaged(let row): row.sequence
+      }
+    }
+
+    var recordName: String {
+      switch self {
+      case .record(let stored): stored.record.recordName
+      case .damaged(let row): row.recordName
+      }
+    }
+  }
+
+  let zone: StoredZone
+  let zoneJSON: [UInt8]
+  let source: ZoneSource
+  private let snapshot: any ShardSnapshot
+  private var rows: ArraySlice<Row> = []
+  private var last: Int64
+  private var isAtEnd = false
+
+  /// Rows read at once.
+  private static let chunk = 64
+
+  init(_ zone: StoredZone, of owner: String, after sequence: Int64, in snapshot: any ShardSnapshot) {
+    self.zone = zone
+    zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
+    source = ZoneSource(zone, in: snapshot)
+    self.snapshot = snapshot
+    last = sequence
+  }
+
+  mutating func peek(_ snapshot: any ShardSnapshot) throws -> Row? {
+    if rows.isEmpty, !isAtEnd {
+      let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk)
+      isAtEnd = changes.rowCount < Self.chunk
+      var read = changes.records.map(Row.record)
+      if !changes.damaged.isEmpty { read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence } }
+      rows = read[...]
+      last = read.last?.sequence ?? last
+    }
+    return rows.first
+  }
+
+  mutating func advance() { rows.removeFirst() }
+
+  /// Whether a record that is still there was below a shared one.
+  func hasLeft(_ recordName: String, below root: String) throws -> Bool { try snapshot.departure(of: recordName, from: root, in: zone.key) != nil }
+
+  /// nil for a row whose name can't be read.
+  func place(of row: Row) -> RecordPlace? { row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName) }
+}

@@ -1,0 +1,137 @@
+// A guest: the part of somebody's shared store that is in an owner's database, as a mirrored store among the owner's own.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import Sharing
+
+extension StoredMirror {
+  /// Between the user and his store in a guest's identifier: no client can spell it, so that nobody's store is another's.
+  private static let guestSeparator: Character = "\u{1f}"
+
+  static func guestIdentifier(_ storeIdentifier: String, of userRecordName: String) -> String { "\(userRecordName)\(guestSeparator)\(storeIdentifier)" }
+
+  /// Whether the store is of a user with whom zones of the database are shared.
+  var isGuest: Bool { scope == .shared && identifier.contains(Self.guestSeparator) }
+
+  /// The store's identifier as its client knows it.
+  var deviceID: String { isGuest ? identifier.split(separator: Self.guestSeparator, maxSplits: 1).last.map(String.init) ?? identifier : identifier }
+
+  /// A guest that is not stored, for looking around: nothing was ever saved or imported by it.
+  static func visitor(_ storeIdentifier: String, of userRecordName: String, in database: Int64) -> StoredMirror {
+    StoredMirror(
+      key: 0, identifier: guestIdentifier(storeIdentifier, of: userRecordName), databaseKey: database, incarnation: 0, userRecordName: userRecordName,
+      scope: .shared, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0, lastTransactionNumber: 0, exportedTransactionNumber: 0,
+      purgedTransactionNumber: 0)
+  }
+}
+
+/// What a user sees of somebody else's database, in one state of it.
+struct GuestZones {
+  /// All memberships, ended ones too, ascending by zone and share.
+  let members: [ShareMember]
+  /// The zones that he may read, by name.
+  let access: [String: ZoneAccess]
+
+  init(of userRecordName: String, in database: Int64, _ snapshot: any ShardSnapshot) throws {
+    members = try snapshot.members(userRecordName, of: database)
+    access = Dictionary(grouping: members, by: \.zoneName).mapValues { ZoneAccess($0) }.filter(\.value.mayRead)
+  }
+
+  init(of mirror: StoredMirror, _ snapshot: any ShardSnapshot) throws { try self.init(of: mirror.userRecordName, in: mirror.databaseKey, snapshot) }
+
+  /// The zones themselves, ascending by name.
+  func zones(in database: Int64, _ snapshot: any ShardSnapshot) throws -> [StoredZone] {
+    try access.keys.sorted().compactMap { name in try snapshot.zone(named: name, in: database).flatMap { $0.isDeleted ? nil : $0 } }
+  }
+
+  /// Whether he had access to a zone, and has none.
+  func hasLost(_ zoneName: String) -> Bool { access[zoneName] == nil && members.contains { $0.zoneName == zoneName } }
+}
+
+/// Who may read and write the records of a zone.
+protocol RecordAccess {
+  func mayRead(_ record: Record) -> Bool
+  func mayCreate(_ record: Record) -> Bool
+  func mayWrite(_ record: Record) -> Bool
+}
+
+extension RecordPermissions: RecordAccess {
+  func mayCreate(_ record: Record) -> Bool { mayCreate(record.recordType) }
+}
+
+/// What a participant may do in one zone: in all of it, or below the records on top of what is shared with him.
+struct GuestAccess: RecordAccess {
+  private let access: ZoneAccess
+  private let source: ZoneSource
+
+  init(_ access: ZoneAccess, in source: ZoneSource) {
+    self.access = access
+    self.source = source
+  }
+
+  /// How far a hierarchy is looked through.
+  private static let depthLimit = 100
+
+  /// The shared record that is the given one or above it.
+  private func root(of record: Record) -> String? {
+    guard let roots = access.roots else { return nil }
+    var name: String? = record.recordName
+    var parent = record.parent
+    for _ in 0..<Self.depthLimit {
+      guard let current = name else { return nil }
+      if roots.contains(current) { return current }
+      name = parent
+      // Dropped because what can't be read hangs below nothing.
+      parent = name.flatMap { try? source.row(named: $0) }.flatMap { $0.isDeleted ? nil : $0.record.parent }
+    }
+    return nil
+  }
+
+  func mayRead(_ record: Record) -> Bool { access.zoneWide != nil || root(of: record) != nil }
+  func mayWrite(_ record: Record) -> Bool { access.mayWrite(root: root(of: record)) }
+  func mayCreate(_ record: Record) -> Bool { mayWrite(record) }
+}
+
+extension ExportRun {
+  /// What a store's user may do in a zone; nil: everything, because it is his own.
+  func access(of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
+    if database.isPublic { return schema.permissions(ofAbsentUser: mirror.userRecordName) }
+    guard mirror.isGuest else { return nil }
+    return GuestAccess(ZoneAccess(try snapshot.members(mirror.userRecordName, inZone: zone.zoneName, of: mirror.databaseKey)), in: source)
+  }
+
+  /// Takes out of a guest's batch what is of objects that its user does not reach any more, or never did: its home is told, and keeps it.
+  func leaveOutUnreachable(
+    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, in transaction: any ShardTransaction
+  ) throws -> Unwritten? {
+    let locator = try ObjectLocator(of: mirror, in: transaction)
+    func isGone(_ objectID: String) throws -> Bool { try locator.zone(of: objectID) == nil }
+    var problems: [MirroringProblem] = []
+    func note(_ change: HistoryChange) {
+      if problems.contains(where: { $0.recordName == change.objectID }) { return }
+      problems.append(
+        MirroringProblem(
+          recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: "the object is in no zone that is shared with the store's user",
+          cause: .zoneEnded))
+    }
+    for object in try retried.filter({ try isGone($0.row.name) }) {
+      object.changes.last.map(note)
+      try transaction.removeQuarantined(object.row.name, of: mirror.key)
+    }
+    retried = try retried.filter { try !isGone($0.row.name) }
+    for index in batch.transactions.indices {
+      let isExported = Exporter.exports(author: batch.transactions[index].author)
+      let gone = try batch.transactions[index].changes.filter { try isGone($0.objectID) }
+      if gone.isEmpty { continue }
+      if isExported { gone.forEach(note) }
+      let names = Set(gone.map(\.objectID))
+      batch.transactions[index].changes.removeAll { names.contains($0.objectID) }
+      // The transactions are the slice's parts.
+      batch.slice = nil
+    }
+    return problems.isEmpty ? nil : Unwritten(problems: problems)
+  }
+}

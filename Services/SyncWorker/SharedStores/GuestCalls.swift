@@ -1,0 +1,171 @@
+// The owner's side of a shared store: its guest is made on first use, and asked as the owner's own stores are.
+
+import History
+import MessagePack
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+import WebServices
+
+extension ObjectPlane {
+  /// A request of a shared store's home: about a database that is somebody else's.
+  func respond(
+    toGuest message: GuestRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
+  ) async throws(RecordError) -> PlaneAnswer {
+    let request = message.request
+    guard request.scope == .shared, request.path.count >= 2, request.path[0] == "stores", let user = request.caller.userRecordName,
+      user != request.database.owner, !request.database.isPublic
+    else { throw RecordError(.badRequest, "only a shared store's home asks so") }
+    let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: self)
+    switch (request.method, request.path.count == 3 ? request.path[2] : "") {
+    case ("GET", "locate"): return try await call.locateObjects()
+    case ("GET", "zones"): return try await call.listZones()
+    default: break
+    }
+    guard let guest = message.store else { throw call.missing }
+    try await call.makeGuest(guest)
+    switch (request.method, request.path.count == 3 ? request.path[2] : "") {
+    case ("GET", "held"): return try await call.heldTransactions()
+    case ("POST", "forward"): return try await call.takeForwarded(startNext: startNext)
+    default: return try await Endpoint.of(request).answer(call, startNext)
+    }
+  }
+}
+
+extension StoreCall {
+  /// Whether the store's objects are in somebody else's database: this one.
+  var isGuest: Bool { request.scope == .shared && request.database.owner != user }
+
+  /// The store's identifier as its row has it.
+  var rowIdentifier: String { isGuest ? StoredMirror.guestIdentifier(storeIdentifier, of: user) : storeIdentifier }
+
+  /// Makes the store's guest, or gives it the model that its home has now. Who never had access to anything here has none.
+  fileprivate func makeGuest(_ home: GuestRequest.Store) async throws(RecordError) {
+    @Sendable func isCurrent(_ mirror: StoredMirror) -> Bool { mirror.modelHash == home.modelHash && mirror.configuration == home.configuration }
+    let isMade = try await read { snapshot in
+      guard let database = try snapshot.database(request.database), try !snapshot.members(user, of: database.key).isEmpty else { throw missing }
+      return try snapshot.mirror(rowIdentifier, in: database.key).map(isCurrent) ?? false
+    }
+    if isMade { return }
+    let at = now
+    try await value(
+      of: store.enqueue { transaction in
+        guard let database = try transaction.database(request.database), try !transaction.members(user, of: database.key).isEmpty else { throw missing }
+        guard var mirror = try transaction.mirror(rowIdentifier, in: database.key) else {
+          let mirror = try transaction.makeMirror(
+            rowIdentifier, in: database.key, userRecordName: user, scope: .shared, modelHash: home.modelHash, configuration: home.configuration,
+            deviceName: home.deviceName, createdAt: at)
+          var state = StoredSyncState()
+          state.sinceSequence = database.sequence
+          return try transaction.put(state, of: mirror.key)
+        }
+        if isCurrent(mirror) { return }
+        var state = try transaction.syncState(of: mirror.key)
+        state.changeModel(of: mirror)
+        _ = try transaction.retryUnimported(nil, of: mirror.key, at: at)
+        (mirror.modelHash, mirror.configuration, mirror.deviceName) = (home.modelHash, home.configuration, home.deviceName)
+        try transaction.update(mirror)
+        try transaction.put(state, of: mirror.key)
+      })
+  }
+
+  // MARK: Looking around
+
+  /// The guest's row; one that is not made yet is anybody's who has not done anything.
+  private func visitor(in snapshot: any ShardSnapshot) throws -> StoredMirror? {
+    guard let database = try snapshot.database(request.database) else { return nil }
+    return try snapshot.mirror(rowIdentifier, in: database.key) ?? .visitor(storeIdentifier, of: user, in: database.key)
+  }
+
+  fileprivate func locateObjects() async throws(RecordError) -> PlaneAnswer {
+    let asked: LocateObjects = try decodedBody()
+    let found = try await read { snapshot -> LocatedObjects in
+      guard let mirror = try visitor(in: snapshot) else { return LocatedObjects() }
+      let locator = try ObjectLocator(of: mirror, in: snapshot)
+      guard let guest = locator.guest else { return LocatedObjects() }
+      var (found, places) = (LocatedObjects(), [String: Int]())
+      func place(_ zoneName: String, isLost: Bool) -> Int {
+        if let known = places[zoneName] { return known }
+        found.zones.append(
+          LocatedObjects.Zone(zoneName: zoneName, mayWrite: !isLost && guest.access[zoneName]?.mayWrite(root: nil) == true, isLost: isLost))
+        places[zoneName] = found.zones.count - 1
+        return found.zones.count - 1
+      }
+      for name in asked.objectIDs {
+        if let zone = try locator.zone(of: name) {
+          guard let access = guest.access[zone.zoneName] else { continue }
+          var (mayRead, mayWrite) = (true, access.mayWrite(root: nil))
+          // Within a hierarchy it is the record that counts.
+          if access.roots != nil {
+            let source = locator.source(in: zone)
+            let row = try source.row(named: name)
+            let rules = GuestAccess(access, in: source)
+            (mayRead, mayWrite) = (row.map { rules.mayRead($0.record) } ?? false, row.map { rules.mayWrite($0.record) } ?? false)
+          }
+          guard mayRead else { continue }
+          let isTombstone = try locator.isTombstone(name)
+          found.objects.append(
+            LocatedObjects.Object(objectID: name, zone: place(zone.zoneName, isLost: false), isTombstone: isTombstone, mayWrite: mayWrite))
+        } else if let zoneName = try locator.lostZone(of: name) {
+          found.objects.append(LocatedObjects.Object(objectID: name, zone: place(zoneName, isLost: true), isTombstone: false, mayWrite: false))
+        }
+      }
+      return found
+    }
+    return try encodedAnswer(found)
+  }
+
+  fileprivate func listZones() async throws(RecordError) -> PlaneAnswer {
+    let list = try await read { snapshot -> GuestZoneList in
+      guard let database = try snapshot.database(request.database) else { return GuestZoneList(zones: []) }
+      let guest = try GuestZones(of: user, in: database.key, snapshot)
+      return GuestZoneList(
+        zones: try guest.zones(in: database.key, snapshot).map { zone in
+          GuestZoneList.Zone(
+            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [], recordCount: try snapshot.recordCount(in: zone.key))
+        })
+    }
+    return try encodedAnswer(list)
+  }
+
+  fileprivate func heldTransactions() async throws(RecordError) -> PlaneAnswer {
+    let held = try await read { snapshot -> HeldTransactions in
+      let mirror = try mirror(in: snapshot)
+      let rows = try snapshot.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit)
+      return HeldTransactions(
+        transactions: try rows.compactMap { row in
+          do {
+            return try snapshot.quarantinedChanges(row.key)
+          } catch StoreError.corrupt {
+            // Dropped because what can't be read nobody can keep; the log has it.
+            return nil
+          }
+        })
+    }
+    return try encodedAnswer(held)
+  }
+
+  /// More objects than a store's exports are likely ever to hold back.
+  private static let heldLimit = 1000
+
+  // MARK: Bodies
+
+  func decodedBody<Value: Decodable>() throws(RecordError) -> Value {
+    do {
+      return try MessagePackDecoder().decode(Value.self, from: body)
+    } catch {
+      throw RecordError(.badRequest, "the body can't be read")
+    }
+  }
+
+  func encodedAnswer(_ value: some Encodable) throws(RecordError) -> PlaneAnswer {
+    do {
+      return PlaneAnswer(contentType: "application/msgpack", body: try MessagePackEncoder().encode(value))
+    } catch {
+      throw RecordError(.internalError, "the answer can't be written")
+    }
+  }
+}

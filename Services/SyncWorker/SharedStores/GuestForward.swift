@@ -1,0 +1,92 @@
+// Transactions arrive from a shared store's home: appended and exported as the owner's own are, once, however often they are sent.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension StoreCall {
+  /// Answers when their export is committed.
+  /// - Throws: 134060 or 2988 for what connects zones, or nothing that is shared: nothing is stored then. `TRY_AGAIN_LATER` when the export does not
+  ///   come to its end in time; it goes on.
+  func takeForwarded(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let asked: ForwardTransactions = try decodedBody()
+    let mirror = try await locate()
+    let (model, schema) = try await model(of: mirror)
+    var transactions: [HistoryTransaction] = []
+    for payload in asked.transactions {
+      do {
+        transactions.append(try HistoryTransaction(decoding: payload))
+      } catch {
+        throw RecordError(.badRequest, "transactions[\(transactions.count)] can't be read")
+      }
+    }
+    try await date(&transactions, of: mirror)
+    let rows = transactions.map {
+      SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
+    }
+    let run = ExportRun(
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: await ownersQuota(),
+      recent: Dictionary(
+        zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }))
+    let saved = transactions
+    let at = now
+    let append = store.enqueue { transaction -> (last: Int64, since: Int64, event: Int64) in
+      guard let current = try transaction.mirror(key: mirror.key) else { throw missing }
+      let earlier = try saved.map { try transaction.transaction(withID: $0.transactionID, of: current.key) }
+      let new = zip(saved.enumerated(), earlier).compactMap { item, earlier in earlier == nil ? (place: item.offset, transaction: item.element) : nil }
+      try ZoneChoice.make(for: new, of: current, model.index, in: transaction)
+      let known = try transaction.latestEvent(of: current.key, kind: .export)?.number ?? 0
+      let appended = try Self.append(rows, to: mirror, at: at, in: transaction)
+      let since = earlier.compactMap { $0?.appendedAt }.min()
+      return (appended.numbers.max() ?? appended.last, since ?? at, since == nil ? known : 0)
+    }
+    let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
+    startNext()
+    if let export { await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard) }
+    let appended = try await value(of: append)
+    guard let exported = try await exported(through: appended.last, mirror, run) else {
+      throw RecordError(.tryAgainLater, "The owner's database does not come to what was saved", retryAfter: 1)
+    }
+    var outcome = try await outcome(of: mirror, since: appended.since, after: appended.event)
+    outcome.syncToken = exported.syncToken
+    return try encodedAnswer(outcome)
+  }
+
+  /// What is charged to the owner, whoever writes.
+  func ownersQuota() async -> StorageQuota? {
+    let database = request.database
+    let standing = await context.schemas.standing(of: database.owner, database.container, database.environment)
+    return StorageQuota(standing, in: database, standard: context.userQuota)
+  }
+
+  /// Says of edits what the store knew of this database, where its home could not.
+  private func date(_ transactions: inout [HistoryTransaction], of mirror: StoredMirror) async throws(RecordError) {
+    let progress = await imports.delivery(to: id(of: mirror))
+    let last = try await read { snapshot in try snapshot.database(key: mirror.databaseKey)?.sequence ?? 0 }
+    for index in transactions.indices {
+      guard let edit = transactions[index].edit else { continue }
+      let known = progress?.position(at: transactions[index].timestamp, storeSetUpAt: mirror.createdAt) ?? mirror.importedSequence
+      transactions[index].edit = HistoryTransaction.Edit(base: edit.base < 0 ? known : min(edit.base, last), time: edit.time)
+    }
+  }
+
+  /// What the export of transactions did, told again as often as they are sent again.
+  /// - Parameters:
+  ///   - time: when the first of them was appended (milliseconds since 1970).
+  ///   - number: of the last event before that, as far as it is known.
+  private func outcome(of mirror: StoredMirror, since time: Int64, after number: Int64) async throws(RecordError) -> ForwardOutcome {
+    try await read { snapshot in
+      var outcome = ForwardOutcome()
+      for event in try snapshot.events(of: mirror.key, after: number, kind: .export, limit: 2 * StoredEvent.keptCount) where event.startedAt >= time {
+        outcome.savedCount += event.savedCount
+        outcome.deletedCount += event.deletedCount
+        outcome.problems += MirrorErrors.problems(in: event.errorJSON).map(ForwardOutcome.Problem.init)
+      }
+      return outcome
+    }
+  }
+}

@@ -1,0 +1,33 @@
+// Which zones of an owner came and went for a participant: decided by the sequences at which his memberships began and ended.
+
+import Sharing
+
+/// What is to be told between two of an owner's sequences.
+struct GuestNews: Hashable, Sendable {
+  /// Zones that are there no more, or not as they were; ascending.
+  let left: [String]
+  /// Zones that are told from their beginnings.
+  let joined: Set<String>
+
+  var isEmpty: Bool { left.isEmpty && joined.isEmpty }
+
+  /// - Parameters:
+  ///   - known: what happened up to it was told.
+  ///   - last: what happened after it is told another time.
+  init(_ guest: GuestZones, since known: Int64, through last: Int64) {
+    var left: Set<String> = []
+    var joined: Set<String> = []
+    for member in guest.members {
+      if let until = member.until {
+        // One that began and ended in between was never told of.
+        if until > known, until <= last, member.since <= known { left.insert(member.zoneName) }
+      } else if member.since > known, member.since <= last, guest.access[member.zoneName] != nil {
+        joined.insert(member.zoneName)
+      }
+    }
+    // Of several hierarchies of a zone one may end: what is left of it is told anew.
+    joined.formUnion(left.filter { guest.access[$0].map { $0.since <= last } ?? false })
+    self.left = left.sorted()
+    self.joined = joined
+  }
+}

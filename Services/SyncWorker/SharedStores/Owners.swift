@@ -1,0 +1,103 @@
+// How the worker of a shared store's user reaches the shards of those who share with him.
+
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+
+/// Somebody who shares zones with a user, or did.
+struct SharedOwner: Hashable, Sendable {
+  let name: String
+  /// At least one zone of his is shared with the user now.
+  let isActive: Bool
+}
+
+/// Asks the holders of owners' shards, and who the owners are.
+protocol Owners: Sendable {
+  /// - Parameter limit: the time for all attempts; the request is repeatable.
+  /// - Throws: when nobody answered. What the owner's worker refuses is an answer with its status.
+  func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer
+  /// As `ResolveShortGUIDs` is answered: a JSON array.
+  func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8]
+  /// Ascending by name.
+  /// - Throws: `TRY_AGAIN_LATER` when nobody can tell.
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner]
+  /// How many shards there are; nil: not known yet.
+  var shardCount: Int? { get }
+}
+
+/// On the nested lane: the asker's own caller waits on the usual one.
+final class OwnersByBus: Owners {
+  private struct Key: Hashable {
+    let user: String
+    let container: ContainerID
+    let environment: Environment
+  }
+
+  private let calls: ShardCalls
+  private let bus: any Bus
+  private let cluster: Cluster
+  /// For when the share service is away: all are forgotten when more users than `limit` were asked about.
+  private let known = Mutex<[Key: [SharedOwner]]>([:])
+
+  private static let limit = 10_000
+  private static let deadline = Duration.seconds(2)
+
+  init(bus: any Bus, cluster: Cluster, timing: Timing) {
+    calls = ShardCalls(bus: bus, cluster: cluster, timing: timing)
+    self.bus = bus
+    self.cluster = cluster
+  }
+
+  var shardCount: Int? { cluster.current.flatMap { $0.shardCount > 0 ? $0.shardCount : nil } }
+
+  func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
+    let answer = try await calls.ask(request, body: body, holderOf: request.request.database, within: limit)
+    return PlaneAnswer(
+      status: answer.reply.status, contentType: answer.reply.contentType, retryAfter: answer.reply.retryAfter, mayWait: answer.reply.mayWait ?? false,
+      body: answer.body)
+  }
+
+  func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
+    try await calls.ask(GuestResolve(message), holderOf: message.shard, within: limit).body
+  }
+
+  /// Asked every time: an invitation that was accepted is in the index by then. While the share service is away what it said last holds.
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] {
+    let key = Key(user: userRecordName, container: container, environment: environment)
+    do {
+      let message = FetchSharedZones(userRecordName: userRecordName, container: container, environment: environment)
+      let owners = try await bus.call(message, to: .role(.share), within: Self.deadline).owners.map { owner in
+        SharedOwner(name: owner.owner, isActive: owner.zones.contains(where: \.isActive))
+      }
+      known.withLock { known in
+        if known.count >= Self.limit { known.removeAll() }
+        known[key] = owners
+      }
+      return owners
+    } catch {
+      guard let last = known.withLock({ $0[key] }) else {
+        throw RecordError(.tryAgainLater, "Nobody can tell what is shared with the user", retryAfter: RetryPlan.retryAfterSeconds)
+      }
+      return last
+    }
+  }
+}
+
+/// Where a worker stands alone, as in most tests.
+struct NoOwners: Owners {
+  var shardCount: Int? { nil }
+
+  func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer { throw Self.alone }
+  func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] { throw Self.alone }
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] { [] }
+
+  private static let alone = RecordError(.tryAgainLater, "No other shard can be reached")
+}
+
+extension PlaneAnswer {
+  var onBus: Answer<DatabaseRequest.Reply> {
+    let reply = DatabaseRequest.Reply(status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait ? true : nil)
+    return Answer(reply, body: body)
+  }
+}

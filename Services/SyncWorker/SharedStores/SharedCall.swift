@@ -1,0 +1,161 @@
+// A call on a store of the shared database, in its home: the shard of its user, which keeps its history and asks the owners for everything else.
+
+import JSON
+import MessagePack
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// How a home asks owners for one of its stores.
+struct SharedHome: Sendable {
+  let mirror: StoredMirror
+  /// The user's own, where the store's row is.
+  let database: DatabaseID
+  let context: PlaneContext
+  /// For URLs in answers.
+  var baseURL = ""
+  var standing: UserStanding?
+
+  var user: String { mirror.userRecordName }
+
+  /// What a call may take that somebody waits for.
+  static let patience = Duration.seconds(8)
+
+  func owners() async throws(RecordError) -> [SharedOwner] {
+    try await context.owners.owners(sharingWith: user, database.container, database.environment)
+  }
+
+  /// - Parameters:
+  ///   - path: behind the store's identifier.
+  ///   - requestID: of the client's request, where the answer is to be the same however often it is asked for.
+  func ask(
+    _ owner: String, _ method: String, _ path: [String], query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil,
+    within limit: Duration = patience
+  ) async throws(RecordError) -> PlaneAnswer {
+    try await ask(
+      .object, owner, method, ["stores", mirror.identifier] + path, query: query, body: body, requestID: requestID,
+      of: GuestRequest.Store(modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName), within: limit)
+  }
+
+  /// The record plane of an owner, as the user sees it.
+  func askRecords(_ owner: String, _ path: [String], body: [UInt8], requestID: String? = nil) async throws(RecordError) -> PlaneAnswer {
+    try await ask(.record, owner, "POST", path, query: [:], body: body, requestID: requestID, of: nil, within: Self.patience)
+  }
+
+  private func ask(
+    _ plane: DatabaseRequest.Plane, _ owner: String, _ method: String, _ path: [String], query: [String: String], body: [UInt8], requestID: String?,
+    of store: GuestRequest.Store?, within limit: Duration
+  ) async throws(RecordError) -> PlaneAnswer {
+    let request = DatabaseRequest(
+      plane: plane, method: method, path: path, query: query,
+      database: DatabaseID(container: database.container, environment: database.environment, owner: owner), scope: .shared,
+      caller: Caller(userRecordName: user, standing: standing), requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
+    return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: limit)
+  }
+
+  /// Asks several owners at once.
+  /// - Returns: in the order of `owners`.
+  func askAll<Value: Sendable>(
+    _ owners: [String], _ question: @escaping @Sendable (String) async throws(RecordError) -> Value
+  ) async -> [(owner: String, result: Result<Value, RecordError>)] {
+    await withTaskGroup(of: (place: Int, result: Result<Value, RecordError>).self) { group in
+      for (place, owner) in owners.enumerated() {
+        group.addTask {
+          do throws(RecordError) {
+            return (place, .success(try await question(owner)))
+          } catch {
+            return (place, .failure(error))
+          }
+        }
+      }
+      return await group.reduce(into: []) { $0.append($1) }.sorted { $0.place < $1.place }.map { (owners[$0.place], $0.result) }
+    }
+  }
+}
+
+extension PlaneAnswer {
+  /// - Throws: what the answer refuses with.
+  func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws(RecordError) -> Value {
+    try check()
+    do {
+      return try MessagePackDecoder().decode(type, from: body)
+    } catch {
+      throw RecordError(.internalError, "A worker's answer can't be read")
+    }
+  }
+
+  /// - Throws: what the answer refuses with.
+  func json() throws(RecordError) -> JSONValue {
+    try check()
+    return try Self.parsed(body)
+  }
+
+  func check() throws(RecordError) {
+    if status == 200 { return }
+    let error = try Self.parsed(body)
+    let code = (error["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) ?? .internalError
+    let number = (error["ckErrorCode"]?.int64).flatMap { Int(exactly: $0) }
+    throw RecordError(
+      code, error["reason"]?.string ?? "", retryAfter: retryAfter,
+      cocoaErrorCode: (error["cocoaErrorCode"]?.int64).flatMap { Int(exactly: $0) }.flatMap(CocoaErrorCode.init(rawValue:)),
+      httpStatus: status == code.row.httpStatus ? nil : status, specialCKErrorCode: number == code.row.ckErrorCode ? nil : number)
+  }
+
+  private static func parsed(_ body: [UInt8]) throws(RecordError) -> JSONValue {
+    do {
+      return try JSONValue(parsing: body)
+    } catch {
+      throw RecordError(.internalError, "A worker's answer can't be read")
+    }
+  }
+}
+
+extension RecordError {
+  /// Whether it may go well later.
+  var isTransient: Bool { code.row.isRetryable || code == .internalError }
+}
+
+/// A client's call on a shared store.
+struct SharedCall: Sendable {
+  /// As if the store were the user's own.
+  let call: StoreCall
+
+  /// Those calls that are not answered as for any other store.
+  func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let path = Array(call.request.path.dropFirst(2))
+    switch (call.request.method, path.first ?? "", path.count) {
+    case ("DELETE", "", 0): return try await forget(startNext: startNext)
+    case ("POST", "reset", 1): return try await reset(startNext: startNext)
+    case ("POST", "transactions", 1): return try await save(startNext: startNext)
+    case ("GET", "changes", 1): return try await fetchChanges()
+    case ("GET", "status", 1): return try await status()
+    case ("GET", "objects", 2): return try await object(path[1], path)
+    case ("GET", "objects", 3) where path[2] == "explain": return try await object(path[1], path)
+    case ("POST", "records", 1): return try await records()
+    case ("POST", "permissions", 1): return try await permissions()
+    case ("GET", "quarantine", 1): return try await listQuarantine()
+    case ("POST", "quarantine", 2) where path[1] == "retry": return try await retryQuarantine()
+    case ("POST", "conflicts", 3): throw Self.refusesRestoring
+    case ("GET", "shares", 1): return try await shares()
+    case ("POST", "shares", 1): throw Self.refusesSharing
+    case ("POST", "accept", 1): return try await accept()
+    case ("POST", "purge", 1): return try await leave()
+    default: return try await Endpoint.of(call.request).answer(call, startNext)
+    }
+  }
+
+  private static let refusesRestoring = RecordError(
+    .badRequest, "What a shared store lost is in its entry: save it again where it may be saved")
+  private static let refusesSharing = RecordError(
+    .badRequest, "objectIDs: the objects of a shared store are shared by their owners; objects are shared out of the private database", cocoaErrorCode: .mirroring)
+
+  func home() async throws(RecordError) -> SharedHome { home(of: try await call.locate()) }
+
+  func home(of mirror: StoredMirror) -> SharedHome {
+    SharedHome(
+      mirror: mirror, database: call.request.database, context: call.context, baseURL: call.request.baseURL, standing: call.request.caller.standing)
+  }
+}

@@ -1,0 +1,231 @@
+// The import batch of a shared store: pages of its guests, one owner after another in the order of their names.
+
+import History
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+/// What owners' pages are put together to.
+private struct SharedPage {
+  var token: SharedImportToken
+  private var changes: [JSONValue] = []
+  private var quarantined: [JSONValue] = []
+  var moreComing = false
+  var isReset = true
+  private(set) var savedCount = 0
+  private(set) var deletedCount = 0
+  private var (done, total) = (Int64(0), Int64(0))
+
+  init(_ token: SharedImportToken) { self.token = token }
+
+  var count: Int { changes.count }
+  var problems: [MirroringProblem] {
+    quarantined.map { entry in
+      MirroringProblem(
+        recordName: entry["objectID"]?.string ?? "", entity: entry["entity"]?.string ?? "",
+        code: (entry["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) ?? .internalError, reason: entry["reason"]?.string ?? "")
+    }
+  }
+
+  /// - Throws: what is wrong with an answer.
+  mutating func add(_ page: JSONValue, of owner: String) throws(RecordError) {
+    guard let text = page["importToken"]?.string else { throw RecordError(.internalError, "A worker's answer can't be read") }
+    do {
+      token[owner] = try SyncToken(text, as: .importBatch)
+    } catch {
+      throw error.recordError
+    }
+    for change in page["changes"]?.elements ?? [] {
+      changes.append(change)
+      switch change["changeType"]?.string {
+      case "delete", "unlink", "zone": deletedCount += 1
+      default: savedCount += 1
+      }
+    }
+    quarantined += page["quarantined"]?.elements ?? []
+    if page["moreComing"]?.bool == true { moreComing = true }
+    if page["reset"]?["done"]?.bool == false { isReset = false }
+    done += page["progress"]?["done"]?.int64 ?? 0
+    total += page["progress"]?["total"]?.int64 ?? 0
+  }
+
+  /// - Parameter isComplete: nobody is missing.
+  func json(isComplete: Bool, isInitialImportDone: Bool, reset: ResetReason?) -> [UInt8] {
+    var writer = JSONWriter(reservingByteCount: 16 * 1024)
+    writer.beginObject()
+    writer.key("changes")
+    writer.beginArray()
+    for change in changes { writer.value(change) }
+    writer.endArray()
+    if !quarantined.isEmpty {
+      writer.key("quarantined")
+      writer.beginArray()
+      for entry in quarantined { writer.value(entry) }
+      writer.endArray()
+    }
+    writer.member("importToken", token.text)
+    writer.member("moreComing", moreComing)
+    writer.member("caughtUp", isComplete && !moreComing)
+    writer.key("progress")
+    writer.beginObject()
+    writer.member("done", done)
+    writer.member("total", total)
+    writer.endObject()
+    writer.key("initialImport")
+    writer.beginObject()
+    writer.member("done", isInitialImportDone)
+    writer.endObject()
+    if let reset {
+      writer.key("reset")
+      writer.beginObject()
+      writer.member("reason", reset.name)
+      writer.member("done", isReset && isComplete && !moreComing)
+      writer.endObject()
+    }
+    writer.endObject()
+    return writer.bytes
+  }
+}
+
+extension SharedCall {
+  /// Owners who are asked at once: their pages have to fit into one answer.
+  private static let groupCount = 4
+  private static let changesLimit = 1000
+
+  func fetchChanges() async throws(RecordError) -> PlaneAnswer {
+    let presented = try importToken()
+    let limit = try call.integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
+    let waits = try call.integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    let started = call.now
+    let mirror = try await call.locate()
+    _ = try await call.model(of: mirror)
+    // What the store saved and an owner has not is to be there before the client is shown his records.
+    let behind = try await forwardEverything(mirror)
+    let home = home(of: mirror)
+    let owners = try await importedOwners(home, presented)
+    var page = SharedPage(presented ?? SharedImportToken())
+    var unreached = behind
+    var ended: [String] = []
+    var rest = owners.filter { !behind.contains($0.name) }[...]
+    while !rest.isEmpty, page.count < limit, !page.moreComing {
+      let group = Array(rest.prefix(Self.groupCount))
+      rest = rest.dropFirst(Self.groupCount)
+      let share = max((limit - page.count) / group.count, 1)
+      let token = page.token
+      let answers = await home.askAll(group.map(\.name)) { owner throws(RecordError) in
+        var query = ["limit": String(share)]
+        if let after = token[owner] { query["after"] = after.text }
+        return try await home.ask(owner, "GET", ["changes"], query: query).json()
+      }
+      for (owner, answer) in zip(group, answers.map(\.result)) {
+        switch answer {
+        case .success(let part):
+          let before = page.count
+          try page.add(part, of: owner.name)
+          if !owner.isActive, page.count == before, part["moreComing"]?.bool == false { ended.append(owner.name) }
+        // The owner's database is not what it was: so is the whole copy.
+        case .failure(let error) where error.status == SyncToken.Refusal.expired.status: throw error
+        case .failure(let error) where error.isTransient: unreached.insert(owner.name)
+        // Dropped because there is nothing of his for this user any more.
+        case .failure: page.token[owner.name] = nil
+        }
+      }
+    }
+    if !rest.isEmpty { page.moreComing = true }
+    if !owners.isEmpty, unreached.count >= owners.count {
+      throw RecordError(.tryAgainLater, "Nobody who shares with the user can be reached", retryAfter: 1)
+    }
+    // Their end was told, and the client has it.
+    for owner in ended where presented?[owner] != nil && page.count == 0 {
+      if await dismiss(owner, home) { page.token[owner] = nil }
+    }
+    let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: unreached.isEmpty, started: started)
+    let mayWait = waits && page.count == 0 && !page.moreComing && unreached.isEmpty
+    return PlaneAnswer(mayWait: mayWait, body: page.json(isComplete: unreached.isEmpty, isInitialImportDone: isFirstDone, reset: reset))
+  }
+
+  private func importToken() throws(RecordError) -> SharedImportToken? {
+    guard let text = call.request.query["after"], !text.isEmpty else { return nil }
+    do {
+      return try SharedImportToken(text)
+    } catch {
+      throw error.recordError
+    }
+  }
+
+  /// Those who share now, and those of whose end the client may not know.
+  private func importedOwners(_ home: SharedHome, _ token: SharedImportToken?) async throws(RecordError) -> [SharedOwner] {
+    let owners = try await home.owners().filter { $0.isActive || token?[$0.name] != nil }
+    if owners.count > SharedImportToken.ownerLimit {
+      call.context.log.warning(
+        "a shared store has more owners than its token has room for", ["store": .text(call.storeIdentifier), "owners": .integer(Int64(owners.count))])
+    }
+    return Array(owners.prefix(SharedImportToken.ownerLimit))
+  }
+
+  /// Stores what a page means for the store, as for any other: its event, and that everything was there once.
+  /// - Returns: whether that ever was, and the reset that is under way.
+  private func note(
+    _ page: SharedPage, after presented: SharedImportToken?, of mirror: StoredMirror, isComplete: Bool, started: Int64
+  ) async throws(RecordError) -> (isFirstDone: Bool, reset: ResetReason?) {
+    let state = try await call.read { snapshot in try snapshot.syncState(of: mirror.key) }
+    var imported = ImportedPage()
+    imported.savedCount = page.savedCount
+    imported.deletedCount = page.deletedCount
+    imported.problems = page.problems
+    imported.moreComing = page.moreComing
+    imported.sequence = page.token.progress
+    imported.completesFirstImport = state.firstImportAt == nil && !page.moreComing && isComplete
+    imported.isFirstRun = state.firstImportAt == nil
+    imported.completesReset = state.openResetCount > 0 && presented != nil && page.isReset && !page.moreComing && isComplete
+    let reset = state.openResetCount > 0 ? ResetReason(rawValue: state.resetReason) ?? .other : nil
+    let id = call.id(of: mirror)
+    let event = await call.imports.note(imported, after: presented?.progress ?? 0, of: id, at: started, identifier: call.context.random.uuid())
+    let isFirstDone = state.firstImportAt != nil || imported.completesFirstImport
+    let (completesFirst, completesReset) = (imported.completesFirstImport, imported.completesReset)
+    guard event != nil || completesFirst || completesReset else { return (isFirstDone, reset) }
+    let at = call.now
+    let number = try await call.value(
+      of: call.store.enqueue { transaction -> Int64 in
+        guard let current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return 0 }
+        var state = try transaction.syncState(of: mirror.key)
+        if completesFirst, state.firstImportAt == nil { state.firstImportAt = at }
+        if completesReset { state.openResetCount = 0 }
+        try transaction.put(state, of: mirror.key)
+        return try event.map { try transaction.put($0, of: mirror.key) } ?? 0
+      })
+    if let event, event.endedAt == nil { await call.imports.stored(number, of: id) }
+    if event != nil { call.context.noticed(id) }
+    return (isFirstDone, reset)
+  }
+
+  // MARK: Guests that are no more
+
+  /// Removes the store's guest in the database of somebody who shares nothing any more; what its exports held back goes to the journal.
+  /// - Returns: whether it is gone.
+  func dismiss(_ owner: String, _ home: SharedHome) async -> Bool {
+    do throws(RecordError) {
+      let held = try await home.ask(owner, "GET", ["held"]).decoded(as: HeldTransactions.self).transactions
+      let mirror = home.mirror
+      let at = call.now
+      try await call.value(
+        of: call.store.enqueue { transaction in
+          let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
+          for payload in held {
+            for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses {
+              try journal.append(loss, inZone: SharedZoneName.text(Zone.ID(zoneName: "", ownerName: owner)))
+            }
+          }
+        })
+      try await home.ask(owner, "DELETE", []).check()
+      return true
+    } catch {
+      // Dropped because it is done with the next import that finds nothing; a guest that is not there is gone.
+      return !error.isTransient
+    }
+  }
+}

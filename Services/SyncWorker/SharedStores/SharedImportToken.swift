@@ -1,0 +1,86 @@
+// How far a shared store has imported: a position in the feed of each owner who shares with its user.
+
+import Crypto
+import Records
+
+/// The import tokens of a store's guests, by owner.
+///
+/// On the wire base64 of `mark, version, count`, for each owner 8 bytes of a hash of his name, the number of his token's positions and for
+/// each of those 8 bytes of incarnation and a variable-length sequence, then 8 bytes of checksum: some 40 bytes an owner, so that the token of
+/// as many as a store may have fits into a URL.
+struct SharedImportToken: Hashable, Sendable {
+  /// By `hash(of:)` the owner.
+  var positions: [UInt64: [SyncToken.Position]] = [:]
+
+  /// Owners of one store. What further ones share is not imported: a token that has them all would be too long for a URL.
+  static let ownerLimit = 100
+
+  private static let mark: UInt8 = 0x53
+  private static let version: UInt8 = 1
+  private static let checksumByteCount = 8
+
+  init() {}
+
+  subscript(owner: String) -> SyncToken? {
+    get { positions[Self.hash(of: owner)].map { SyncToken(.importBatch, $0) } }
+    set { positions[Self.hash(of: owner)] = newValue?.positions }
+  }
+
+  /// Grows with every page, as far as figures of events need it.
+  var progress: Int64 { positions.values.reduce(0) { $0 &+ ($1.first?.sequence ?? 0) } }
+
+  static func hash(of owner: String) -> UInt64 { SHA256.hash(owner).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
+
+  var text: String {
+    var bytes: [UInt8] = [Self.mark, Self.version, UInt8(positions.count)]
+    func append(_ number: UInt64) { for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) } }
+    for (owner, list) in positions.sorted(by: { $0.key < $1.key }) {
+      append(owner)
+      bytes.append(UInt8(list.count))
+      for position in list {
+        append(position.incarnation)
+        var rest = UInt64(bitPattern: position.sequence)
+        while rest >= 0x80 {
+          bytes.append(UInt8(rest & 0x7f) | 0x80)
+          rest >>= 7
+        }
+        bytes.append(UInt8(rest))
+      }
+    }
+    bytes += SHA256.hash(bytes).prefix(Self.checksumByteCount)
+    return Base64.encode(bytes)
+  }
+
+  /// Reads a token that a client sent back.
+  /// - Throws: `Refusal.unknownType` for what never was one, `.invalidFormat` for one that was cut or altered.
+  init(_ text: String) throws(SyncToken.Refusal) {
+    guard let bytes = Base64.decode(text), bytes.count >= 3 + Self.checksumByteCount, bytes[0] == Self.mark, bytes[1] == Self.version else { throw .unknownType }
+    let end = bytes.count - Self.checksumByteCount
+    guard SHA256.hash(Array(bytes[..<end])).prefix(Self.checksumByteCount).elementsEqual(bytes[end...]) else { throw .invalidFormat }
+    var rest = bytes[3..<end]
+    for _ in 0..<bytes[2] {
+      let owner = try Self.number(&rest)
+      guard let count = rest.popFirst() else { throw .invalidFormat }
+      var list: [SyncToken.Position] = []
+      for _ in 0..<count { list.append(SyncToken.Position(incarnation: try Self.number(&rest), sequence: try Self.variable(&rest))) }
+      positions[owner] = list
+    }
+    guard rest.isEmpty else { throw .invalidFormat }
+  }
+
+  private static func number(_ bytes: inout ArraySlice<UInt8>) throws(SyncToken.Refusal) -> UInt64 {
+    guard bytes.count >= 8 else { throw .invalidFormat }
+    defer { bytes = bytes.dropFirst(8) }
+    return bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  private static func variable(_ bytes: inout ArraySlice<UInt8>) throws(SyncToken.Refusal) -> Int64 {
+    var number: UInt64 = 0
+    for shift in stride(from: UInt64(0), through: 56, by: 7) {
+      guard let byte = bytes.popFirst() else { throw .invalidFormat }
+      number |= UInt64(byte & 0x7f) << shift
+      if byte < 0x80 { return Int64(number) }
+    }
+    throw .invalidFormat
+  }
+}

@@ -1,0 +1,229 @@
+// Single objects of a shared store, the shares they are in, and how its user takes part in shares and leaves them.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension SharedCall {
+  /// `objects/{objectID}` and what is below it: asked of the owner who has the object, after what is saved has reached him.
+  func object(_ objectID: String, _ path: [String]) async throws(RecordError) -> PlaneAnswer {
+    let mirror = try await call.locate()
+    _ = try await forwardEverything(mirror)
+    let home = home(of: mirror)
+    guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
+      if path.last == "explain" { return try await call.explain(objectID) }
+      throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
+    }
+    return try await home.ask(place.zone.ownerName, "GET", path)
+  }
+
+  func records() async throws(RecordError) -> PlaneAnswer {
+    let names = try ObjectIDsRequest(try JSONValue.request(call.body)).objectIDs
+    let home = try await home()
+    let places = try await home.locate(names)
+    var byOwner: [String: [String]] = [:]
+    for name in names {
+      if let place = places.objects[name], !place.isLost { byOwner[place.zone.ownerName, default: []].append(name) }
+    }
+    let asked = byOwner
+    var found: [String: JSONValue] = [:]
+    for (owner, answer) in await home.askAll(
+      byOwner.keys.sorted(),
+      { owner throws(RecordError) in
+        try await home.ask(owner, "POST", ["records"], body: Self.objectIDs(asked[owner] ?? [])).json()
+      })
+    {
+      for (name, record) in zip(byOwner[owner] ?? [], try answer.get()["records"]?.elements ?? []) { found[name] = record }
+    }
+    var writer = JSONWriter(reservingByteCount: 1024 * names.count + 64)
+    writer.beginObject()
+    writer.key("records")
+    writer.beginArray()
+    for name in names {
+      if let record = found[name] {
+        writer.value(record)
+      } else {
+        RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &writer)
+      }
+    }
+    writer.endArray()
+    writer.endObject()
+    return PlaneAnswer(body: writer.bytes)
+  }
+
+  private static func objectIDs(_ names: [String]) -> [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.key("objectIDs")
+    writer.beginArray()
+    for name in names { writer.string(name) }
+    writer.endArray()
+    writer.endObject()
+    return writer.bytes
+  }
+
+  /// 13.4: what is not saved yet, and what is in a zone that its user may write.
+  func permissions() async throws(RecordError) -> PlaneAnswer {
+    let names = try ObjectIDsRequest(try JSONValue.request(call.body)).objectIDs
+    let places = try await home().locate(names)
+    let objects = names.map { name in (name, places.objects[name].map { $0.mayWrite && !$0.isLost } ?? true) }
+    return PlaneAnswer(body: StoreAnswer.permissions(canModify: true, objects: objects))
+  }
+
+  // MARK: Shares
+
+  /// The zones that are shared with the store's user, by owner.
+  private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(owner: String, zones: [GuestZoneList.Zone])] {
+    var found: [(owner: String, zones: [GuestZoneList.Zone])] = []
+    for (owner, answer) in await home.askAll(owners, { owner throws(RecordError) in try await home.ask(owner, "GET", ["zones"]).decoded(as: GuestZoneList.self) }) {
+      found.append((owner, try answer.get().zones))
+    }
+    return found
+  }
+
+  func shares() async throws(RecordError) -> PlaneAnswer {
+    let home = try await home()
+    var wanted: Zone.ID?
+    if let objectID = call.request.query["objectID"] {
+      guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
+        throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
+      }
+      wanted = place.zone
+    }
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.key("shares")
+    writer.beginArray()
+    var owners = wanted.map { [$0.ownerName] } ?? []
+    if wanted == nil { owners = try await home.owners().filter(\.isActive).map(\.name) }
+    for (owner, zones) in try await zones(home, of: owners) {
+      for zone in zones where wanted == nil || wanted?.zoneName == zone.zoneName {
+        let id = Zone.ID(zoneName: zone.zoneName, ownerName: owner)
+        let body = Self.body(of: id) { writer in
+          writer.key("records")
+          writer.beginArray()
+          for name in zone.shareNames {
+            writer.beginObject()
+            writer.member("recordName", name)
+            writer.endObject()
+          }
+          writer.endArray()
+        }
+        for record in try await home.askRecords(owner, ["records", "lookup"], body: body).json()["records"]?.elements ?? [] where record["serverErrorCode"] == nil {
+          writer.value(record)
+        }
+      }
+    }
+    writer.endArray()
+    writer.endObject()
+    return PlaneAnswer(body: writer.bytes)
+  }
+
+  private static func body(of zone: Zone.ID, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.key("zoneID")
+    zone.write(to: &writer)
+    members(&writer)
+    writer.endObject()
+    return writer.bytes
+  }
+
+  /// `POST purge`: a participant leaves; the zone stays with its owner and the others.
+  func leave() async throws(RecordError) -> PlaneAnswer {
+    let reference = try PurgeZoneRequest(try JSONValue.request(call.body)).zone
+    let mirror = try await call.locate()
+    let home = home(of: mirror)
+    let missing = RecordError(.zoneNotFound, "zoneID: no zone '\(reference.zoneName.prefix(Limit.nameByteCount))' is shared with the user")
+    guard let owner = reference.ownerRecordName, try await home.owners().contains(where: { $0.name == owner && $0.isActive }) else { throw missing }
+    _ = try await forwardEverything(mirror)
+    guard let zone = try await zones(home, of: [owner]).first?.zones.first(where: { $0.zoneName == reference.zoneName }) else { throw missing }
+    let body = Self.body(of: Zone.ID(zoneName: zone.zoneName, ownerName: owner)) { writer in
+      writer.key("operations")
+      writer.beginArray()
+      for name in zone.shareNames {
+        writer.beginObject()
+        writer.member("operationType", "forceDelete")
+        writer.key("record")
+        writer.beginObject()
+        writer.member("recordName", name)
+        writer.member("recordType", ReservedName.shareRecordType)
+        writer.endObject()
+        writer.endObject()
+      }
+      writer.endArray()
+    }
+    let answer = try await home.askRecords(owner, ["records", "modify"], body: body, requestID: call.request.requestID).json()
+    for record in answer["records"]?.elements ?? [] {
+      guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound else { continue }
+      throw RecordError(code, record["reason"]?.string ?? "")
+    }
+    return PlaneAnswer(body: StoreAnswer.purgedZone(zone.recordCount))
+  }
+
+  /// `POST accept`: answered as `records/accept`, whose way it takes.
+  func accept() async throws(RecordError) -> PlaneAnswer {
+    _ = try await call.locate()
+    let references = try ShortGUIDReference.references(of: try JSONValue.request(call.body))
+    guard let shardCount = call.context.owners.shardCount else { throw RecordError(.tryAgainLater, "The shards are not known yet", retryAfter: 1) }
+    var places: [Int: [Int]] = [:]
+    for (index, reference) in references.enumerated() {
+      if let shard = ShortGUID(reference.value)?.shard, shard < shardCount { places[shard, default: []].append(index) }
+    }
+    var results: [Int: Result<JSONValue, RecordError>] = [:]
+    for (shard, indices) in places.sorted(by: { $0.key < $1.key }) {
+      let items = indices.map { index in
+        ResolveShortGUIDs.Item(
+          shortGUID: references[index].value, fetchesRootRecord: references[index].shouldFetchRootRecord ?? false,
+          desiredKeys: references[index].rootRecordDesiredKeys)
+      }
+      let message = ResolveShortGUIDs(
+        purpose: .accept, shard: shard, container: call.request.database.container, environment: call.request.database.environment,
+        caller: call.request.caller, items: items, baseURL: call.request.baseURL)
+      do throws(RecordError) {
+        let answer = try PlaneAnswer(body: try await call.context.owners.resolve(message, within: SharedHome.patience)).json()
+        for (index, result) in zip(indices, answer.elements) where !result.isNull { results[index] = .success(result) }
+      } catch {
+        for index in indices { results[index] = .failure(error) }
+      }
+    }
+    return PlaneAnswer(body: Self.accepted(references, results))
+  }
+
+  private static func accepted(_ references: [ShortGUIDReference], _ results: [Int: Result<JSONValue, RecordError>]) -> [UInt8] {
+    var writer = JSONWriter(reservingByteCount: 512 * (references.count + 1))
+    writer.beginObject()
+    writer.key("results")
+    writer.beginArray()
+    for (index, reference) in references.enumerated() {
+      writer.beginObject()
+      writer.key("shortGUID")
+      reference.write(to: &writer)
+      switch results[index] {
+      case .success(let found)?:
+        found.forEachMember { key, value in
+          writer.key(key.string ?? "")
+          writer.value(value)
+        }
+      case .failure(let error)?: error.writeMembers(to: &writer)
+      case nil: RecordError(.notFound, "There is no share with this short GUID").writeMembers(to: &writer)
+      }
+      writer.endObject()
+    }
+    writer.endArray()
+    writer.endObject()
+    return writer.bytes
+  }
+}
+
+extension StoreCall {
+  /// An invitation is accepted into the shared database's store (13.4).
+  func refuseAccepting() async throws(RecordError) -> PlaneAnswer {
+    _ = try await locate()
+    throw RecordError(.badRequest, "accept: shares are accepted into a store of the shared database", cocoaErrorCode: .noSharedStore)
+  }
+}

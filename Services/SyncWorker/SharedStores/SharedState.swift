@@ -1,0 +1,187 @@
+// A shared store's state and its ends: what its home knows and what its guests know, put together.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension SharedCall {
+  /// As any store's, with what its guests have to do; `unreachedOwners` names those that don't say. The token of a barrier is an import token,
+  /// or what a save was answered.
+  func status() async throws(RecordError) -> PlaneAnswer {
+    let waits = try call.integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    let barrier = try barrier()
+    if waits, barrier == nil { throw RecordError(.badRequest, "wait needs caughtUp: a token to wait for") }
+    let home = try await home()
+    if waits { call.watch(home.mirror) }
+    let answer = try await withoutBarrier.status()
+    let owners = try await home.owners().filter(\.isActive).map(\.name)
+    let guests = await home.askAll(owners) { owner throws(RecordError) in
+      try await home.ask(owner, "GET", ["status"], query: barrier?[owner].map { ["caughtUp": $0.text] } ?? [:]).json()
+    }
+    var sums: [String: Int64] = [:]
+    var (isCaughtUp, unreached) = (true, [String]())
+    for (owner, guest) in guests {
+      switch guest {
+      case .success(let status):
+        for name in Self.summed { sums[name, default: 0] += status["pending"]?[name]?.int64 ?? 0 }
+        if status["caughtUp"]?.bool != true, barrier == nil || barrier?[owner] != nil { isCaughtUp = false }
+      case .failure(let error) where error.isTransient:
+        unreached.append(owner)
+        isCaughtUp = false
+      // Dropped because who knows nothing of the user has nothing to do for him.
+      case .failure: break
+      }
+    }
+    let own = try answer.json()
+    isCaughtUp = isCaughtUp && (barrier != nil || own["caughtUp"]?.bool == true)
+    return PlaneAnswer(mayWait: waits && !isCaughtUp, body: Self.merged(own, sums, isCaughtUp: isCaughtUp, unreached))
+  }
+
+  private func barrier() throws(RecordError) -> SharedImportToken? {
+    guard let text = call.request.query["caughtUp"], !text.isEmpty else { return nil }
+    do {
+      return try SharedImportToken(text)
+    } catch {
+      throw error.recordError
+    }
+  }
+
+  /// The call as one of the home alone.
+  private var withoutBarrier: StoreCall {
+    let request = call.request
+    let plain = DatabaseRequest(
+      plane: request.plane, method: request.method, path: request.path, query: [:], database: request.database, scope: request.scope, caller: request.caller,
+      requestID: request.requestID, baseURL: request.baseURL)
+    return StoreCall(request: plain, body: call.body, storeIdentifier: call.storeIdentifier, user: call.user, store: call.store, plane: call.plane)
+  }
+
+  /// Figures that guests have.
+  private static let summed = ["downloads", "quarantined", "notImported"]
+
+  private static func merged(_ own: JSONValue, _ sums: [String: Int64], isCaughtUp: Bool, _ unreached: [String]) -> [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    for (key, value) in own.members {
+      writer.key(key)
+      switch key {
+      case "quarantined": writer.integer(sums["quarantined"] ?? 0)
+      case "caughtUp": writer.bool(isCaughtUp)
+      case "idle":
+        let isHeld = value.isString(StoreFacts.Activity.nothingPending.rawValue) && (sums["quarantined"] ?? 0) > 0
+        if isHeld { writer.string(StoreFacts.Activity.quarantined.rawValue) } else { writer.value(value) }
+      case "pending":
+        writer.beginObject()
+        for (name, figure) in value.members {
+          writer.key(name)
+          writer.integer((figure.int64 ?? 0) + (sums[name] ?? 0), orBool: figure.bool)
+        }
+        writer.endObject()
+      default: writer.value(value)
+      }
+    }
+    writer.key("unreachedOwners")
+    writer.beginArray()
+    for owner in unreached { writer.string(owner) }
+    writer.endArray()
+    writer.endObject()
+    return writer.bytes
+  }
+
+  // MARK: Ends
+
+  /// The guests begin anew, then the home: a client that asks in between goes on with what it has.
+  func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let mirror = try await call.locate()
+    let home = home(of: mirror)
+    try await settle(mirror)
+    for (_, answer) in await home.askAll(
+      try await home.owners().map(\.name),
+      { owner throws(RecordError) in
+        try await home.ask(owner, "POST", ["reset"], body: call.body, requestID: call.request.requestID).check()
+      })
+    {
+      if case .failure(let error) = answer, error.isTransient { throw error }
+    }
+    return try await call.reset(startNext: startNext)
+  }
+
+  /// Forgets the store with its guests; what it saved goes to its owners first, and what they held back to the journal.
+  func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let mirror = try await call.locate()
+    let home = home(of: mirror)
+    try await settle(mirror)
+    for owner in try await home.owners().map(\.name) {
+      guard await dismiss(owner, home) else { throw RecordError(.tryAgainLater, "An owner's database does not answer", retryAfter: 1) }
+    }
+    let commit = call.store.enqueue { transaction in try transaction.deleteMirror(try call.mirror(in: transaction).key) }
+    startNext()
+    try await call.value(of: commit)
+    await call.imports.forget(call.id(of: mirror))
+    return PlaneAnswer(body: StoreAnswer.empty)
+  }
+
+  /// - Throws: `TRY_AGAIN_LATER` as long as an owner does not take what was saved.
+  private func settle(_ mirror: StoredMirror) async throws(RecordError) {
+    guard try await forwardEverything(mirror).isEmpty else {
+      throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: 1)
+    }
+  }
+
+  // MARK: What guests hold back
+
+  func listQuarantine() async throws(RecordError) -> PlaneAnswer {
+    let home = try await home()
+    var query = call.request.query
+    // All of them fit into one answer but in the direst of times.
+    query["after"] = nil
+    let asked = query
+    let answers = await home.askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
+      try await home.ask(owner, "GET", ["quarantine"], query: asked).json()
+    }
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.key("quarantined")
+    writer.beginArray()
+    var moreComing = false
+    for (_, answer) in answers {
+      guard case .success(let page) = answer else {
+        if case .failure(let error) = answer, error.isTransient { throw error }
+        continue
+      }
+      for entry in page["quarantined"]?.elements ?? [] { writer.value(entry) }
+      if page["moreComing"]?.bool == true { moreComing = true }
+    }
+    writer.endArray()
+    writer.member("lastQuarantined", "0")
+    writer.member("moreComing", moreComing)
+    writer.endObject()
+    return PlaneAnswer(body: writer.bytes)
+  }
+
+  func retryQuarantine() async throws(RecordError) -> PlaneAnswer {
+    let home = try await home()
+    var count = 0
+    let answers = await home.askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
+      try await home.ask(owner, "POST", ["quarantine", "retry"], body: call.body).json()["retried"]?.int64 ?? 0
+    }
+    for (_, answer) in answers {
+      switch answer {
+      case .success(let retried): count += Int(retried)
+      case .failure(let error) where error.isTransient || error.code == .badRequest: throw error
+      // Dropped because who knows nothing of the user holds nothing back for him.
+      case .failure: break
+      }
+    }
+    return PlaneAnswer(body: StoreAnswer.retried(count))
+  }
+}
+
+extension JSONWriter {
+  fileprivate mutating func integer(_ value: Int64, orBool bool: Bool?) {
+    if let bool { self.bool(bool) } else { integer(value) }
+  }
+}

@@ -1,0 +1,79 @@
+// Coming to shares by their URLs, in one commit: accepting, asking for access, declining.
+
+import RecordStore
+import Records
+import ServiceBus
+import Sharing
+
+/// What one caller does with the short GUIDs of one message. All of it can be repeated: what is done already changes nothing.
+struct ShareAct: Sendable {
+  struct Change: Sendable {
+    let zone: StoredZone
+    let database: DatabaseID
+    /// Whose access it changed.
+    let users: [String]
+    /// nil: nobody has ever subscribed to anything of the database.
+    let fired: [FiredSubscription]?
+  }
+
+  struct Result: Sendable {
+    /// One an item, in order.
+    var outcomes: [ShareResolution.Outcome] = []
+    var changes: [Change] = []
+  }
+
+  let request: ResolveShortGUIDs
+  let caller: KnownUser
+  let stamp: Stamp
+  let schema: EnvironmentSchema
+  let watch: SubscriptionWatch
+  let making: ShareState.Making
+
+  func commit(in transaction: any ShardTransaction) throws -> Result {
+    var result = Result()
+    for item in request.items { result.outcomes.append(try outcome(of: item, &result, in: transaction)) }
+    return result
+  }
+
+  private func outcome(
+    of item: ResolveShortGUIDs.Item, _ result: inout Result, in transaction: any ShardTransaction
+  ) throws -> ShareResolution.Outcome {
+    guard let located = try LocatedShare(item.shortGUID, for: request, in: transaction) else { return .nothing }
+    guard let share = located.share, let state = share.state else { return .nothing }
+    // Nobody accepts what is his own; it is there for him, though.
+    if located.standing(of: caller) == .owner { return request.purpose == .accept ? .found(located) : .nothing }
+    let decision: ShareDecision?
+    do throws(RecordError) {
+      switch request.purpose {
+      case .accept: decision = try state.accepting(caller, by: item.shortGUID, making)
+      case .requestAccess: decision = located.isRequestable(by: caller) || state.participant(for: caller) != nil ? try state.requesting(caller, at: stamp.timestamp) : nil
+      case .decline: decision = state.leaving(caller)
+      case .resolve: decision = nil
+      }
+    } catch {
+      return .failed(error)
+    }
+    guard let decision else { return .nothing }
+    try apply(decision, to: share, located, &result, in: transaction)
+    switch request.purpose {
+    case .accept: return try LocatedShare(item.shortGUID, for: request, in: transaction).map { .found($0) } ?? .nothing
+    case .requestAccess: return .requestable(isRequested: true)
+    case .decline: return .left
+    case .resolve: return .nothing
+    }
+  }
+
+  private func apply(
+    _ decision: ShareDecision, to share: StoredShare, _ located: LocatedShare, _ result: inout Result, in transaction: any ShardTransaction
+  ) throws {
+    let firing = try watch.firing(in: located.database.key, transaction)
+    let schema = schema
+    let writer = ZoneWriter(
+      transaction: transaction, zone: located.zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
+    guard try ShareWriter(transaction: transaction, writer: writer).apply(decision, to: share, stamp: stamp) != nil else { return }
+    result.changes.append(
+      Change(
+        zone: try transaction.zone(key: located.zone.key) ?? located.zone, database: located.database.id,
+        users: decision.memberships.map(\.userRecordName), fired: try firing?.finish()))
+  }
+}

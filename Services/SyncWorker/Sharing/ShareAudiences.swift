@@ -1,0 +1,125 @@
+// Whom changes of shared zones are told to, kept in memory: whoever publishes a change has committed it and can't ask the shard.
+
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+import Synchronization
+
+/// The users who have access to others' zones, by zone; hints, like all pings. Databases without shares are not in it.
+///
+/// A change of a shared zone has its audience read anew behind it: whoever left is told that the zone changed once more, and no oftener.
+final class ShareAudiences: Sendable {
+  private struct Audiences {
+    let shard: Int
+    /// By zone.
+    var users: [String: [String]] = [:]
+  }
+
+  private struct State {
+    var databases: [DatabaseID: Audiences] = [:]
+    /// Zones to be looked at anew, by shard.
+    var stale: [Int: [DatabaseID: Set<String>]] = [:]
+    var wakes: [Int: AsyncStream<Void>.Continuation] = [:]
+  }
+
+  private let log: Log
+  private let state = Mutex(State())
+
+  private static let page = 1000
+
+  init(_ log: Log) { self.log = log }
+
+  /// Whom a commit gave access to a zone, beside those who have, or just had it.
+  func add(_ users: [String], toZone zoneName: String, of database: DatabaseID, shard: Int) {
+    if users.isEmpty { return }
+    state.withLock { state in
+      let earlier = state.databases[database]?.users[zoneName] ?? []
+      state.databases[database, default: Audiences(shard: shard)].users[zoneName] = Set(earlier).union(users).sorted()
+    }
+  }
+
+  /// Who is told of a change besides the owner.
+  fileprivate func take(_ change: ZoneChange) -> [String] {
+    state.withLock { state in
+      guard let audiences = state.databases[change.database], let users = audiences.users[change.zoneName], !users.isEmpty else { return [] }
+      state.stale[audiences.shard, default: [:]][change.database, default: []].insert(change.zoneName)
+      state.wakes[audiences.shard]?.yield()
+      return users
+    }
+  }
+}
+
+extension ShareAudiences: ShardWork {
+  func run(on store: any ShardStore) async {
+    let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    let shard = store.shard
+    state.withLock { $0.wakes[shard] = wake }
+    do {
+      try await load(store)
+      for await _ in wakes { try await refresh(store) }
+    } catch {
+      // Pings are hints: without them devices look for themselves, and the next opening reads all of it.
+      report("whom changes of shared zones are told to could not be read", error, on: store, to: log)
+    }
+    state.withLock { state in
+      state.wakes[shard] = nil
+      state.stale[shard] = nil
+      state.databases = state.databases.filter { $0.value.shard != shard }
+    }
+  }
+
+  private func load(_ store: any ShardStore) async throws {
+    var place: StoredMemberPlace?
+    while !Task.isCancelled {
+      let after = place
+      let rows = try await store.read { snapshot in
+        try snapshot.members(after: after, limit: Self.page).map { ($0.databaseKey, $0.member, try snapshot.database(key: $0.databaseKey)?.id) }
+      }
+      for case (_, let member, let database?) in rows where member.isActive {
+        add([member.userRecordName], toZone: member.zoneName, of: database, shard: store.shard)
+      }
+      guard rows.count == Self.page, let last = rows.last else { return }
+      place = StoredMemberPlace(last.1, in: last.0)
+    }
+  }
+
+  private func refresh(_ store: any ShardStore) async throws {
+    let stale = state.withLock { $0.stale.removeValue(forKey: store.shard) ?? [:] }
+    let found = try await store.read { snapshot in
+      try stale.map { database, zones in
+        let row = try snapshot.database(database)
+        return (database, try zones.map { zone in (zone, try row.map { try snapshot.audience(ofZone: zone, of: $0.key) } ?? []) })
+      }
+    }
+    state.withLock { state in
+      for (database, zones) in found {
+        for (zone, users) in zones { state.databases[database, default: Audiences(shard: store.shard)].users[zone] = users.isEmpty ? nil : users }
+        if state.databases[database]?.users.isEmpty == true { state.databases[database] = nil }
+      }
+    }
+  }
+}
+
+/// Publishes changes of shared zones to everybody who sees them.
+struct AudiencePublisher: ChangePublisher {
+  let audiences: ShareAudiences
+  let changes: any ChangePublisher
+
+  func publish(_ change: ZoneChange) {
+    let users = audiences.take(change)
+    changes.publish(users.isEmpty ? change : change.heard(by: users))
+  }
+
+  func publish(_ notification: SubscriptionNotification) { changes.publish(notification) }
+  func publish(_ change: StoreChange) { changes.publish(change) }
+}
+
+extension PlaneContext {
+  /// To be called when a commit has changed whose access there is to a zone, before the change is published.
+  func noteShares(_ users: [String], ofZone zoneName: String, in database: DatabaseID, shard: Int) {
+    audiences.add(users, toZone: zoneName, of: database, shard: shard)
+    shareNews.note(shard)
+  }
+}

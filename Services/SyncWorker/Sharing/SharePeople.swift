@@ -1,0 +1,79 @@
+// Whom invitations mean: what shares ask of the directory.
+
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+
+/// Finds users, also those who do not want to be found.
+protocol PeopleSource: Sendable {
+  /// One a lookup, in order; nil: nobody.
+  /// - Throws: `TRY_AGAIN_LATER` while nobody can tell.
+  func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?]
+}
+
+/// For a plane that stands alone: everybody is who he says he is, and nobody has an address.
+struct NoDirectory: PeopleSource {
+  func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?] {
+    lookups.map { if case .recordName(let name) = $0 { KnownUser(userRecordName: name) } else { nil } }
+  }
+}
+
+/// Asks the share service.
+struct DirectoryPeople: PeopleSource {
+  let bus: any Bus
+  let log: Log
+
+  private static let deadline = Duration.seconds(2)
+
+  func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?] {
+    var users: [KnownUser?] = []
+    while users.count < lookups.count { users += try await page(Array(lookups[users.count...].prefix(IdentifyUsers.countLimit))) }
+    return users
+  }
+
+  private func page(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?] {
+    let asked = lookups.map { lookup in
+      switch lookup {
+      case .email(let address): DiscoverUsers.Lookup(emailAddress: address)
+      case .phone(let number): DiscoverUsers.Lookup(phoneNumber: number)
+      case .recordName(let name): DiscoverUsers.Lookup(userRecordName: name)
+      }
+    }
+    do throws(BusError) {
+      let reply = try await bus.call(IdentifyUsers(lookups: asked), to: .role(.share), within: Self.deadline)
+      guard reply.users.count == lookups.count else { throw BusError(.internalError, "other users than were asked about") }
+      return reply.users.map { user in
+        user.map {
+          KnownUser(
+            userRecordName: $0.userRecordName, givenName: $0.givenName, familyName: $0.familyName, emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber)
+        }
+      }
+    } catch {
+      log.warning("the directory does not answer; nobody can be invited or recognised", ["code": .text(error.code.rawValue)])
+      throw RecordError(.tryAgainLater, "The directory does not answer: people can't be looked up", retryAfter: 1)
+    }
+  }
+}
+
+/// The people of one request about shares.
+struct SharePeople: Sendable {
+  let owner: KnownUser
+  let caller: KnownUser
+  /// Those whom the request names.
+  var found: [LookupInfo: KnownUser] = [:]
+
+  /// Nobody was looked up.
+  init(owner: String, caller: String) {
+    self.owner = KnownUser(userRecordName: owner)
+    self.caller = KnownUser(userRecordName: caller)
+  }
+
+  init(owner: String, caller: String, looking lookups: [LookupInfo], in source: any PeopleSource) async throws(RecordError) {
+    let asked = [.recordName(owner), .recordName(caller)] + Set(lookups).sorted { "\($0)" < "\($1)" }
+    let users = try await source.users(asked)
+    self.owner = users.first.flatMap(\.self) ?? KnownUser(userRecordName: owner)
+    self.caller = users.dropFirst().first.flatMap(\.self) ?? KnownUser(userRecordName: caller)
+    for (lookup, user) in zip(asked, users) { found[lookup] = user }
+  }
+}

@@ -1,0 +1,130 @@
+// Zones as a caller sees them: the one place where the record plane decides that there is such a zone for him.
+
+import RecordStore
+import Records
+import Sharing
+
+/// A zone that is there for a caller.
+struct ZoneView: Sendable {
+  let row: StoredZone
+  /// What a participant may do; nil: it is the caller's own, or ruled by the schema.
+  let access: ZoneAccess?
+}
+
+/// Finds zones of a database for a caller.
+struct ZoneFinder: Sendable {
+  let database: DatabaseID
+  /// Who addresses the database as shared with him; nil: its owner, or whoever the schema lets.
+  let participant: String?
+  let audit: AccessAudit
+
+  /// The live zone of that name; nil also where the caller has no access: the answer is the same as if there were none.
+  func find(_ zone: Zone.ID, in snapshot: any ShardSnapshot) throws -> ZoneView? {
+    guard let row = try snapshot.database(database), let found = try snapshot.zone(named: zone.zoneName, in: row.key), !found.isDeleted else { return nil }
+    guard let participant else { return ZoneView(row: found, access: nil) }
+    let members = row.hasShares ? try snapshot.members(participant, inZone: zone.zoneName, of: row.key) : []
+    let access = ZoneAccess(members)
+    guard access.mayRead else {
+      audit.denied(zone, to: participant, hadAccess: !members.isEmpty)
+      return nil
+    }
+    return ZoneView(row: found, access: access)
+  }
+
+  /// As `find`, with a missing custom zone refused; the default zone is there even before its first record.
+  func require(_ zone: Zone.ID, in snapshot: any ShardSnapshot) throws -> ZoneView? {
+    let found = try find(zone, in: snapshot)
+    if found == nil, !zone.isDefault || participant != nil { throw RecordPlaneCall.missing(zone.zoneName) }
+    return found
+  }
+
+  /// All live zones that there are for the caller, in no order.
+  func zones(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [ZoneView] {
+    guard let participant else { return try RecordPlaneCall.zones(of: database, in: snapshot).map { ZoneView(row: $0, access: nil) } }
+    guard database.hasShares else { return [] }
+    let members = Dictionary(grouping: try snapshot.members(participant, of: database.key), by: \.zoneName)
+    return try members.sorted { $0.key < $1.key }.compactMap { name, members in
+      let access = ZoneAccess(members)
+      guard access.mayRead, let row = try snapshot.zone(named: name, in: database.key), !row.isDeleted else { return nil }
+      return ZoneView(row: row, access: access)
+    }
+  }
+}
+
+/// Which records of a zone a caller sees: of a zone that is shared as a whole all, else what hangs below the records that are shared with him, and
+/// those shares.
+final class VisibleRecords {
+  private let snapshot: any ShardSnapshot
+  private let zone: Int64
+  private let access: ZoneAccess?
+  /// nil: everything.
+  private let roots: Set<String>?
+  private let shareNames: Set<String>
+  /// The root above each name that was asked for.
+  private var known: [String: String?] = [:]
+  /// What a batch is to make of records, by name.
+  var planned: [String: Record] = [:] { didSet { known.removeAll(keepingCapacity: true) } }
+
+  /// Chains of parents that are longer lead nowhere.
+  static let depthLimit = 500
+
+  init(_ view: ZoneView, in snapshot: any ShardSnapshot) {
+    self.snapshot = snapshot
+    zone = view.row.key
+    access = view.access
+    roots = view.access?.roots.map(Set.init)
+    shareNames = roots == nil ? [] : Set((view.access?.members ?? []).map(\.shareName))
+  }
+
+  var seesEverything: Bool { roots == nil }
+
+  func isVisible(_ record: Record) throws -> Bool {
+    guard roots != nil else { return true }
+    if record.recordType == ReservedName.shareRecordType { return shareNames.contains(record.recordName) }
+    return try root(above: record) != nil
+  }
+
+  /// As `isVisible`, for who can't fail; what can't be read is not seen.
+  func surelyIncludes(_ record: Record) -> Bool {
+    // Dropped because the same row is met again by whoever reads it for itself.
+    (try? isVisible(record)) ?? false
+  }
+
+  /// Whether a record that is not visible was, below a root that the caller still sees: it is to be told as deleted.
+  func hasLeft(_ stored: StoredRecord) throws -> Bool {
+    if stored.isDeleted { return false }
+    for root in (roots ?? []).sorted() where try snapshot.departure(of: stored.record.recordName, from: root, in: zone) != nil { return true }
+    return false
+  }
+
+  func mayWrite(_ record: Record) throws -> Bool {
+    guard let access else { return true }
+    return access.mayWrite(root: roots == nil ? nil : try root(above: record))
+  }
+
+  /// The record on top of what the record belongs to, of those that are shared with the caller; itself, perhaps. Tombstones hold a chain together: who
+  /// deletes a record does not thereby take what hangs below it out of the share.
+  func root(above record: Record) throws -> String? {
+    guard let roots else { return nil }
+    var passed: [String] = []
+    var name = record.recordName
+    var parent = record.parent
+    var found: String?
+    while true {
+      if roots.contains(name) {
+        found = name
+        break
+      }
+      if let answer = known[name], name != record.recordName {
+        found = answer
+        break
+      }
+      passed.append(name)
+      guard let next = parent, passed.count < Self.depthLimit, !passed.contains(next) else { break }
+      name = next
+      if let record = planned[next] { parent = record.parent } else { parent = try snapshot.record(named: next, in: zone)?.record.parent }
+    }
+    for name in passed { known[name] = .some(found) }
+    return found
+  }
+}

@@ -1,0 +1,262 @@
+// The shares of a zone within one commit of records/modify: what a caller may write, what his operations on shares mean, and what follows from them.
+
+import RecordStore
+import Records
+import Sharing
+import WebServices
+
+/// Decides and follows one commit's operations where the zone is shared, is to be, or somebody else's.
+final class ZoneSharing {
+  /// What becomes of a share when its record is written.
+  private enum Plan {
+    /// It is new.
+    case create(StoredShare, ShareDecision)
+    case save(StoredShare, ShareDecision)
+    /// The caller leaves: his deletion changes the record's tag, and nothing else.
+    case leave(StoredShare, ShareDecision)
+    case stop(StoredShare)
+  }
+
+  private struct Write {
+    let earlier: StoredRecord?
+    let later: StoredRecord
+  }
+
+  private let transaction: any ShardTransaction
+  private let view: ZoneView
+  private let people: SharePeople
+  private let stamp: Stamp
+  private let making: ShareState.Making
+  let visible: VisibleRecords
+  private var plans: [String: Plan] = [:]
+  /// Of the unit that is being executed.
+  private var writes: [Write] = []
+  /// Whose access the commit began, ended or changed.
+  private(set) var touchedUsers: Set<String> = []
+
+  private var zone: StoredZone { view.row }
+  /// nil: the caller is the owner.
+  private var access: ZoneAccess? { view.access }
+
+  init(_ view: ZoneView, _ people: SharePeople, stamp: Stamp, _ making: ShareState.Making, in transaction: any ShardTransaction) {
+    self.transaction = transaction
+    self.view = view
+    self.people = people
+    self.stamp = stamp
+    self.making = making
+    visible = VisibleRecords(view, in: transaction)
+  }
+
+  private static let notThere = RecordError(.notFound, "Cannot share - no such record exists to share")
+
+  /// Of a record that is to be where the caller sees nothing, be there one of that name already or not.
+  private static let outside = RecordError(.accessDenied, "The record must hang below one that is shared with the caller, who may write there")
+
+  // MARK: Deciding
+
+  /// What an operation on a record is answered that the caller does not see: the same as if there were none. Where a new one would have been made the
+  /// name is told to be taken.
+  func decision(onHidden operation: RecordOperation, _ missing: () -> Result<OperationDecision, RecordError>) -> Result<OperationDecision, RecordError> {
+    if operation.kind.needsTag || operation.kind.isDelete { return missing() }
+    guard case .success(let patch) = operation.patch, case .set(_?) = patch.parent else { return .failure(Self.outside) }
+    return operation.kind == .create ? .failure(RecordError(.conflict, "record to insert already exists")) : .failure(Self.outside)
+  }
+
+  /// What an operation on a share does; nil for an operation on anything else.
+  func decision(on operation: RecordOperation, _ stored: StoredRecord?) throws -> Result<OperationDecision, RecordError>? {
+    let live = stored.flatMap { $0.isDeleted ? nil : $0 }
+    let isShare = live?.record.recordType == ReservedName.shareRecordType
+    guard isShare || operation.shareRequest != nil else { return nil }
+    do {
+      if let live, isShare { return .success(try change(operation, live)) }
+      return .success(try create(operation, live))
+    } catch let error as RecordError {
+      return .failure(error)
+    }
+  }
+
+  private func change(_ operation: RecordOperation, _ live: StoredRecord) throws -> OperationDecision {
+    let name = operation.recordName
+    if operation.kind == .create { throw RecordError(.conflict, "record to insert already exists") }
+    let patch = try operation.patch.get()
+    if operation.kind.isDelete { return try end(operation, live) }
+    if patch.recordType == nil { throw RecordTypeUnknown() }
+    guard let request = operation.shareRequest else {
+      throw RecordError(.badRequest, "record '\(name)' is of type \(live.record.recordType), not \(patch.recordType ?? "")")
+    }
+    // A share is never saved over what its writer has not seen (T-C15).
+    guard let tag = operation.recordChangeTag else { throw RecordError(.conflict, "record to update already exists with a different change tag") }
+    guard tag.sequence == live.sequence else { throw RecordError(.conflict, "client oplock error updating record") }
+    guard let share = try transaction.share(named: name, in: zone.key), let state = share.state else { throw Self.notThere }
+    if let root = request.root, root.recordName != share.rootRecordName { throw RecordError.alreadyShared("The share '\(name)' is of another record") }
+    let standing = standing(in: share)
+    try AccessMatrix.require(.changeParticipants, standing, orElse: Self.notThere)
+    let decision = try state.applying(request.patch.identified(by: people.found), by: standing, making)
+    plans[name] = .save(share, decision)
+    return .save(try patch.applied(to: live.record, merging: operation.kind.merges, stamp: stamp))
+  }
+
+  private func end(_ operation: RecordOperation, _ live: StoredRecord) throws -> OperationDecision {
+    let decision = try operation.decision(meeting: RecordOperation.Existing(record: live.record, sequence: live.sequence), stamp: stamp)
+    guard let share = try transaction.share(named: operation.recordName, in: zone.key), let state = share.state else { return decision }
+    if access == nil {
+      plans[operation.recordName] = .stop(share)
+      return decision
+    }
+    // Whatever he may do otherwise, a participant who deletes the share removes himself.
+    try AccessMatrix.require(.endOwnParticipation, standing(in: share), orElse: Self.notThere)
+    guard let leaving = state.leaving(people.caller) else { throw Self.notThere }
+    plans[operation.recordName] = .leave(share, leaving)
+    var record = live.record
+    record.modified = stamp
+    return .save(record)
+  }
+
+  private func create(_ operation: RecordOperation, _ live: StoredRecord?) throws -> OperationDecision {
+    let name = operation.recordName
+    let patch = try operation.patch.get()
+    guard let request = operation.shareRequest else { throw Self.notThere }
+    if let live {
+      if operation.kind == .create { throw RecordError(.conflict, "record to insert already exists") }
+      throw RecordError(.badRequest, "record '\(name)' is of type \(live.record.recordType), not \(ReservedName.shareRecordType)")
+    }
+    if operation.kind.needsTag { throw RecordError(.notFound, "Record not found") }
+    if access != nil { throw RecordError.shareAccessDenied }
+    if zone.zoneName == ReservedName.defaultZone { throw RecordError(.badRequest, "Cannot share - records of the default zone can't be shared") }
+    guard (name == ReservedName.zoneShareRecordName) == (request.root == nil) else { throw Self.notThere }
+    let root = request.root?.recordName
+    try checkNotShared(root)
+    let earlier = try transaction.share(named: name, in: zone.key)
+    let guid = try earlierGUID(of: root, earlier) ?? making.shortGUID()
+    let state = ShareState(of: people.owner, rootRecordName: root, participantID: making.participantID(), at: making.time)
+    let decision = try state.applying(request.patch.identified(by: people.found), by: .owner, making)
+    plans[name] = .create(StoredShare(name: name, rootRecordName: root, shortGUID: guid, state: nil), ShareDecision(from: nil, to: decision.state))
+    var record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
+    // A hierarchy's is its root's.
+    record.shortGUID = root == nil ? guid : nil
+    return .save(try patch.applied(to: record, merging: true, stamp: stamp))
+  }
+
+  /// What a share of the same had before it ended.
+  private func earlierGUID(of root: String?, _ earlier: StoredShare?) throws -> String? {
+    guard let root else { return earlier?.shortGUID }
+    if let known = visible.planned[root]?.shortGUID { return known }
+    return try transaction.record(named: root, in: zone.key).flatMap { $0.isDeleted ? nil : $0.record.shortGUID }
+  }
+
+  /// A zone is shared as a whole, or hierarchies of it are; and each once.
+  private func checkNotShared(_ root: String?) throws {
+    var shared: [String?] = []
+    for case .create(let share, _) in plans.values { shared.append(share.rootRecordName) }
+    if let zoneWide = try transaction.share(named: ReservedName.zoneShareRecordName, in: zone.key), zoneWide.state != nil { shared.append(nil) }
+    if shared.contains(nil) { throw RecordError.alreadyShared("The zone is shared already") }
+    guard let root else {
+      if try !shared.isEmpty || !transaction.shares(in: zone.key, afterName: nil, limit: 1).isEmpty {
+        throw RecordError.alreadyShared("Records of the zone are shared already: it can't be shared as a whole")
+      }
+      return
+    }
+    if try shared.contains(root) || transaction.share(ofRoot: root, in: zone.key) != nil { throw RecordError.alreadyShared("The record is shared already") }
+  }
+
+  private func standing(in share: StoredShare) -> ShareStanding { access == nil ? .owner : share.state?.standing(of: people.caller) ?? .stranger }
+
+  /// Turns steps of a unit into failures that the caller may not make, or that share what is not there.
+  func judge(_ steps: inout [RecordExecution.Step]) throws {
+    var planned: [String: Record] = [:]
+    for step in steps { if case .success(.save(let record)) = step.decision { planned[record.recordName] = record } }
+    visible.planned = planned
+    for (index, step) in steps.enumerated() {
+      if let error = try problem(of: step, planned) { steps[index].decision = .failure(error) }
+    }
+  }
+
+  private func problem(of step: RecordExecution.Step, _ planned: [String: Record]) throws -> RecordError? {
+    switch plans[step.operation.recordName] {
+    case .create(let share, _): return try share.rootRecordName.flatMap { try problem(ofRoot: $0, step.operation, planned) }
+    case .save, .leave, .stop: return nil
+    case nil: break
+    }
+    if access == nil { return nil }
+    // Of what he does not see there is nothing to delete.
+    if case .success(.nothing) = step.decision { return nil }
+    if case .success(.delete) = step.decision, let root = step.existing?.record, root.shortGUID != nil,
+      try transaction.share(ofRoot: root.recordName, in: zone.key) != nil
+    {
+      // With the record on top its share would end, which is the owner's to do.
+      return RecordError.shareAccessDenied
+    }
+    if let earlier = step.existing, !earlier.isDeleted {
+      // Where it is now, whatever the unit makes of it.
+      let now = planned[earlier.record.recordName]
+      visible.planned[earlier.record.recordName] = nil
+      defer { visible.planned[earlier.record.recordName] = now }
+      guard try visible.mayWrite(earlier.record) else { return RecordError.shareAccessDenied }
+    }
+    guard case .success(.save(let record)) = step.decision, try !visible.mayWrite(record) else { return nil }
+    return visible.seesEverything ? RecordError.shareAccessDenied : Self.outside
+  }
+
+  private func problem(ofRoot root: String, _ operation: RecordOperation, _ planned: [String: Record]) throws -> RecordError? {
+    let stored = try transaction.record(named: root, in: zone.key).flatMap { $0.isDeleted ? nil : $0 }
+    let record = planned[root] ?? stored?.record
+    guard let record, record.recordType != ReservedName.shareRecordType else { return Self.notThere }
+    // A root that comes with its share has no tag yet that could be known.
+    if planned[root] != nil, operation.shareRequest?.root?.recordChangeTag == nil { return nil }
+    guard let tag = operation.shareRequest?.root?.recordChangeTag, tag.sequence == stored?.sequence else {
+      return RecordError(.conflict, "The record to share has a different change tag")
+    }
+    return nil
+  }
+
+  /// A unit failed: nothing of it is to be.
+  func forget(_ steps: [RecordExecution.Step]) {
+    for step in steps { plans[step.operation.recordName] = nil }
+    visible.planned = [:]
+  }
+
+  // MARK: Following
+
+  /// Whether a saved share's record answers a deletion.
+  func isLeaving(_ name: String) -> Bool { if case .leave = plans[name] { true } else { false } }
+
+  func wrote(_ later: StoredRecord, replacing earlier: StoredRecord?) { writes.append(Write(earlier: earlier, later: later)) }
+
+  /// Settles the shares that a unit wrote, when all of its records are written.
+  /// - Returns: records that were written again, by name.
+  func finishUnit(_ writer: ZoneWriter) throws -> [String: StoredRecord] {
+    let shares = ShareWriter(transaction: transaction, writer: writer)
+    var again: [String: StoredRecord] = [:]
+    let writes = writes
+    self.writes = []
+    visible.planned = [:]
+    for write in writes {
+      let name = write.later.record.recordName
+      switch plans[name] {
+      case .create(let share, let decision)?:
+        let root = try share.rootRecordName.flatMap { try shares.touchRoot($0, shortGUID: share.shortGUID, stamp: stamp) }
+        if let root { again[root.record.recordName] = root }
+        let settled = StoredShare(
+          name: name, rootRecordName: share.rootRecordName, shortGUID: root?.record.shortGUID ?? share.shortGUID, state: decision.state)
+        try settle(settled, decision.memberships, write.later, by: shares)
+      case .save(var share, let decision)?, .leave(var share, let decision)?:
+        share.state = decision.state
+        try settle(share, decision.memberships, write.later, by: shares)
+      case .stop(let share)?:
+        var ended = share
+        ended.state = nil
+        try settle(ended, share.state?.stopping.memberships ?? [], write.later, by: shares)
+        if let root = try share.rootRecordName.flatMap({ try shares.touchRoot($0, shortGUID: share.shortGUID, stamp: stamp) }) {
+          again[root.record.recordName] = root
+        }
+      case nil: continue
+      }
+    }
+    return again
+  }
+
+  private func settle(_ share: StoredShare, _ memberships: [MembershipChange], _ record: StoredRecord, by shares: ShareWriter) throws {
+    touchedUsers.formUnion(memberships.map(\.userRecordName))
+    try shares.settle(share, memberships, with: record)
+  }
+}

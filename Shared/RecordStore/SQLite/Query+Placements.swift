@@ -1,0 +1,55 @@
+// The statements that read and write where objects are.
+
+import Records
+
+extension Query {
+  var placementText: String {
+    switch self {
+    // The second part finds something only while a database is being filled in: a record's name among those that are not noted yet.
+    case .placements:
+      """
+      SELECT zone, assigned FROM placement WHERE database = ?1 AND name = ?2
+      UNION ALL
+      SELECT u.target, 0 FROM unplaced u CROSS JOIN record r INDEXED BY record_name ON r.zone = u.zone AND r.name = ?2 JOIN symbol s ON s.id = r.type
+        WHERE u.database = ?1 AND \(Self.isObject("s"))
+          AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = ?1 AND p.name = ?2 AND p.zone = u.target)
+      ORDER BY zone
+      """
+    case .insertPlacement: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
+    // What was noted since the database is being filled in is newer.
+    case .fillPlacement: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
+    case .assignPlacement: "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
+    case .unassignPlacements: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
+    case .settlePlacement: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND zone = ?3"
+    case .removePlacement: "DELETE FROM placement WHERE database = ?1 AND name = ?2 AND zone = ?3"
+    case .movePlacements: "UPDATE placement SET zone = ?2 WHERE zone = ?1"
+    case .dropPlacements: "DELETE FROM placement WHERE database = ?1"
+    case .setPlacementState: "UPDATE database SET placed = ?2 WHERE id = ?1"
+    case .anyPlacement: "SELECT 1 FROM placement WHERE database = ?1 LIMIT 1"
+
+    case .fillingDatabases: "SELECT DISTINCT database FROM unplaced"
+    // Whoever makes a store now has never heard of zones that have ended.
+    case .makeUnplaced:
+      """
+      INSERT INTO unplaced(database, zone, target, after) SELECT database, id, id, NULL FROM zone z
+        WHERE database = ?1 AND deleted = 0 AND \(Self.isLookedInLater("z")) AND EXISTS (SELECT 1 FROM record r WHERE r.zone = z.id)
+      """
+    case .nextUnplaced: "SELECT zone, target, after FROM unplaced WHERE database = ?1 ORDER BY zone LIMIT 1"
+    case .updateUnplaced: "UPDATE unplaced SET after = ?3 WHERE database = ?1 AND zone = ?2"
+    case .moveUnplaced: "UPDATE unplaced SET target = ?3 WHERE database = ?1 AND target = ?2"
+    case .removeUnplaced: "DELETE FROM unplaced WHERE database = ?1 AND zone = ?2"
+    case .dropUnplaced: "DELETE FROM unplaced WHERE database = ?1"
+    default: preconditionFailure("\(self) is no statement of placements")
+    }
+  }
+
+  /// A condition on a row of `symbol`: the type of objects' records (`StoredZone.places`).
+  static func isObject(_ symbol: String) -> String {
+    "substr(\(symbol).text, 1, \(ReservedName.recordTypePrefix.utf8.count)) = '\(ReservedName.recordTypePrefix)'"
+  }
+
+  /// A condition on a row of `zone`: none of those in which objects are looked for first.
+  static func isLookedInLater(_ zone: String) -> String {
+    "\(zone).name NOT IN ('\(ReservedName.privateMirrorZone)', '\(ReservedName.defaultZone)')"
+  }
+}

@@ -1,0 +1,250 @@
+// Shares in a shard's file: rows that few databases have, and that nobody looks at unless the database's row says so.
+
+import Crypto
+import Records
+import SQLite
+import Sharing
+
+extension SQLiteSnapshot {
+  func share(named name: String, in zone: Int64) throws -> StoredShare? {
+    if try isDoomed(zone) { return nil }
+    let select = try statement(.shareByName)
+    try select.bind(1, zone)
+    try select.bind(2, name)
+    return try select.first { try share($0).share }
+  }
+
+  func share(ofRoot recordName: String, in zone: Int64) throws -> StoredShare? {
+    if try isDoomed(zone) { return nil }
+    let select = try statement(.shareByRoot)
+    try select.bind(1, zone)
+    try select.bind(2, recordName)
+    return try select.first { try share($0).share }
+  }
+
+  func shares(in zone: Int64, afterName name: String?, limit: Int) throws -> [StoredShare] {
+    guard limit > 0, try !isDoomed(zone) else { return [] }
+    let select = try statement(.sharesAfter)
+    try select.bind(1, zone)
+    // No record's name is empty.
+    try select.bind(2, name ?? "")
+    try select.bind(3, limit)
+    return try select.all { try share($0).share }
+  }
+
+  func share(withOneTimeGUID shortGUID: String) throws -> (zone: Int64, share: StoredShare)? {
+    let select = try statement(.shareByOneTimeGUID)
+    try select.bind(1, shortGUID)
+    guard let found = try select.first({ try share($0) }), try !isDoomed(found.zone) else { return nil }
+    return found
+  }
+
+  /// - Throws: `StoreError.corrupt` for a row that is not what was written.
+  func share(_ row: Statement) throws -> (zone: Int64, share: StoredShare) {
+    let (key, zone) = (row.int64(0), row.int64(1))
+    let (name, root, guid, payload) = (row.text(2), row.optionalText(3), row.text(4), row.optionalBlob(6))
+    guard row.int64(5) == ShareRow.checksum(zone: zone, name: name, root: root, guid: guid, state: payload) else { throw damagedShare(key) }
+    do {
+      let state = try payload.map { try ShareState(decoding: try session.opened($0, for: .share)) }
+      return (zone, StoredShare(name: name, rootRecordName: root, shortGUID: guid, state: state))
+    } catch is StoredFormatError {
+      throw damagedShare(key)
+    }
+  }
+
+  private func damagedShare(_ key: Int64) -> StoreError { .corrupt("shard \(shard): share \(key) is not what was written; restore it from a backup") }
+
+  // MARK: Members
+
+  func members(_ userRecordName: String, inZone zoneName: String, of database: Int64) throws -> [ShareMember] {
+    let select = try statement(.membersInZone)
+    try select.bind(1, database)
+    try select.bind(2, userRecordName)
+    try select.bind(3, zoneName)
+    return try select.all { try member($0).member }
+  }
+
+  func members(_ userRecordName: String, of database: Int64) throws -> [ShareMember] {
+    let select = try statement(.membersInDatabase)
+    try select.bind(1, database)
+    try select.bind(2, userRecordName)
+    return try select.all { try member($0).member }
+  }
+
+  func audience(ofZone zoneName: String, of database: Int64) throws -> [String] {
+    let select = try statement(.audience)
+    try select.bind(1, database)
+    try select.bind(2, zoneName)
+    return try select.all { $0.text(0) }
+  }
+
+  func members(after place: StoredMemberPlace?, limit: Int) throws -> [(databaseKey: Int64, member: ShareMember)] {
+    guard limit > 0 else { return [] }
+    let select = try statement(.membersAfter)
+    try select.bind(1, place?.databaseKey ?? 0)
+    try select.bind(2, place?.userRecordName ?? "")
+    try select.bind(3, place?.zoneName ?? "")
+    try select.bind(4, place?.shareName ?? "")
+    try select.bind(5, limit)
+    return try select.all { try member($0) }
+  }
+
+  func member(_ row: Statement) throws -> (databaseKey: Int64, member: ShareMember) {
+    guard let role = ParticipantRole(rawValue: row.int(5)), let permission = SharePermission(rawValue: row.int(6)) else {
+      throw StoreError.corrupt("shard \(shard): a member of database \(row.int64(0)) has no such role or permission")
+    }
+    return (
+      row.int64(0),
+      ShareMember(
+        zoneName: row.text(2), userRecordName: row.text(1), shareName: row.text(3), rootRecordName: row.optionalText(4), role: role, permission: permission,
+        since: row.int64(7), until: row.optionalInt64(8))
+    )
+  }
+
+  func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews] {
+    guard limit > 0 else { return [] }
+    let select = try statement(.newsAfter)
+    try select.bind(1, number)
+    try select.bind(2, limit)
+    return try select.all { row in
+      guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2)) else {
+        throw StoreError.corrupt("shard \(shard): news \(row.int64(0)) is of no container or environment")
+      }
+      return StoredShareNews(
+        number: row.int64(0), database: DatabaseID(container: container, environment: environment, owner: row.text(3)), zoneName: row.text(4),
+        userRecordName: row.text(5), isActive: row.bool(6), sequence: row.int64(7))
+    }
+  }
+
+  func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64? {
+    if try isDoomed(zone) { return nil }
+    let select = try statement(.departure)
+    try select.bind(1, zone)
+    try select.bind(2, recordName: recordName)
+    try select.bind(3, root)
+    return try select.first { $0.int64(0) }
+  }
+}
+
+extension SQLiteTransaction {
+  func put(_ share: StoredShare, in zone: Int64) throws {
+    try write {
+      guard let row = try self.zone(key: zone), !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
+      // Names and addresses of people: sealed where there is a key, like what else is private.
+      let payload = try share.state.map { try sealedIfThereIsAKey(try $0.encoded(), for: .share) }
+      let put = try writing(.putShare)
+      try put.bind(1, zone)
+      try put.bind(2, share.name)
+      try put.bind(3, share.rootRecordName)
+      try put.bind(4, share.state != nil)
+      try put.bind(5, share.shortGUID)
+      try put.bind(6, ShareRow.checksum(zone: zone, name: share.name, root: share.rootRecordName, guid: share.shortGUID, state: payload))
+      try put.bind(7, payload)
+      guard let key = try put.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a share has no row") }
+      let forget = try writing(.deleteInvitations)
+      try forget.bind(1, key)
+      try forget.run()
+      for guid in share.state?.oneTimeGUIDs ?? [] {
+        let insert = try writing(.insertInvitation)
+        try insert.bind(1, guid)
+        try insert.bind(2, zone)
+        try insert.bind(3, key)
+        try insert.run()
+      }
+      try noteShares(of: row.databaseKey)
+    }
+  }
+
+  private func noteShares(of key: Int64) throws {
+    guard var database = try database(key: key), !database.hasShares, let cached = cache.databases[key] else { return }
+    database.hasShares = true
+    let note = try writing(.noteShares)
+    try note.bind(1, key)
+    try note.run()
+    cache.databases.set(CachedRow(row: database, isDirty: cached.isDirty), for: key)
+  }
+
+  func put(_ member: ShareMember, of database: Int64) throws {
+    try write {
+      guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
+      let active = try members(member.userRecordName, inZone: member.zoneName, of: database).filter(\.isActive)
+      try store(member, of: database)
+      let isActive = member.isActive || active.contains { $0.shareName != member.shareName }
+      if isActive == active.isEmpty { try tell(member, isActive: isActive, of: database) }
+    }
+  }
+
+  private func store(_ member: ShareMember, of database: Int64) throws {
+    let put = try writing(.putMember)
+    try put.bind(1, database)
+    try put.bind(2, member.userRecordName)
+    try put.bind(3, member.zoneName)
+    try put.bind(4, member.shareName)
+    try put.bind(5, member.rootRecordName)
+    try put.bind(6, member.role.rawValue)
+    try put.bind(7, member.permission.rawValue)
+    try put.bind(8, member.since)
+    try put.bind(9, member.until)
+    try put.run()
+  }
+
+  private func tell(_ member: ShareMember, isActive: Bool, of database: Int64) throws {
+    let insert = try writing(.insertNews)
+    try insert.bind(1, nextKey())
+    try insert.bind(2, database)
+    try insert.bind(3, member.zoneName)
+    try insert.bind(4, member.userRecordName)
+    try insert.bind(5, isActive)
+    try insert.bind(6, member.until ?? member.since)
+    try insert.run()
+  }
+
+  /// Ends the access of all members of a zone that was deleted.
+  func endMembers(of zone: StoredZone) throws {
+    guard try database(key: zone.databaseKey)?.hasShares == true else { return }
+    let select = try statement(.activeMembers)
+    try select.bind(1, zone.databaseKey)
+    try select.bind(2, zone.zoneName)
+    var told: String?
+    for var member in try select.all({ try self.member($0).member }) {
+      member.until = zone.sequence
+      try store(member, of: zone.databaseKey)
+      if told != member.userRecordName { try tell(member, isActive: false, of: zone.databaseKey) }
+      told = member.userRecordName
+    }
+  }
+
+  func removeShareNews(through number: Int64) throws {
+    try write {
+      let remove = try writing(.removeNews)
+      try remove.bind(1, number)
+      try remove.run()
+    }
+  }
+
+  func noteDeparture(of recordName: String, from root: String, in zone: Int64, at sequence: Int64?) throws {
+    try write {
+      guard try self.zone(key: zone)?.isDeleted == false else { throw ContradictingWrite("no zone \(zone)") }
+      let note = try writing(sequence == nil ? .removeDeparture : .putDeparture)
+      try note.bind(1, zone)
+      try note.bind(2, recordName: recordName)
+      try note.bind(3, root)
+      if let sequence { try note.bind(4, sequence) }
+      try note.run()
+    }
+  }
+}
+
+/// A row of `share`.
+enum ShareRow {
+  /// CRC-32 over all that the row says, texts with their lengths before them (−1: NULL).
+  static func checksum(zone: Int64, name: String, root: String?, guid: String, state: [UInt8]?) -> Int64 {
+    var sum = withUnsafeBytes(of: zone.littleEndian) { Checksum.update(0, $0) }
+    for text in [name, root, guid] {
+      sum = withUnsafeBytes(of: Int64(text?.utf8.count ?? -1).littleEndian) { Checksum.update(sum, $0) }
+      guard var text else { continue }
+      sum = text.withUTF8 { Checksum.update(sum, UnsafeRawBufferPointer($0)) }
+    }
+    return Int64((state ?? []).withUnsafeBytes { Checksum.update(sum, $0) })
+  }
+}

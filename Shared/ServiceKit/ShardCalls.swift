@@ -1,0 +1,66 @@
+// Calls to whoever holds a shard: shards move, holders restart, and within its time a call finds the one that answers.
+
+public import Records
+public import ServiceBus
+
+/// Asks the holders of shards, again and again until one answers or the time is over. Of gateways, and of workers that ask one another.
+public struct ShardCalls: Sendable {
+  private let bus: any Bus
+  private let cluster: Cluster
+  private let timing: Timing
+
+  public init(bus: any Bus, cluster: Cluster, timing: Timing) {
+    self.bus = bus
+    self.cluster = cluster
+    self.timing = timing
+  }
+
+  /// Asks the holder of a database's shard.
+  /// - Parameters:
+  ///   - limit: the time that all attempts have together.
+  ///   - start: when it began; nil: now.
+  /// - Throws: what `RetryPlan` makes of the last failure. It may have been executed all the same.
+  public func ask<M: Message>(
+    _ message: M, body: [UInt8] = [], holderOf database: DatabaseID, within limit: Duration, since start: ContinuousClock.Instant? = nil
+  ) async throws(RecordError) -> Answer<M.Reply> {
+    try await ask(message, body: body, within: limit, since: start) { cluster.holder(of: database) }
+  }
+
+  /// Asks the holder of a shard by its number.
+  public func ask<M: Message>(
+    _ message: M, body: [UInt8] = [], holderOf shard: Int, within limit: Duration, since start: ContinuousClock.Instant? = nil
+  ) async throws(RecordError) -> Answer<M.Reply> {
+    try await ask(message, body: body, within: limit, since: start) { cluster.holder(ofShard: shard) }
+  }
+
+  private func ask<M: Message>(
+    _ message: M, body: [UInt8], within limit: Duration, since start: ContinuousClock.Instant?, holder: () -> String?
+  ) async throws(RecordError) -> Answer<M.Reply> {
+    let start = start ?? timing.now()
+    var plan = RetryPlan(limit: limit)
+    while true {
+      let step: RetryPlan.Step
+      if let worker = holder() {
+        do {
+          return try await bus.call(message, body: body, to: .peer(worker), within: plan.attemptBudget(after: timing.now() - start))
+        } catch {
+          step = plan.step(after: error, elapsed: timing.now() - start)
+        }
+      } else {
+        step = plan.stepWithoutHolder(elapsed: timing.now() - start)
+      }
+      switch step {
+      case .retry(let pause): try await RetryPlan.pause(pause, timing)
+      case .fail(let error): throw error
+      }
+    }
+  }
+}
+
+extension Cluster {
+  /// The worker that should hold a database's shard; nil while none does or no map is known.
+  public func holder(of database: DatabaseID) -> String? {
+    guard let map = current, map.shardCount > 0 else { return nil }
+    return map.holders[database.shard(of: map.shardCount)]
+  }
+}

@@ -1,0 +1,166 @@
+// What becomes of a share: a state and what somebody wants of it give another state, and whose access begins, changes or ends; or an error.
+
+public import Records
+
+/// What somebody's access becomes.
+public struct MembershipChange: Hashable, Sendable {
+  public enum Kind: Hashable, Sendable {
+    /// Also where the same person's access ended before: it begins anew.
+    case begins(ParticipantRole, SharePermission)
+    case changes(ParticipantRole, SharePermission)
+    case ends
+  }
+
+  public let userRecordName: String
+  public let kind: Kind
+
+  public init(userRecordName: String, kind: Kind) {
+    self.userRecordName = userRecordName
+    self.kind = kind
+  }
+}
+
+/// A share as it is to be.
+public struct ShareDecision: Hashable, Sendable {
+  /// nil: it ends.
+  public let state: ShareState?
+  /// Ascending by user.
+  public let memberships: [MembershipChange]
+  /// The state differs from what it was: the share's record gets another tag.
+  public let isChanged: Bool
+
+  public init(from earlier: ShareState?, to state: ShareState?) {
+    self.state = state
+    isChanged = earlier != state
+    memberships = Self.changes(from: earlier?.members ?? [], to: state?.members ?? [])
+  }
+
+  private static func changes(from earlier: [Participant], to later: [Participant]) -> [MembershipChange] {
+    let before = byUser(earlier)
+    let after = byUser(later)
+    return Set(before.keys).union(after.keys).sorted().compactMap { user in
+      switch (before[user], after[user]) {
+      case (nil, let new?): MembershipChange(userRecordName: user, kind: .begins(new.role, new.permission))
+      case (_?, nil): MembershipChange(userRecordName: user, kind: .ends)
+      case (let old?, let new?) where old.participantID != new.participantID || old.role != new.role || old.permission != new.permission:
+        MembershipChange(userRecordName: user, kind: .changes(new.role, new.permission))
+      default: nil
+      }
+    }
+  }
+
+  private static func byUser(_ participants: [Participant]) -> [String: Participant] {
+    Dictionary(participants.compactMap { one in one.identity.userRecordName.map { ($0, one) } }, uniquingKeysWith: { first, _ in first })
+  }
+}
+
+extension ShareState {
+  /// What new participants need from outside.
+  public struct Making: Sendable {
+    /// Milliseconds since 1970.
+    public let time: Int64
+    /// An upper-case UUID each.
+    public let participantID: @Sendable () -> String
+    /// What nobody can guess, and leads to the shard.
+    public let shortGUID: @Sendable () -> String
+
+    public init(time: Int64, participantID: @escaping @Sendable () -> String, shortGUID: @escaping @Sendable () -> String) {
+      self.time = time
+      self.participantID = participantID
+      self.shortGUID = shortGUID
+    }
+  }
+
+  /// The share after a request of somebody who sees the zone.
+  /// - Throws: `ACCESS_DENIED`; 29 for too many participants; 37 for a person who is in the list twice; `BAD_REQUEST` for participants that are added to a
+  ///   share that is open to everybody who has the link.
+  public func applying(_ patch: SharePatch, by standing: ShareStanding, _ making: Making) throws(RecordError) -> ShareDecision {
+    var state = self
+    if patch.publicPermission ?? publicPermission != publicPermission || patch.allowsAccessRequests ?? allowsAccessRequests != allowsAccessRequests {
+      try AccessMatrix.require(.changePublicPermission, standing, orElse: .shareAccessDenied)
+      state.allowsAccessRequests = patch.allowsAccessRequests ?? allowsAccessRequests
+      if let permission = patch.publicPermission { state.open(to: permission) }
+      if !state.allowsAccessRequests { state.requesters = [] }
+    }
+    if let entries = patch.participants { state.participants = try state.participants(as: entries, leaving: self, making) }
+    if let waiting = patch.requesters { state.requesters.removeAll { one in !waiting.contains { $0.isSamePerson(as: one.identity) } } }
+    if let blocked = patch.blocked { try state.block(blocked) }
+    state.requesters.removeAll { one in state.participants.contains { $0.identity.isSamePerson(as: one.identity) } }
+    if state.participants.count - 1 > Limit.participantsPerShare, state.participants.count > participants.count { throw .tooManyParticipants }
+    // Who changed nothing may have sent everything as he knows it.
+    if state != self { try state.checkChange(from: self, by: standing) }
+    return ShareDecision(from: self, to: state)
+  }
+
+  /// Whether whoever changed it so may have.
+  private func checkChange(from earlier: ShareState, by standing: ShareStanding) throws(RecordError) {
+    try AccessMatrix.require(.changeParticipants, standing, orElse: .shareAccessDenied)
+    if standing == .owner { return }
+    // Administrators are made and unmade by the owner; one may remove himself or another, as any participant.
+    for participant in participants {
+      let role = earlier.participants.first { $0.participantID == participant.participantID }?.role
+      if (role == .administrator) != (participant.role == .administrator) { throw .shareAccessDenied }
+    }
+  }
+
+  /// None to some: invitations that nobody accepted are void. Some to none: all are removed.
+  private mutating func open(to permission: SharePermission) {
+    if publicPermission == .none, permission > .none { participants.removeAll { $0.acceptance == .pending } }
+    if publicPermission > .none, permission == .none { participants.removeAll { $0.role != .owner } }
+    for index in participants.indices where participants[index].role == .publicUser { participants[index].permission = permission }
+    publicPermission = permission
+  }
+
+  private func participants(as entries: [SharePatch.Entry], leaving earlier: ShareState, _ making: Making) throws(RecordError) -> [Participant] {
+    var kept: [String: Participant] = [:]
+    var added: [Participant] = []
+    for entry in entries {
+      if let known = participants.first(where: { entry.participantID == $0.participantID }) ?? participants.first(where: entry.means) {
+        // The owner stays what he is, whatever a list says of him.
+        if known.role == .owner { continue }
+        guard kept[known.participantID] == nil else { throw .participantAlreadyInvited }
+        if !entry.isRemoved { kept[known.participantID] = known.changed(as: entry) }
+      } else if entry.isRemoved || earlier.participants.contains(where: entry.means) {
+        // A list that was read before the share was opened or closed has those whom that removed.
+        continue
+      } else {
+        let participant = participant(entry, making)
+        if added.contains(where: { $0.identity.isSamePerson(as: participant.identity) }) { throw .participantAlreadyInvited }
+        added.append(participant)
+      }
+    }
+    if publicPermission > .none, !added.isEmpty {
+      throw RecordError(.badRequest, "Participants can't be added to a share whose publicPermission is not NONE")
+    }
+    return participants.compactMap { $0.role == .owner ? $0 : kept[$0.participantID] } + added
+  }
+
+  private func participant(_ entry: SharePatch.Entry, _ making: Making) -> Participant {
+    Participant(
+      participantID: making.participantID(), identity: entry.identity, role: entry.role == .administrator ? .administrator : .privateUser,
+      permission: entry.permission ?? .readOnly, acceptance: .pending, dateAdded: making.time,
+      isApprovedRequester: requesters.contains { $0.identity.isSamePerson(as: entry.identity) },
+      oneTimeGUID: entry.identity.isNobody ? making.shortGUID() : nil)
+  }
+
+  private mutating func block(_ identities: [UserIdentity]) throws(RecordError) {
+    let list = identities.filter { one in !one.isNobody && owner?.identity.isSamePerson(as: one) != true }
+    guard list.count <= Limit.blockedPerShare || list.count <= blocked.count else {
+      throw RecordError(.badRequest, "A share keeps at most \(Limit.blockedPerShare) blocked identities")
+    }
+    blocked = list
+    participants.removeAll { participant in list.contains { $0.isSamePerson(as: participant.identity) } }
+    requesters.removeAll { requester in list.contains { $0.isSamePerson(as: requester.identity) } }
+  }
+}
+
+extension Participant {
+  /// As an entry of a list wants it. What a link gave only the link changes.
+  fileprivate func changed(as entry: SharePatch.Entry) -> Participant {
+    guard role != .publicUser else { return self }
+    var participant = self
+    participant.permission = entry.permission ?? permission
+    if let role = entry.role { participant.role = role == .administrator ? .administrator : .privateUser }
+    return participant
+  }
+}

@@ -1,0 +1,164 @@
+// What shows of a share in records' dictionaries (wire-protocol 3.3, 7).
+
+public import JSON
+import Records
+public import Sharing
+
+/// The shares of the records that an answer shows, and to whom it shows them.
+public struct ShownShares: Sendable {
+  /// A share as the store has it.
+  public struct Share: Hashable, Sendable {
+    public let shortGUID: String
+    public let state: ShareState
+
+    public init(shortGUID: String, state: ShareState) {
+      self.shortGUID = shortGUID
+      self.state = state
+    }
+  }
+
+  public let viewer: KnownUser
+  /// By the names of their records.
+  public var shares: [String: Share] = [:]
+  /// The names of shares' records by those of the records on top of what they share.
+  public var roots: [String: String] = [:]
+
+  public init(to viewer: KnownUser) { self.viewer = viewer }
+
+  public var isEmpty: Bool { shares.isEmpty && roots.isEmpty }
+}
+
+extension ParticipantRole {
+  /// The documents' word.
+  public var wireName: String {
+    switch self {
+    case .owner: "OWNER"
+    case .administrator: "ADMINISTRATOR"
+    case .privateUser: "USER"
+    case .publicUser: "PUBLIC_USER"
+    }
+  }
+}
+
+extension SharePermission {
+  public var wireName: String {
+    switch self {
+    case .none: "NONE"
+    case .readOnly: "READ_ONLY"
+    case .readWrite: "READ_WRITE"
+    }
+  }
+}
+
+extension AcceptanceStatus {
+  /// The documents' word.
+  public var wireName: String {
+    switch self {
+    case .pending: "INVITED"
+    case .accepted: "ACCEPTED"
+    case .removed: "REMOVED"
+    }
+  }
+}
+
+extension UserIdentity {
+  /// - Parameter showsAddress: whether the reader may know by what address the person was invited.
+  public func write(showsAddress: Bool, to writer: inout JSONWriter) {
+    writer.beginObject()
+    if let userRecordName { writer.member("userRecordName", userRecordName) }
+    writer.key("nameComponents")
+    writer.beginObject()
+    if let givenName { writer.member("givenName", givenName) }
+    if let familyName { writer.member("familyName", familyName) }
+    writer.endObject()
+    if showsAddress, let lookupInfo {
+      writer.key("lookupInfo")
+      writer.beginObject()
+      switch lookupInfo {
+      case .email(let address): writer.member("emailAddress", address)
+      case .phone(let number): writer.member("phoneNumber", number)
+      case .recordName(let name): writer.member("userRecordName", name)
+      }
+      writer.endObject()
+    }
+    writer.endObject()
+  }
+}
+
+extension Participant {
+  /// - Parameters:
+  ///   - showsAddress: as for its identity.
+  ///   - showsInvitation: whether the reader may know of the URL that was made for this participant.
+  public func write(showsAddress: Bool, showsInvitation: Bool, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("participantId", participantID)
+    writer.key("userIdentity")
+    identity.write(showsAddress: showsAddress, to: &writer)
+    writer.member("type", role.wireName)
+    writer.member("acceptanceStatus", acceptance.wireName)
+    writer.member("permission", permission.wireName)
+    writer.member("dateAddedToShare", dateAdded)
+    if isApprovedRequester { writer.member("isApprovedRequester", true) }
+    if showsInvitation, let oneTimeGUID { writer.member("oneTimeShortGUID", oneTimeGUID) }
+    writer.endObject()
+  }
+}
+
+extension ShownShares.Share {
+  /// Writes the members of a share's dictionary that other records don't have into the current object.
+  func writeMembers(for viewer: KnownUser, to writer: inout JSONWriter) {
+    let isManager = state.isManaged(by: viewer)
+    let own = state.participant(for: viewer)
+    writer.member("shortGUID", shortGUID)
+    writer.member("publicPermission", state.publicPermission.wireName)
+    writer.member("allowsAccessRequests", state.allowsAccessRequests)
+    func write(_ participant: Participant) {
+      participant.write(showsAddress: isManager || participant.participantID == own?.participantID, showsInvitation: isManager, to: &writer)
+    }
+    writer.key("participants")
+    writer.beginArray()
+    for participant in state.participants(visibleTo: viewer) { write(participant) }
+    writer.endArray()
+    if let owner = state.owner {
+      writer.key("owner")
+      write(owner)
+    }
+    if let own {
+      writer.key("currentUserParticipant")
+      write(own)
+    }
+    guard isManager else { return }
+    writer.key("requesters")
+    writer.beginArray()
+    for requester in state.requesters {
+      writer.beginObject()
+      writer.key("userIdentity")
+      requester.identity.write(showsAddress: true, to: &writer)
+      writer.member("requestedAt", requester.requestedAt)
+      writer.endObject()
+    }
+    writer.endArray()
+    writer.key("blocked")
+    writer.beginArray()
+    for identity in state.blocked { identity.write(showsAddress: true, to: &writer) }
+    writer.endArray()
+  }
+}
+
+extension ShownShares {
+  /// Writes what of shares belongs to a record into its object.
+  /// - Returns: whether its short GUID is written with it.
+  func writeMembers(of record: Record, zoneJSON: [UInt8], to writer: inout JSONWriter) -> Bool {
+    if let name = roots[record.recordName] {
+      writer.key("share")
+      writer.beginObject()
+      writer.member("recordName", name)
+      writer.key("zoneID")
+      writer.raw(zoneJSON)
+      writer.endObject()
+    }
+    guard let share = shares[record.recordName] else { return false }
+    share.writeMembers(for: viewer, to: &writer)
+    return true
+  }
+}

@@ -1,0 +1,260 @@
+// Two owners and a participant, each in a shard of his own, with workers that ask one another in memory.
+
+import Assets
+import Foundation
+import JSON
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+import Synchronization
+import Testing
+import WebServices
+
+@testable import SyncWorker
+
+/// The shards, the list of who shares with whom, and the faults that tests need.
+final class SharedWorld: Sendable {
+  static let container = ObjectPlaneWorld.container
+  /// Owners alice and carol, participant bob.
+  static let users = ["_alice", "_bob", "_carol"]
+
+  let clock = FixedClock()
+  let random = SeededRandom(seed: 11)
+  let changes = PublishedChanges()
+  let schemas = ModelSchemas([.development: [PhotoModel.model]])
+  let stores: [any ShardStore]
+  let plane: ObjectPlane
+  private let link: Link
+
+  /// Carries what homes ask; the numbers of calls say which one fails.
+  final class Link: Owners {
+    enum Fault {
+      /// Nothing arrives.
+      case before
+      /// It is done, and nobody hears of it.
+      case after
+    }
+
+    fileprivate let plane = Mutex<ObjectPlane?>(nil)
+    fileprivate let stores: [any ShardStore]
+    private let state = Mutex<(away: Set<String>, fault: (path: String, kind: Fault, count: Int)?, calls: [String])>(([], nil, []))
+
+    init(_ stores: [any ShardStore]) { self.stores = stores }
+
+    var shardCount: Int? { stores.count }
+    var calls: [String] { state.withLock { $0.calls } }
+
+    func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
+    /// The next so many calls of that path fail.
+    func fail(_ path: String, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, kind, count) } }
+
+    private func fault(of path: String) -> Fault? {
+      state.withLock { state in
+        state.calls.append(path)
+        guard let fault = state.fault, fault.path == path, fault.count > 0 else { return nil }
+        state.fault?.count -= 1
+        return fault.kind
+      }
+    }
+
+    func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
+      let owner = request.request.database.owner
+      let fault = fault(of: request.request.path.dropFirst(2).joined(separator: "/"))
+      let silence = RecordError(.tryAgainLater, "The service did not answer in time", retryAfter: 1)
+      guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !state.withLock({ $0.away.contains(owner) }), fault != .before
+      else { throw silence }
+      do {
+        let decoded = try GuestRequest.decoded(from: request.encoded())
+        let answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        if fault == .after { throw silence }
+        return answer
+      } catch let error as RecordError {
+        if error == silence { throw error }
+        return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.mirrorDictionary(uuid: "uuid"))
+      } catch {
+        throw RecordError(.internalError, "\(error)")
+      }
+    }
+
+    func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] { Array("[null]".utf8) }
+
+    /// As the index has it: who has a membership, active or ended.
+    func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] {
+      do {
+        var owners: [SharedOwner] = []
+        for (name, store) in zip(SharedWorld.users, stores) {
+          let members = try await store.read { snapshot -> [ShareMember] in
+            guard let row = try snapshot.database(SharedWorld.database(name)) else { return [] }
+            return try snapshot.members(user, of: row.key)
+          }
+          if !members.isEmpty { owners.append(SharedOwner(name: name, isActive: members.contains(where: \.isActive))) }
+        }
+        return owners
+      } catch {
+        throw RecordError(.internalError, "\(error)")
+      }
+    }
+  }
+
+  private init(_ stores: [any ShardStore], folder: String) {
+    self.stores = stores
+    link = Link(stores)
+    var context = PlaneContext(
+      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"),
+      signingKey: Array("signing key".utf8), owners: link)
+    context.pause = { [clock] duration in
+      clock.advance(by: duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
+      await Task.yield()
+    }
+    plane = ObjectPlane(context: context)
+    link.plane.withLock { $0 = plane }
+  }
+
+  var owners: Link { link }
+
+  /// - Parameter commitFailure: asked at each commit of a user's shard.
+  static func with(
+    commitFailure: @escaping @Sendable (_ user: String) -> StoreError? = { _ in nil }, _ body: (SharedWorld) async throws -> Void
+  ) async throws {
+    let folder = NSTemporaryDirectory() + "aquifer-shared-\(SecureRandomName.make())"
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let store = InMemoryRecordStore(shardCount: users.count, commitFailure: { commitFailure(users[$0]) })
+    var shards: [any ShardStore] = []
+    for shard in users.indices { shards.append(try await store.open(shard: shard)) }
+    let world = SharedWorld(shards, folder: folder)
+    try await body(world)
+    for shard in shards { await shard.close() }
+  }
+
+  static func database(_ user: String) -> DatabaseID { DatabaseID(container: container, environment: .development, owner: user) }
+
+  func store(of user: String) throws -> any ShardStore { stores[try #require(Self.users.firstIndex(of: user))] }
+
+  // MARK: Owners' doings
+
+  /// Makes a zone with a photo, as a web application of the owner's does.
+  func makeZone(_ zoneName: String, of owner: String, photo: String) async throws {
+    try await put(photo, "Photo", ["displayName": "of \(zoneName)"], in: zoneName, of: owner)
+  }
+
+  func put(_ name: String, _ entity: String, _ texts: [String: String], in zoneName: String, of owner: String) async throws {
+    let (schema, time) = (try await schemas.schema(of: Self.container, .development), clock.now)
+    try await store(of: owner).enqueue { transaction in
+      let database = try transaction.makeDatabase(Self.database(owner))
+      let zone = try transaction.makeZone(named: zoneName, in: database.key)
+      let stamp = Stamp(timestamp: time, userRecordName: owner)
+      var record = Record(recordName: name, recordType: "CD_" + entity, fields: Fields(), created: stamp, modified: stamp)
+      record.fields[ReservedName.entityName] = Field(.string(entity))
+      for (key, text) in texts { record.fields["CD_" + key] = Field(.string(text)) }
+      let writer = ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+      _ = try writer.save(record, replacing: transaction.record(named: name, in: zone.key))
+    }.value
+  }
+
+  /// Lets a user take part in a zone, or changes what he may; nil: no more.
+  func share(_ zoneName: String, of owner: String, with user: String = "_bob", _ permission: SharePermission?) async throws {
+    try await store(of: owner).enqueue { transaction in
+      let database = try transaction.makeDatabase(Self.database(owner))
+      let sequence = try transaction.nextSequence(in: database.key)
+      let known = try transaction.members(user, inZone: zoneName, of: database.key).first { $0.isActive }
+      var member =
+        known
+        ?? ShareMember(
+          zoneName: zoneName, userRecordName: user, shareName: ReservedName.zoneShareRecordName, rootRecordName: nil, role: .privateUser,
+          permission: permission ?? .readOnly, since: sequence)
+      if let permission { member.permission = permission } else { member.until = sequence }
+      try transaction.put(member, of: database.key)
+    }.value
+  }
+
+  func deleteZone(_ zoneName: String, of owner: String, as end: ZoneEnd = .deleted) async throws {
+    try await store(of: owner).enqueue { transaction in
+      let database = try transaction.makeDatabase(Self.database(owner))
+      guard let zone = try transaction.zone(named: zoneName, in: database.key) else { return }
+      for var member in try transaction.members("_bob", inZone: zoneName, of: database.key) where member.isActive {
+        member.until = try transaction.nextSequence(in: database.key)
+        try transaction.put(member, of: database.key)
+      }
+      try transaction.deleteZone(zone.key, as: end)
+    }.value
+  }
+
+  /// The live records of a zone by name, with their display name, value or target.
+  func records(_ zoneName: String, of owner: String) async throws -> [String: String] {
+    let store = try store(of: owner)
+    try await store.enqueue { _ in }.value
+    return try await store.read { snapshot in
+      guard let row = try snapshot.database(Self.database(owner)), let zone = try snapshot.zone(named: zoneName, in: row.key) else { return [:] }
+      let live = try snapshot.changes(in: zone.key, after: 0, limit: 1000).filter { !$0.isDeleted }.map(\.record)
+      return Dictionary(
+        uniqueKeysWithValues: live.map { record in
+          (record.recordName, record.fields.string("CD_displayName") ?? record.fields.string("CD_name") ?? record.fields.string("CD_photo") ?? "")
+        })
+    }
+  }
+
+  /// How many mirrored stores somebody's shard has.
+  func mirrorCount(of user: String) async throws -> Int { try await store(of: user).read { snapshot in try snapshot.mirrors(afterKey: 0, limit: 100).count } }
+
+  // MARK: The participant's store
+
+  func send(_ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob") async throws -> PlaneReply {
+    let request = DatabaseRequest(
+      plane: .object, method: method, path: ["stores", "S"] + path.split(separator: "/").map(String.init), query: query, database: Self.database(user),
+      scope: .shared, caller: Caller(userRecordName: user), requestID: random.uuid(), baseURL: "https://host")
+    do {
+      let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store(of: user), startNext: {})
+      return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
+    } catch let error as RecordError {
+      let bytes = error.mirrorDictionary(uuid: "uuid")
+      return PlaneReply(status: error.status, bytes: bytes, json: try JSONValue(parsing: bytes))
+    }
+  }
+
+  func setUp() async throws {
+    let reply = try await send("PUT", "", [:], #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","device":{"name":"phone"}}"#)
+    try #require(reply.status == 200, "\(reply.text)")
+  }
+
+  @discardableResult
+  func save(_ changes: String, id: String? = nil, waits: Bool = true) async throws -> PlaneReply {
+    let transaction = #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
+    return try await send("POST", "transactions", waits ? ["wait": "export"] : [:], #"{"transactions":[\#(transaction)]}"#)
+  }
+
+  /// Export events of the participant's store, oldest first.
+  func exportEvents() async throws -> [JSONValue] { try await send("GET", "events", ["type": "export"]).json["events"]?.elements ?? [] }
+
+  func conflicts() async throws -> [JSONValue] { try await send("GET", "conflicts").json["conflicts"]?.elements ?? [] }
+}
+
+/// The participant's phone.
+struct Phone {
+  let world: SharedWorld
+  var graph = DeviceGraph()
+  var token: String?
+
+  init(_ world: SharedWorld) { self.world = world }
+
+  /// Pulls pages until there are no more.
+  @discardableResult
+  mutating func pull(limit: Int? = nil) async throws -> [JSONValue] {
+    var all: [JSONValue] = []
+    while true {
+      var query: [String: String] = [:]
+      if let token { query["after"] = token }
+      if let limit { query["limit"] = String(limit) }
+      let reply = try await world.send("GET", "changes", query)
+      try #require(reply.status == 200, "\(reply.text)")
+      let changes = reply.json["changes"]?.elements ?? []
+      for change in changes { graph.apply(change) }
+      all += changes
+      token = reply.json["importToken"]?.string
+      if reply.json["moreComing"]?.bool != true { return all }
+    }
+  }
+}
