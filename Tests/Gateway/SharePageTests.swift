@@ -19,8 +19,8 @@ import WebServices
       + #""ownerIdentity":{"nameComponents":{"givenName":"Ann","familyName":"O'Hara"}}}"#
   }
 
-  private func world(_ sharing: GatewayWorld.Sharing? = nil) async throws -> GatewayWorld {
-    try await GatewayWorld(workers: ["worker-1", "worker-2"], sharing: sharing)
+  private func world(limit: Duration = .seconds(10), _ sharing: GatewayWorld.Sharing? = nil) async throws -> GatewayWorld {
+    try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: limit, sharing: sharing)
   }
 
   private func post(_ world: GatewayWorld, _ form: String, to guid: String = guid, headers: [(String, String)] = own) async -> HTTPResponse {
@@ -119,7 +119,7 @@ import WebServices
   }
 
   @Test func `what a share refuses is said in a sentence, and what can't be reached is not called missing`() async throws {
-    let world = try await world { _ in #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"# }
+    let world = try await world(limit: .seconds(2)) { _ in #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"# }
     let refused = await post(world, "name=alice&password=right")
     #expect(refused.status == 409 && refused.text.contains("The user is invited &lt;already&gt;"))
     try await world.map(version: 2, holders: [])

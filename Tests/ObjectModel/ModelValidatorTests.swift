@@ -125,6 +125,8 @@ import Testing
     Case(rule: .deletePolicy, entities: [Entity(name: "E", userInfo: ["AquiferDeletePolicy": "editsWin"])], property: nil),
     Case(rule: .exactDecimal, entities: attribute(Attribute(name: "p", type: .double, userInfo: ["AquiferExactDecimal": "YES"]))),
     Case(rule: .deletePolicy, entities: attribute(Attribute(name: "p", type: .string, userInfo: ["AquiferDeletePolicy": "editWins"]))),
+    Case(rule: .shareBoundary, entities: [Entity(name: "E", userInfo: ["AquiferShareBoundary": "YES"])], property: nil),
+    Case(rule: .shareBoundary, entities: attribute(Attribute(name: "p", type: .string, userInfo: ["AquiferShareBoundary": "YES"]))),
     Case(rule: .uniquenessConstraint, entities: [Entity(name: "E", uniquenessConstraints: [["a", "b"]])], property: nil),
     Case(
       rule: .missingDestination,

@@ -71,7 +71,7 @@ struct PowerFailure {
     guard FileManager.default.isExecutableFile(atPath: "/usr/bin/cc") else { return skip("there is no C compiler") }
     guard FileManager.default.isExecutableFile(atPath: "/usr/bin/python3") else { return skip("there is no python3") }
     let library = PowerFailure(tools: tools, folder: try TemporaryFolder())
-    let status = try library.execute("/usr/bin/cc", ["-shared", "-fPIC", "-O1", "-w", "-o", library.shim, tools + "/powerfail.c", "-ldl", "-lpthread"])
+    let status = try ChildProcess("cc", ["-shared", "-fPIC", "-O1", "-w", "-o", library.shim, tools + "/powerfail.c", "-ldl", "-lpthread"]).wait()
     return status == 0 ? library : skip("powerfail.c does not compile")
   }
 
@@ -95,20 +95,10 @@ struct PowerFailure {
 
   /// Undoes what was written after each file's last sync; in mode `torn` only some sectors of it.
   func cutPower(_ rig: CrashRig, seed: Int, mode: String) throws {
-    guard try execute("/usr/bin/python3", [tools + "/pfapply.py", rig.powerLog, "\(seed)", mode]) == 0 else {
+    guard try ChildProcess("python3", [tools + "/pfapply.py", rig.powerLog, "\(seed)", mode]).wait() == 0 else {
       Issue.record("pfapply.py failed")
       return
     }
     try FileManager.default.removeItem(atPath: rig.powerLog)
-  }
-
-  private func execute(_ program: String, _ arguments: [String]) throws -> Int32 {
-    let process = Process()
-    process.executableURL = URL(filePath: program)
-    process.arguments = arguments
-    process.standardOutput = FileHandle(forWritingAtPath: "/dev/null")
-    try process.run()
-    process.waitUntilExit()
-    return process.terminationStatus
   }
 }

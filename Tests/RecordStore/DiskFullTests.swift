@@ -121,12 +121,6 @@ struct DiskFullTests {
   private static func unmount(_ path: String) { _ = try? execute("umount", ["-l", path]) }
 
   private static func execute(_ program: String, _ arguments: [String]) throws -> Bool {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = [program] + arguments
-    process.standardError = FileHandle(forWritingAtPath: "/dev/null")
-    try process.run()
-    process.waitUntilExit()
-    return process.terminationStatus == 0
+    try ChildProcess(program, arguments).wait() == 0
   }
 }

@@ -31,18 +31,16 @@ struct CrashRig {
   /// Runs the loop until the ledger has `acknowledged` lines more (or the process ends by itself), then kills it.
   /// - Returns: its exit status; 9 when it was killed.
   func run(seed: Int, acknowledged: Int, synchronous: String = "FULL", usesAssets: Bool = false, environment: [String: String] = [:]) throws -> Int32 {
-    let process = Process()
-    process.executableURL = URL(filePath: Self.tool)
-    process.arguments = ["write-loop", data, ledger, "\(seed)", synchronous] + (usesAssets ? ["assets"] : [])
-    process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-    process.standardError = FileHandle(forWritingAtPath: "/dev/null")
     let target = try acknowledgedKeys().count + acknowledged
-    try process.run()
+    let process = try ChildProcess(
+      Self.tool, ["write-loop", data, ledger, "\(seed)", synchronous] + (usesAssets ? ["assets"] : []), environment: environment)
     let deadline = Date(timeIntervalSinceNow: 20)
-    while process.isRunning, Date() < deadline, (try? acknowledgedKeys().count) ?? 0 < target { usleep(2000) }
-    if process.isRunning { kill(process.processIdentifier, SIGKILL) }
-    process.waitUntilExit()
-    return process.terminationStatus
+    while Date() < deadline, try acknowledgedKeys().count < target {
+      if let result = process.result() { return result }
+      usleep(2000)
+    }
+    process.kill()
+    return process.wait()
   }
 
   func acknowledgedKeys() throws -> [String] {

@@ -65,17 +65,14 @@ struct NameLoss {
     let library = NameLoss(folder: try TemporaryFolder())
     let source = library.folder.path + "/nameloss.c"
     try Self.source.write(toFile: source, atomically: true, encoding: .utf8)
-    let compiler = Process()
-    compiler.executableURL = URL(filePath: "/usr/bin/cc")
-    compiler.arguments = ["-shared", "-fPIC", "-O1", "-w", "-o", library.shim, source, "-ldl"]
+    let compiler: ChildProcess
     do {
-      try compiler.run()
+      compiler = try ChildProcess("cc", ["-shared", "-fPIC", "-O1", "-w", "-o", library.shim, source, "-ldl"])
     } catch {
       print("skipped: there is no C compiler")
       return nil
     }
-    compiler.waitUntilExit()
-    try #require(compiler.terminationStatus == 0)
+    try #require(compiler.wait() == 0)
     return library
   }
 
