@@ -84,7 +84,7 @@ final class StepDevice {
 }
 
 /// What one attempt came to.
-enum StepOutcome {
+enum StepOutcome: Sendable {
   case answered(Value)
   /// There is no answer, or it is "later".
   case unanswered
@@ -113,17 +113,27 @@ extension Device {
   }
 }
 
+/// Who asks for operations, and with which devices.
+struct StepPeople: Sendable {
+  let alice, bob, carol: User
+  let phone, bobs: Device
+}
+
 /// Owner, two guests, and their devices. The owner's shard and the first guest's are with different workers.
 final class StepCast {
   static let home = "com.apple.coredata.cloudkit.zone"
 
   let installation: Installation
-  let (alice, bob, carol): (User, User, User)
-  /// The worker's names.
+  let people: StepPeople
+  /// The workers' names.
   let (ownersWorker, guestsWorker): (String, String)
-  /// Does everything; alice's other device, and those of the guests, look.
-  let phone: Device
+  /// What looks: alice's other device, and those of the guests.
   let (tablet, bobs, carols): (StepDevice, StepDevice, StepDevice)
+
+  var alice: User { people.alice }
+  var bob: User { people.bob }
+  var carol: User { people.carol }
+  var phone: Device { people.phone }
 
   init(_ installation: Installation) async throws {
     self.installation = installation
@@ -131,7 +141,7 @@ final class StepCast {
     let holders = try await installation.admin("GET", "/admin/1/shards")["shards"].elements.map { $0["worker"].string ?? "" }
     let container = try #require(ContainerID(rawValue: app.container))
     func shard(_ user: User) -> Int { DatabaseID(container: container, environment: .development, owner: user.recordName).shard(of: holders.count) }
-    alice = try await app.user("alice", email: "alice@example.org")
+    let alice = try await app.user("alice", email: "alice@example.org")
     ownersWorker = holders[shard(alice)]
     var (found, number): (User?, Int) = (nil, 0)
     while found == nil {
@@ -139,12 +149,13 @@ final class StepCast {
       if holders[shard(user)] != holders[shard(alice)] { found = user }
       number += 1
     }
-    bob = try #require(found)
+    let bob = try #require(found)
     guestsWorker = holders[shard(bob)]
-    carol = try await app.user("carol", email: "carol@example.org")
-    phone = try await alice.device("phone")
+    let carol = try await app.user("carol", email: "carol@example.org")
     tablet = StepDevice(try await alice.device("tablet"))
-    bobs = StepDevice(try await bob.device("b", in: "shared"))
+    let device = try await bob.device("b", in: "shared")
+    bobs = StepDevice(device)
+    people = StepPeople(alice: alice, bob: bob, carol: carol, phone: try await alice.device("phone"), bobs: device)
     carols = StepDevice(try await carol.device("c", in: "shared"))
   }
 
@@ -164,7 +175,7 @@ enum StepOperation: String, CaseIterable {
   case share, accept, moveOut, moveIn, leave, stop
 }
 
-extension StepCast {
+extension StepPeople {
   /// One attempt.
   func attempt(_ operation: StepOperation, _ shape: StepGraph, requestID: String) async throws -> StepOutcome {
     let zoneID: Value = ["zoneName": .string(shape.zoneName ?? ""), "ownerRecordName": .string(alice.recordName)]
@@ -175,16 +186,18 @@ extension StepCast {
       }
       let body: Value = ["objectIDs": [.string(shape.attachments[1])], "to": nil, "title": .string(shape.post), "participants": .array(people)]
       return try await phone.attempt("POST", "/shares", body, requestID: requestID)
-    case .accept: return try await bobs.device.attempt("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]], requestID: requestID)
+    case .accept: return try await bobs.attempt("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]], requestID: requestID)
     case .moveOut: return try await phone.attempt("POST", "/move", ["objectIDs": [.string(shape.tag)], "to": nil], requestID: requestID)
     case .moveIn: return try await phone.attempt("POST", "/move", ["objectIDs": [.string(shape.post)], "to": zoneID], requestID: requestID)
-    case .leave: return try await bobs.device.attempt("POST", "/purge", ["zoneID": zoneID], requestID: requestID)
+    case .leave: return try await bobs.attempt("POST", "/purge", ["zoneID": zoneID], requestID: requestID)
     case .stop:
       let operations: Value = [["operationType": "forceDelete", "record": ["recordName": "cloudkit.zoneshare"]]]
       return try await alice.attempt("records/modify", ["zoneID": zoneID, "operations": operations], requestID: requestID)
     }
   }
+}
 
+extension StepCast {
   /// The graph as it is when the operation is wholly done.
   func done(_ operation: StepOperation, _ shape: StepGraph, in zoneName: String?) -> StepGraph {
     var shape = shape
