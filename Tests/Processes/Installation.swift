@@ -52,7 +52,8 @@ struct Installation: Sendable {
   ///   - options: more of them, of `aquifer dev`.
   ///   - tls: speak TLS with a certificate made for this installation, whose authority is `authority`.
   static func run(
-    workers: Int = 1, folder given: URL? = nil, options: [String] = [], environment: [String: String] = [:], tls: Bool = false, _ body: (Installation) async throws -> Void
+    workers: Int = 1, folder given: URL? = nil, options: [String] = [], environment: [String: String] = [:], tls: Bool = false,
+    _ body: (Installation) async throws -> Void
   ) async throws {
     let folder = try given ?? makeFolder()
     defer { if given == nil { try? FileManager.default.removeItem(at: folder) } }

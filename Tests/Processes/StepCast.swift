@@ -45,8 +45,8 @@ struct StepGraph: Sendable {
 }
 
 /// A device with its copy of everything, as a client library keeps it.
-final class StepDevice {
-  let device: Device
+actor StepDevice {
+  nonisolated let device: Device
   private(set) var graph = Graph()
   private var token = Value.null
   /// What was imported since it was last looked at.
@@ -63,6 +63,16 @@ final class StepDevice {
       news += page["changes"].elements
       token = page["importToken"]
       if page["moreComing"].bool != true && page["caughtUp"].bool == true { return }
+    }
+  }
+
+  /// Imports again and again. The owner has all of a graph, in one zone, whenever he looks; a guest has all of it or nothing.
+  func watch(_ shape: StepGraph, asOwner: Bool, _ note: Comment) async throws {
+    while !Task.isCancelled {
+      try await pull()
+      let part = part(shape)
+      #expect(part == shape.graph || !asOwner && part == Graph(), note)
+      #expect(zones(of: shape).count <= 1, note)
     }
   }
 
@@ -129,6 +139,8 @@ final class StepCast {
   let (ownersWorker, guestsWorker): (String, String)
   /// What looks: alice's other device, and those of the guests.
   let (tablet, bobs, carols): (StepDevice, StepDevice, StepDevice)
+  /// Another one of alice's, that looks while a process is away.
+  let watcher: StepDevice
 
   var alice: User { people.alice }
   var bob: User { people.bob }
@@ -153,6 +165,7 @@ final class StepCast {
     guestsWorker = holders[shard(bob)]
     let carol = try await app.user("carol", email: "carol@example.org")
     tablet = StepDevice(try await alice.device("tablet"))
+    watcher = StepDevice(try await alice.device("watcher"))
     let device = try await bob.device("b", in: "shared")
     bobs = StepDevice(device)
     people = StepPeople(alice: alice, bob: bob, carol: carol, phone: try await alice.device("phone"), bobs: device)
@@ -164,8 +177,9 @@ final class StepCast {
     let shape = StepGraph(number)
     _ = try await phone.repeated("POST", "/transactions?wait=export", Device.transactions(shape.inserts, id: UUID().uuidString))
     try await tablet.pull()
-    _ = tablet.takeNews()
-    #expect(tablet.part(shape) == shape.graph)
+    try await watcher.pull()
+    _ = await tablet.takeNews()
+    #expect(await tablet.part(shape) == shape.graph)
     return shape
   }
 }
@@ -173,6 +187,10 @@ final class StepCast {
 /// What is done to a graph, one after the other.
 enum StepOperation: String, CaseIterable {
   case share, accept, moveOut, moveIn, leave, stop
+
+  var isMove: Bool { [.share, .moveOut, .moveIn].contains(self) }
+  /// Whether another request for the same is answered the same when it is done; an end of something finds nothing to end.
+  var isRepeatable: Bool { ![.leave, .stop].contains(self) }
 }
 
 extension StepPeople {

@@ -22,8 +22,8 @@ extension StepCast {
   /// What is there: a copy that was imported, the records of both zones, and the share must say the same.
   func look(at shape: StepGraph) async throws -> StepSight {
     try await tablet.pull()
-    #expect(tablet.part(shape) == shape.graph, "the owner's other device lacks something")
-    let zones = tablet.zones(of: shape)
+    #expect(await tablet.part(shape) == shape.graph, "the owner's other device lacks something")
+    let zones = await tablet.zones(of: shape)
     #expect(zones.count == 1, "the graph is torn: \(zones)")
     let zoneName = zones.first ?? "?"
     let known = [Self.home] + [shape.zoneName, zoneName == Self.home ? nil : zoneName].compactMap { $0 }.prefix(1)
@@ -51,6 +51,16 @@ extension StepCast {
     Set(try await alice.repeated("zones/list", [:])["zones"].elements.compactMap { $0["zoneID"]["zoneName"].string }.filter { $0 != Self.home && $0.first != "_" })
   }
 
+  /// The share service counts who is a member, soon, and nobody else: no other share has any then.
+  func expectIndex(_ count: Int) async throws {
+    var found = -1
+    for _ in 0..<200 where found != count {
+      found = Int(try await installation.admin("GET", "/admin/1/status")["sharedZones"].integer ?? -1)
+      if found != count { try await Task.sleep(for: .milliseconds(25)) }
+    }
+    #expect(found == count, "accesses in the share service's index")
+  }
+
   /// Guests see what the owner's shard lets them see, soon, and not more: zones in their lists, objects in their copies.
   func expectGuests(see sight: StepSight, of shape: StepGraph, in zoneName: String?) async throws {
     for guest in [bobs, carols] {
@@ -62,7 +72,7 @@ extension StepCast {
       for _ in 0..<200 {
         isListed = try await user.sharedZones().contains(zone)
         try await guest.pull()
-        part = guest.part(shape)
+        part = await guest.part(shape)
         if isListed == isIn, part == wanted { break }
         try await Task.sleep(for: .milliseconds(25))
       }

@@ -34,18 +34,24 @@ import Testing
 
     /// Waits until every shard is where it belongs and no process has anything to do.
     func settle() async throws {
+      try await comeBack()
+      try await calm()
+    }
+
+    private func comeBack() async throws {
       for _ in 0..<1500 {
         // Dropped because a process that is not there yet is asked again.
-        if let shards = try? await installation.admin("GET", "/admin/1/shards"), shards == holders { return try await calm() }
+        if let shards = try? await installation.admin("GET", "/admin/1/shards"), shards == holders { return }
         try await Task.sleep(for: .milliseconds(10))
       }
       throw Unexpected("the shards do not come back")
     }
 
-    private func calm() async throws {
+    private func calm(orKilled victim: String? = nil) async throws {
       let names = ["gateway", "share", "worker-1", "worker-2"]
       var (last, stillCount) = ([Int](), 0)
       for _ in 0..<500 where stillCount < 4 {
+        if let victim, try shim.progress(of: victim).wasKilled { return }
         let counts = try names.map(shim.count)
         stillCount = counts == last ? stillCount + 1 : 0
         last = counts
@@ -60,25 +66,29 @@ import Testing
     ) async throws -> (StepOutcome, StepShim.Progress) {
       try await settle()
       try shim.arm(name, at: step)
-      let (people, shim) = (cast.people, shim)
+      let (people, shim, watcher, guest) = (cast.people, shim, cast.watcher, cast.bobs)
       let request = Task { try await people.attempt(operation, shape, requestID: requestID) }
       let watch = Task {
-        while !Task.isCancelled, hangsUp {
-          if try shim.progress(of: name).wasKilled { return request.cancel() }
-          try await Task.sleep(for: .milliseconds(1))
-        }
+        while try !shim.progress(of: name).wasKilled { try await Task.sleep(for: .milliseconds(1)) }
+        if hangsUp { request.cancel() }
+        async let own: Void = watcher.watch(shape, asOwner: true, "\(operation), \(name) killed at step \(step)")
+        async let others: Void = guest.watch(shape, asOwner: false, "\(operation), \(name) killed at step \(step)")
+        _ = try await (own, others)
       }
       let outcome = try await request.value
-      watch.cancel()
       // What an answer leaves to be done is part of the operation.
-      try await calm()
+      try await calm(orKilled: name)
+      if try shim.progress(of: name).wasKilled { try await comeBack() }
+      watch.cancel()
+      if case .failure(let error) = await watch.result, !(error is CancellationError) { throw error }
       let progress = try shim.progress(of: name)
       try shim.disarm(name)
       return (outcome, progress)
     }
 
     /// What is there after a process died: the operation as a whole, or nothing of it.
-    private mutating func expectWhole(_ operation: StepOperation, _ shape: StepGraph, _ outcome: StepOutcome, _ note: Comment) async throws {
+    /// - Returns: whether it was done.
+    private mutating func expectWhole(_ operation: StepOperation, _ shape: StepGraph, _ outcome: StepOutcome, _ note: Comment) async throws -> Bool {
       try await settle()
       let before = cast.sight(of: shape)
       let seen = try await cast.look(at: shape)
@@ -93,23 +103,48 @@ import Testing
       if case .answered = outcome { #expect(isDone, note) }
       #expect(try await cast.shareZones() == zones.union([zoneName].compactMap { $0 }), note)
       try await cast.expectGuests(see: seen, of: shape, in: zoneName)
+      return isDone
     }
 
     /// Does an operation, looks, if need be repeats it, and looks again.
     mutating func run(
-      _ operation: StepOperation, _ shape: StepGraph, killing name: String?, at step: Int, hangsUp: Bool
-    ) async throws -> (StepGraph, StepShim.Progress?) {
-      let requestID = UUID().uuidString
-      var (outcome, progress, note): (StepOutcome, StepShim.Progress?, Comment) = (.unanswered, nil, "\(operation)")
-      if let name {
-        let (first, steps) = try await attempt(operation, shape, requestID, killing: name, at: step, hangsUp: hangsUp)
-        (outcome, progress, note) = (first, steps, "\(operation) with \(name) killed at step \(step) of \(steps.kinds)")
-        if steps.wasKilled {
-          try await expectWhole(operation, shape, first, note)
-          outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
-          if case .answered(let answer) = outcome, case .answered(let earlier) = first { #expect(answer["moved"] == earlier["moved"], note) }
-        }
+      _ operation: StepOperation, _ shape: StepGraph, killing name: String, at step: Int, hangsUp: Bool
+    ) async throws -> (StepGraph, StepShim.Progress) {
+      var requestID = UUID().uuidString
+      var (outcome, progress) = try await attempt(operation, shape, requestID, killing: name, at: step, hangsUp: hangsUp)
+      let note: Comment = "\(operation) with \(name) killed at step \(step) of \(progress.kinds)"
+      var isDone = false
+      if progress.wasKilled {
+        isDone = try await expectWhole(operation, shape, outcome, note)
+        let first = outcome
+        // Somebody who has forgotten what he asked asks anew.
+        let isAnew = hangsUp && operation.isRepeatable
+        if isAnew { requestID = UUID().uuidString } else { isDone = false }
+        outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
+        if case .answered(let answer) = outcome, case .answered(let earlier) = first, !isAnew { #expect(answer["moved"] == earlier["moved"], note) }
       }
+      let (answer, done) = try await finish(operation, shape, outcome, requestID: requestID, note)
+      if operation.isMove { #expect(Set(answer["moved"].elements.compactMap(\.string)) == Set(isDone ? [] : shape.objectIDs), note) }
+      #expect(try await cast.look(at: done) == cast.sight(of: done), note)
+      try await cast.expectGuests(see: cast.sight(of: done), of: done, in: done.zoneName)
+      try await cast.expectIndex(cast.sight(of: done).members.count)
+      try await expectNews(of: operation, shape, note)
+      return (done, progress)
+    }
+
+    /// Does an operation with everybody alive.
+    mutating func run(_ operation: StepOperation, _ shape: StepGraph) async throws -> StepGraph {
+      let done = try await finish(operation, shape, .unanswered, requestID: UUID().uuidString, "\(operation)").done
+      try await cast.tablet.pull()
+      try await expectNews(of: operation, shape, "\(operation)")
+      return done
+    }
+
+    /// Asks until there is an answer.
+    private mutating func finish(
+      _ operation: StepOperation, _ shape: StepGraph, _ first: StepOutcome, requestID: String, _ note: Comment
+    ) async throws -> (answer: Value, done: StepGraph) {
+      var outcome = first
       for _ in 0..<500 {
         if case .answered = outcome { break }
         outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
@@ -118,16 +153,27 @@ import Testing
       guard case .answered(let answer) = outcome else { throw Unexpected("\(note): it is not answered") }
       var done = cast.done(operation, shape, in: shape.zoneName ?? answer["zoneID"]["zoneName"].string)
       if operation == .share { done.shortGUID = try #require(answer["share"]["shortGUID"].string) }
-      let isMove = [.share, .moveOut, .moveIn].contains(operation)
-      if isMove { #expect(Set(answer["moved"].elements.compactMap(\.string)) == Set(shape.objectIDs), note) }
-      #expect(try await cast.look(at: done) == cast.sight(of: done), note)
       if let zoneName = done.zoneName { zones.insert(zoneName) }
-      try await cast.expectGuests(see: cast.sight(of: done), of: done, in: done.zoneName)
-      let news = cast.tablet.takeNews().filter { shape.objectIDs.contains($0["objectID"].string ?? "") }
+      return (answer, done)
+    }
+
+    /// A move came as one move of each object, whatever happened meanwhile.
+    private func expectNews(of operation: StepOperation, _ shape: StepGraph, _ note: Comment) async throws {
+      let news = await cast.tablet.takeNews().filter { shape.objectIDs.contains($0["objectID"].string ?? "") }
       let kinds = news.compactMap { $0["changeType"].string }
       #expect(!kinds.contains("delete") && !kinds.contains("unlink"), note)
-      #expect(kinds.count { $0 == "move" } == (isMove ? shape.objectIDs.count : 0), "\(note) told \(kinds)")
-      return (done, progress)
+      #expect(kinds.count { $0 == "move" } == (operation.isMove ? shape.objectIDs.count : 0), "\(note) told \(kinds)")
+    }
+
+    /// Devices that come new have all graphs of their owner, and nothing of theirs.
+    func expectEverything() async throws {
+      var expected = Graph()
+      for shape in graphs {
+        expected.objects.merge(shape.graph.objects) { $1 }
+        expected.pairs.formUnion(shape.graph.pairs)
+      }
+      #expect(try await cast.alice.device("new").importedGraph().graph == expected)
+      for guest in [cast.bob, cast.carol] { #expect(try await guest.device("new", in: "shared").importedGraph().graph == Graph()) }
     }
 
     /// Carol comes without anybody being killed.
@@ -148,32 +194,52 @@ import Testing
     try await Installation.run(workers: 2, options: ["--restart-pause", "50"], environment: shim.environment) { installation in
       let cast = try await StepCast(installation)
       var run = Run(installation: installation, shim: shim, cast: cast, holders: try await installation.admin("GET", "/admin/1/shards"))
-      var killCounts: [String: Int] = [:]
+      var killCounts: [StepOperation: [Victim: Int]] = [:]
+      // With answers that are waited for, which those who are left try to get; and without.
       for (victim, hangsUp) in [
-        (Victim.gateway, false), (.ownersWorker, false), (.ownersWorker, true), (.guestsWorker, false), (.guestsWorker, true), (.share, false), (.share, true),
+        (Victim.gateway, false), (.ownersWorker, false), (.ownersWorker, true), (.guestsWorker, false), (.guestsWorker, true), (.share, false),
       ] {
         var open = Set(StepOperation.allCases)
         for step in 1...Self.stepLimit where !open.isEmpty {
           var shape = try await cast.make(run.graphs.count + 1)
           for operation in StepOperation.allCases {
-            let isOpen = open.contains(operation)
-            let (next, progress) = try await run.run(operation, shape, killing: isOpen ? run.name(of: victim) : nil, at: step, hangsUp: hangsUp)
-            shape = next
-            if operation == .accept { shape = try await run.letCarolIn(shape) }
-            guard let progress else { continue }
-            if progress.wasKilled {
-              killCounts["\(operation) \(victim)", default: 0] += 1
+            if open.contains(operation) {
+              let (next, progress) = try await run.run(operation, shape, killing: run.name(of: victim), at: step, hangsUp: hangsUp)
+              shape = next
+              if progress.wasKilled {
+                killCounts[operation, default: [:]][victim, default: 0] += 1
+              } else {
+                open.remove(operation)
+                print("\(operation), \(victim)\(hangsUp ? " without waiting" : ""): \(step - 1) kills, steps at last \(progress.kinds)")
+              }
             } else {
-              open.remove(operation)
-              print("\(operation), \(victim): \(step - 1) kills, steps \(progress.kinds)")
+              shape = try await run.run(operation, shape)
             }
+            if operation == .accept { shape = try await run.letCarolIn(shape) }
           }
           run.graphs.append(shape)
         }
         #expect(open.isEmpty, "\(victim) has no end of steps in \(open)")
-        print("\(victim), \(hangsUp): \(began.duration(to: .now)) done \(run.doneCount), not begun \(run.notBegunCount)")
       }
-      print(killCounts)
+      print("killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was done, in \(began.duration(to: .now))")
+      for operation in StepOperation.allCases {
+        for (victim, least) in Self.leastKills(of: operation) { #expect(killCounts[operation]?[victim] ?? 0 >= least, "\(operation), \(victim)") }
+      }
+      #expect(run.doneCount > 0 && run.notBegunCount > 0)
+      try await run.expectEverything()
     }
+  }
+
+  /// Every operation is asked for at the gateway and written by the owner's worker; who else takes part depends.
+  private static func leastKills(of operation: StepOperation) -> [Victim: Int] {
+    let others: [Victim: Int] =
+      switch operation {
+      case .share: [.share: 1]
+      case .accept: [.share: 3, .guestsWorker: 4]
+      case .leave: [.share: 3, .guestsWorker: 6]
+      case .stop: [.share: 2]
+      case .moveOut, .moveIn: [:]
+      }
+    return others.merging([.gateway: 2, .ownersWorker: 8]) { $1 }
   }
 }
