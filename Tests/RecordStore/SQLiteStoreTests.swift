@@ -110,7 +110,7 @@ struct SQLiteStoreTests {
 
   @Test func `a read that goes on and on is begun anew when the log has grown too long`() async throws {
     var options = SQLiteRecordStore.Options()
-    options.checkpointPages = 20
+    options.checkpointPages = 40
     // However slow this machine is just now: the read has ended by then.
     options.readerPatience = .milliseconds(200)
     try await withShard(.sqlite, options: options) { shard in
@@ -212,7 +212,7 @@ struct SQLiteStoreTests {
 
   @Test func `reads that overlap without end are held up for a moment, so that the log begins anew`() async throws {
     var options = SQLiteRecordStore.Options()
-    options.checkpointPages = 20
+    options.checkpointPages = 40
     // However slow this machine is just now: each read ends.
     options.readerPatience = .seconds(60)
     try await withShard(.sqlite, options: options) { shard in

@@ -21,7 +21,6 @@ struct ChildProcess {
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
     for descriptor: Int32 in 0...2 { posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0) }
-    posix_spawn_file_actions_addclosefrom_np(&actions, 3)
     var words = ([program] + arguments).map { strdup($0) } + [nil]
     var variables = Self.variables(with: environment).map { strdup($0) } + [nil]
     defer { for word in words + variables { free(word) } }
