@@ -60,7 +60,11 @@ import Testing
       let progress = Task {
         var phases: Set<String> = []
         while !Task.isCancelled {
-          if let phase = try await device.call("GET", "/status")["move"]["phase"].string { phases.insert(phase) }
+          do {
+            if let phase = try await device.call("GET", "/status")["move"]["phase"].string { phases.insert(phase) }
+          } catch where Task.isCancelled {
+            break
+          }
         }
         return phases
       }

@@ -167,7 +167,7 @@ extension SharedCall {
         throw RecordError(code, record["reason"]?.string ?? "")
       }
     } catch {
-      throw present == nil && !error.isTransient ? missing : error
+      throw present == nil && !error.code.row.isRetryable ? missing : error
     }
     return PlaneAnswer(body: StoreAnswer.purgedZone(zone.recordCount))
   }
