@@ -62,7 +62,7 @@ import Testing
         while !Task.isCancelled {
           do {
             if let phase = try await device.call("GET", "/status")["move"]["phase"].string { phases.insert(phase) }
-          } catch where Task.isCancelled {
+          } catch  where Task.isCancelled {
             break
           }
         }
