@@ -16,10 +16,8 @@ struct HierarchyMoves {
   /// - Throws: `BAD_REQUEST` when more records hang below than one request may change.
   func follow(from earlier: StoredRecord?, to later: StoredRecord) throws {
     guard try transaction.database(key: zone.databaseKey)?.hasShares == true else { return }
-    let roots = try sharedRoots()
-    if roots.isEmpty { return }
-    let from = try earlier.map { try above($0.record, roots) } ?? []
-    let to = try above(later.record, roots)
+    let from = try earlier.map { try rootsAbove($0.record) } ?? []
+    let to = try rootsAbove(later.record)
     if from == to { return }
     try move(later, from: from, to: to)
     for name in try below(later.record.recordName) {
@@ -34,24 +32,14 @@ struct HierarchyMoves {
     for root in to.sorted() { try transaction.noteDeparture(of: name, from: root, in: zone.key, at: nil) }
   }
 
-  private func sharedRoots() throws -> Set<String> {
-    var roots: Set<String> = []
-    var last: String?
-    while case let shares = try transaction.shares(in: zone.key, afterName: last, limit: 500), let end = shares.last {
-      roots.formUnion(shares.compactMap(\.rootRecordName))
-      last = end.name
-    }
-    return roots
-  }
-
-  /// The roots that a record is below of: shared hierarchies may stand in one another.
-  private func above(_ record: Record, _ roots: Set<String>) throws -> Set<String> {
+  /// The records on top of what is shared that a record is below of: shared hierarchies may stand in one another.
+  private func rootsAbove(_ record: Record) throws -> Set<String> {
     var found: Set<String> = []
     var passed: Set<String> = []
     var next: String? = record.recordName
     var parent = record.parent
     while let name = next, passed.count < VisibleRecords.depthLimit, passed.insert(name).inserted {
-      if roots.contains(name) { found.insert(name) }
+      if try transaction.share(ofRoot: name, in: zone.key) != nil { found.insert(name) }
       next = parent
       parent = try next.flatMap { try transaction.record(named: $0, in: zone.key)?.record.parent }
     }
