@@ -202,6 +202,28 @@ extension JSONValue {
     }
   }
 
+  @Test(arguments: StoreKind.allCases) func `T-P02 what moved between two pages to a zone that is purged before the second one is gone`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      let (_, b) = (try await Device("A", world), try await Device("B", world))
+      try await world.saveGraph(by: "A")
+      try await world.makeZone("Trips")
+      var copy = ZonedCopy()
+      copy.apply(try await b.pull())
+      #expect(copy.zones.count == 5)
+      #expect(try await world.move("A", ["P"], to: "Trips").status == 200)
+      let edits = [("Photo", "P", #""displayName":"sand""#), ("PhotoData", "D", #""data":"AQI=""#), ("Rating", "R", #""value":1"#), ("Tag", "T", #""name":"sand""#)]
+      for (entity, name, value) in edits { try await world.save("A", objectChange("update", entity, name, "", value), query: ["wait": "export"]) }
+      // A page that ends behind the tombstones and before most of the rows.
+      let page = try await b.page(limit: 2)
+      #expect(page["moreComing"]?.bool == true)
+      copy.apply(page["changes"]?.elements ?? [])
+      #expect(try await world.purge("Trips", keepsCopy: false).status == 200)
+      copy.apply(try await b.pull(limit: 2))
+      #expect(copy.zones == ["alone": home])
+      #expect(try await b.pull().isEmpty)
+    }
+  }
+
   @Test func `P4 a zone beyond those that a token names waits for its user's decision like any other`() async throws {
     try await ObjectPlaneWorld.with(.memory) { world in
       try await world.setUp("A")

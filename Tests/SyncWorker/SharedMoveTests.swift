@@ -112,7 +112,7 @@ extension SharedWorld {
 private let graph = ["P", "R", "T"]
 
 /// Where a client has its objects; with a zone those go that it has there.
-private struct ZonedCopy {
+struct ZonedCopy {
   private(set) var zones: [String: String] = [:]
 
   mutating func apply(_ changes: [JSONValue]) {

@@ -74,7 +74,10 @@ final class SharedWorld: Sendable {
       guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else { throw silence }
       do {
         let decoded = try GuestRequest.decoded(from: request.encoded())
-        let answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        let answer =
+          decoded.request.plane == .object
+          ? try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+          : try await RecordPlane(context: plane.context).respond(to: decoded.request, body: body, in: stores[shard], startNext: {})
         if case .after = fault { throw silence }
         return answer
       } catch let error as RecordError {

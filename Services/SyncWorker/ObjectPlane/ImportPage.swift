@@ -236,16 +236,18 @@ struct ImportBatch {
       }
     }
     position.zones = remembered
+    if page.deletedCount > 0 { position.endsTold = database.sequence }
     let keys = Set(delivered.map(\.key))
     for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
     return delivered
   }
 
-  /// Whether the client does not know that the zone ended. One that has put something there by saving or moving, and has not imported since, has no
-  /// word of the zone in its token, and none of zones beyond those for which a token has room: then the sequence tells. So one hears, too, of the end
-  /// of a zone that came and went since it looked, which costs it nothing.
+  /// Whether the client does not know that the zone ended. One that made its zone by saving, and has not imported since, has no word of the zone
+  /// in its token, and none of those beyond the zones for which a token has room: then the sequence tells. So one may hear, too, of the end of a
+  /// zone that came and went since it looked.
   private func isNews(endOf zone: StoredZone, knownAs before: UInt64?) -> Bool {
     if let before { return !isFirst && (zone.isDeleted || before != zone.incarnation) }
+    guard zone.zoneName == mirror.defaultZoneName || position.isFull else { return false }
     return !position.hasTold(endAt: zone.endSequence) && zone.endSequence > state.sinceSequence
   }
 
@@ -259,7 +261,6 @@ struct ImportBatch {
     if policy == .keepAndPause, hold != nil, position.hasTold(endAt: zone.endSequence) { return policy }
     output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), end: zone.end, policy: policy)
     page.deletedCount += 1
-    position.endsTold = database.sequence
     if hold == nil {
       page.holds.append(
         StoredZoneHold(

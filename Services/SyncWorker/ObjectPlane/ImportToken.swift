@@ -89,6 +89,9 @@ struct ImportPosition: Hashable, Sendable {
     sequence = min(sequence, restart, told)
   }
 
+  /// Whether there may be zones of which the token has no word.
+  var isFull: Bool { zones.count >= Self.zoneLimit }
+
   /// Whether an earlier page, or an earlier run, came by the end of a zone.
   func hasTold(endAt sequence: Int64) -> Bool { sequence <= max(self.sequence, told, endsTold) }
 
