@@ -109,9 +109,10 @@ struct GatewayTests {
     #expect(response.header("Retry-After") == "1")
   }
 
-  @Test(arguments: [
-    ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil), ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
-  ] as [(String, String, String?)])
+  @Test(
+    arguments: [
+      ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil), ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
+    ] as [(String, String, String?)])
   func `what may take long has the time for it`(path: String, body: String, wait: String?) async throws {
     let world = try await GatewayWorld(limit: .milliseconds(100)) { _, _, _ in
       // Dropped because nobody waits any more when it is cancelled.

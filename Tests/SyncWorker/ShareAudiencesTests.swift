@@ -40,7 +40,10 @@ import Testing
       #expect(try await holds { isHeard(by: ["_bob", "_carol"]) })
       try await world.share("Trip", of: "_alice", with: "_bob", nil)
       #expect(try await holds { isHeard(by: ["_carol"]) })
-      #expect(try await holds { _ = isHeard(by: []); return store.readCount > failing })
+      #expect(
+        try await holds {
+          _ = isHeard(by: []); return store.readCount > failing
+        })
       #expect(try await holds { isHeard(by: ["_carol"]) })
       work.cancel()
       await work.value

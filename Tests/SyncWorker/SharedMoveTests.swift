@@ -153,7 +153,8 @@ extension ModelSchemas {
       #expect(!told.told.contains { $0.hasPrefix("delete") || $0.hasPrefix("unlink") }, "\(told.told)")
       let moves = told.filter { $0["changeType"]?.string == "move" }
       #expect(Set(moves.compactMap { $0["objectID"]?.string }) == Set(graph))
-      #expect(moves.allSatisfy { $0["from"]?["zoneName"]?.string == first && $0["to"]?["zoneName"]?.string == second && $0["to"]?["ownerRecordName"]?.string == "_alice" })
+      #expect(
+        moves.allSatisfy { $0["from"]?["zoneName"]?.string == first && $0["to"]?["zoneName"]?.string == second && $0["to"]?["ownerRecordName"]?.string == "_alice" })
       #expect(phone.graph.objects["P"]?["displayName"] == #""dunes""# && phone.graph.links == ["Photo.tags P→T"])
       #expect(try await phone.pull().isEmpty)
       #expect(try await world.save(rename("P", "mine")).status == 200)

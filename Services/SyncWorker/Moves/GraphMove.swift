@@ -97,7 +97,8 @@ struct GraphMove: Sendable {
   /// - Returns: nil: the plan does not hold any more.
   private func commit<Value: Sendable>(
     _ plan: PlannedMove, _ mirror: StoredMirror, _ event: inout StoredEvent?,
-    _ mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void, _ mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void,
+    _ mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void,
+    _ mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void,
     _ body: @escaping @Sendable (MoveCommit) throws -> Value, _ told: @Sendable (Value, StoredZone) -> Void
   ) async throws(RecordError) -> MovedGraph<Value>? {
     let at = call.now
