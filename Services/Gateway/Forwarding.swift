@@ -6,8 +6,11 @@ import ServiceKit
 
 /// The way from an authenticated request to a worker's answer.
 struct Forwarding: Sendable {
-  /// What `wait=export` may take (mirror-api.md), and a little to answer.
-  static let exportLimit: Duration = .seconds(32)
+  /// What `wait=export` may take (mirror-api.md), and a little to answer; so may a commit of as many records as a move takes.
+  static let longLimit: Duration = .seconds(32)
+
+  /// What is posted to a store and may move, or copy, all of its objects.
+  private static let moves: Set<String> = ["shares", "move", "purge"]
 
   let bus: any Bus
   let cluster: Cluster
@@ -19,8 +22,13 @@ struct Forwarding: Sendable {
 
   /// Forwards once and retries; the body's bytes pass through untouched, both ways.
   func forward(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let limit = request.query["wait"] == "export" ? max(limit, Self.exportLimit) : limit
+    let limit = Self.mayTakeLong(request) ? max(limit, Self.longLimit) : limit
     return try await calls.ask(request, body: body, holderOf: request.database, within: limit)
+  }
+
+  private static func mayTakeLong(_ request: DatabaseRequest) -> Bool {
+    if request.query["wait"] == "export" { return true }
+    return request.plane == .object && request.method == "POST" && request.path.count == 3 && request.path[0] == "stores" && moves.contains(request.path[2])
   }
 
   /// Forwards, and as long as the worker says that there is nothing yet waits for a change and asks again.

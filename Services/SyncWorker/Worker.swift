@@ -173,14 +173,14 @@ public final class Worker: Sendable {
   private func makeParts(_ bus: any Bus, _ signingKey: [UInt8], _ store: any RecordStore) -> Parts {
     let schemas = DirectorySchemaSource(bus: bus, clock: context.clock, log: context.log)
     let changes = ConflatedChangePublisher(bus: bus)
-    let audiences = ShareAudiences(context.log)
-    let publisher = AudiencePublisher(audiences: audiences, changes: changes)
     let audit = AccessAudit(context.log)
     let sleep = context.timing.sleep
     let pause: @Sendable (Duration) async -> Void = { duration in
       // Dropped because whoever pauses looks at its task's cancellation itself.
       try? await sleep(duration)
     }
+    let audiences = ShareAudiences(context.log, pause: pause)
+    let publisher = AudiencePublisher(audiences: audiences, changes: changes)
     let assets = AssetStore(directory: dataPath + "/assets", keys: keys)
     let planeContext = PlaneContext(
       clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: publisher,

@@ -109,6 +109,20 @@ struct GatewayTests {
     #expect(response.header("Retry-After") == "1")
   }
 
+  @Test(
+    arguments: [
+      ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil), ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
+    ] as [(String, String, String?)])
+  func `what may take long has the time for it`(path: String, body: String, wait: String?) async throws {
+    let world = try await GatewayWorld(limit: .milliseconds(100)) { _, _, _ in
+      // Dropped because nobody waits any more when it is cancelled.
+      try? await Task.sleep(for: .milliseconds(600))
+      return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
+    }
+    let answer = await world.alice(.post, "\(GatewayWorld.stores)/S/\(path)", query: wait.map { [("wait", $0)] } ?? [], body: body)
+    #expect(answer.status == (path == "quarantine/retry" ? 503 : 200))
+  }
+
   @Test func `an operator's call is forwarded whole to the share service`() async throws {
     let world = try await GatewayWorld()
     let response = await world.respond(

@@ -91,6 +91,27 @@ private func tree(_ value: MessagePackValue) -> String {
   }
 }
 
+@Suite struct RequestOrderTests {
+  private func key(_ store: String, owner: String, container: String = "iCloud.a", environment: Environment = .development) throws -> String? {
+    let container = try #require(ContainerID(rawValue: container))
+    return DatabaseRequest(
+      plane: .object, method: "POST", path: ["stores", store, "transactions"], query: [:],
+      database: DatabaseID(container: container, environment: environment, owner: owner), scope: .private, caller: Caller(userRecordName: owner), requestID: "1",
+      baseURL: ""
+    ).orderingKey
+  }
+
+  @Test func `writes of one store wait for each other, and for nobody else's store of that name`() throws {
+    let mine = try #require(try key("phone", owner: "_alice"))
+    #expect(try key("phone", owner: "_alice") == mine)
+    for other in [
+      try key("phone", owner: "_bob"), try key("phone", owner: "_alice", container: "iCloud.b"), try key("phone", owner: "_alice", environment: .production),
+      try key("tablet", owner: "_alice"),
+    ] { #expect(other != nil && other != mine) }
+    #expect(try key("a b", owner: "_c") != key("b", owner: "_c a"))
+  }
+}
+
 @Suite struct GuestRequestCodingTests {
   @Test func `a guest's request has all of another's, on a lane of its own`() throws {
     for request in try requests() {

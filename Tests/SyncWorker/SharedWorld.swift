@@ -78,11 +78,12 @@ final class SharedWorld: Sendable {
       do {
         let decoded = try GuestRequest.decoded(from: request.encoded())
         let answer: PlaneAnswer
-        if decoded.request.plane == .record {
-          guard let records = records.withLock({ $0 }) else { throw silence }
+        if decoded.request.plane == .object {
+          answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        } else if let records = records.withLock({ $0 }) {
           answer = PlaneAnswer(body: Array(try await records(decoded.request, body).utf8))
         } else {
-          answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+          answer = try await RecordPlane(context: plane.context).respond(to: decoded.request, body: body, in: stores[shard], startNext: {})
         }
         if case .after = fault { throw silence }
         return answer
@@ -94,7 +95,10 @@ final class SharedWorld: Sendable {
       }
     }
 
-    func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] { Array("[null]".utf8) }
+    func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
+      guard let plane = plane.withLock({ $0 }) else { return Array("[null]".utf8) }
+      return try await ShareResolution(context: plane.context, request: message).answer(from: stores[message.shard])
+    }
 
     /// As the index has it: who has a membership, active or ended.
     func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] {
@@ -132,11 +136,11 @@ final class SharedWorld: Sendable {
 
   /// - Parameter commitFailure: asked at each commit of a user's shard.
   static func with(
-    commitFailure: @escaping @Sendable (_ user: String) -> StoreError? = { _ in nil }, _ body: (SharedWorld) async throws -> Void
+    keepsPastStates: Bool = false, commitFailure: @escaping @Sendable (_ user: String) -> StoreError? = { _ in nil }, _ body: (SharedWorld) async throws -> Void
   ) async throws {
     let folder = NSTemporaryDirectory() + "aquifer-shared-\(SecureRandomName.make())"
     defer { try? FileManager.default.removeItem(atPath: folder) }
-    let store = InMemoryRecordStore(shardCount: users.count, commitFailure: { commitFailure(users[$0]) })
+    let store = InMemoryRecordStore(shardCount: users.count, keepsPastStates: keepsPastStates, commitFailure: { commitFailure(users[$0]) })
     var shards: [any ShardStore] = []
     for shard in users.indices { shards.append(try await store.open(shard: shard)) }
     let world = SharedWorld(shards, folder: folder)

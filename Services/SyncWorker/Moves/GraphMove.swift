@@ -45,7 +45,7 @@ struct GraphMove: Sendable {
   private static let largeCount = 1000
 
   /// - Parameters:
-  ///   - mayLeave: throws for an object of a zone that is not to be left.
+  ///   - mayLeave: throws for an object of a zone that is not to be left; asked while it is planned, and again in the commit.
   ///   - mayEnter: throws for a zone that is there and that nothing may move to.
   ///   - body: what else is done in the same commit, also when nothing is left to move.
   ///   - committed: told when the commit is durable, before the change is published.
@@ -64,7 +64,7 @@ struct GraphMove: Sendable {
         if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try await call.exportEverything(of: mirror) }
         let plan = try await planned(mayLeave, id)
         if event == nil, plan.count > Self.largeCount { event = try await begun(mirror) }
-        if let moved = try await commit(plan, mirror, &event, mayEnter, body, committed) { return moved }
+        if let moved = try await commit(plan, mirror, &event, mayLeave, mayEnter, body, committed) { return moved }
       }
       throw RecordError(.tryAgainLater, "Others change what is to be moved all the time", retryAfter: 1)
     } catch {
@@ -96,7 +96,9 @@ struct GraphMove: Sendable {
 
   /// - Returns: nil: the plan does not hold any more.
   private func commit<Value: Sendable>(
-    _ plan: PlannedMove, _ mirror: StoredMirror, _ event: inout StoredEvent?, _ mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void,
+    _ plan: PlannedMove, _ mirror: StoredMirror, _ event: inout StoredEvent?,
+    _ mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void,
+    _ mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void,
     _ body: @escaping @Sendable (MoveCommit) throws -> Value, _ told: @Sendable (Value, StoredZone) -> Void
   ) async throws(RecordError) -> MovedGraph<Value>? {
     let at = call.now
@@ -107,13 +109,14 @@ struct GraphMove: Sendable {
       guard current.incarnation == mirror.incarnation, current.exportedTransactionNumber == current.lastTransactionNumber,
         let database = try transaction.database(key: current.databaseKey)
       else { throw StaleMove() }
-      if case .saved(let sequence)? = try key.outcome(in: transaction)?.items.first { return try repeated(sequence, database, body, in: transaction) }
+      if let outcome = try key.outcome(in: transaction) { return try repeated(outcome, database, body, in: transaction) }
       guard try plan.holds(schema, in: transaction) else { throw StaleMove() }
+      for part in plan.parts { try mayLeave(part.root, part.zone, transaction) }
       var committed = try write(plan, database, current, at: at, mayEnter, body, in: transaction)
       committed.woken =
         try plan.count == 0
         ? [] : WaitingChanges(database: database, schema: schema, transaction: transaction, now: at).follow(Set(plan.parts.flatMap(\.plan.items).map(\.recordName)))
-      try key.put(RequestOutcome(at: at, items: [.saved(sequence: database.sequence + 1)]), in: transaction)
+      try key.put(RequestOutcome(at: at, items: [.saved(sequence: database.sequence + 1)], objectIDs: plan.objectIDs), in: transaction)
       if let ended { _ = try transaction.put(ended, of: current.key) }
       return committed
     }
@@ -140,6 +143,8 @@ struct GraphMove: Sendable {
       try mayEnter(existing, transaction)
     } else if !makesZone {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName.prefix(Limit.nameByteCount))' does not exist")
+    } else if zoneName != mirror.defaultZoneName {
+      try RecordPlaneCall.checkRoom(forZoneIn: database, transaction)
     }
     // What is not exported is looked for where it was before.
     let locator = try ObjectLocator(of: mirror, in: transaction)
@@ -158,23 +163,15 @@ struct GraphMove: Sendable {
     return committed
   }
 
-  /// What a request that is sent again is answered: everything that its first move brought, as far as it is still there.
+  /// What a request that is sent again is answered: what its first answer said, wherever that is by now.
   private func repeated<Value: Sendable>(
-    _ sequence: Int64, _ database: StoredDatabase, _ body: (MoveCommit) throws -> Value, in transaction: any ShardTransaction
+    _ outcome: RequestOutcome, _ database: StoredDatabase, _ body: (MoveCommit) throws -> Value, in transaction: any ShardTransaction
   ) throws -> Committed<Value> {
     guard let zone = try transaction.zone(named: zoneName, in: database.key), !zone.isDeleted else {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName)' does not exist any more")
     }
-    var names: [String] = []
-    var last = sequence - 1
-    while case let rows = try transaction.changes(in: zone.key, after: last, limit: 500), let end = rows.last {
-      names += rows.lazy.filter { row in
-        !row.isDeleted && MoveReceipts(of: row.record, in: database.incarnation).moves.contains { $0.sequence == sequence }
-      }.map(\.record.recordName)
-      last = end.sequence
-    }
     let value = try body(MoveCommit(zone: zone, transaction: transaction, firing: nil, isRepeated: true))
-    return Committed(moved: MovedGraph(objectIDs: names, zone: zone, value: value))
+    return Committed(moved: MovedGraph(objectIDs: outcome.objectIDs, zone: zone, value: value))
   }
 
   private func publish<Value: Sendable>(_ committed: Committed<Value>, _ id: MirrorID) async {

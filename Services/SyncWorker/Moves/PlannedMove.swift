@@ -10,6 +10,8 @@ struct PlannedMove: Sendable {
   struct Part: Sendable {
     /// As it was when it was planned.
     let zone: StoredZone
+    /// The object that was asked for first.
+    let root: String
     let plan: MovePlan
   }
 
@@ -32,7 +34,7 @@ struct PlannedMove: Sendable {
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     let boundaries = ShareBoundaries(model.index, model.links)
-    var planners: [(zone: StoredZone, planner: MovePlanner)] = []
+    var planners: [(zone: StoredZone, root: String, planner: MovePlanner)] = []
     do {
       for sent in objectIDs {
         let (objectID, zone) = try Self.locate(sent, locator, in: snapshot)
@@ -41,12 +43,12 @@ struct PlannedMove: Sendable {
         let index =
           planners.firstIndex { $0.zone.key == zone.key }
           ?? {
-            planners.append((zone, MovePlanner(Self.source(zone, schema, in: snapshot), boundaries: boundaries)))
+            planners.append((zone, objectID, MovePlanner(Self.source(zone, schema, in: snapshot), boundaries: boundaries)))
             return planners.count - 1
           }()
         try planners[index].planner.add(objectID, progress: progress)
       }
-      for (zone, planner) in planners { parts.append(Part(zone: zone, plan: try planner.finish())) }
+      for (zone, root, planner) in planners { parts.append(Part(zone: zone, root: root, plan: try planner.finish())) }
     } catch let refusal as MoveRefusal {
       throw refusal.recordError
     }
@@ -85,14 +87,15 @@ struct PlannedMove: Sendable {
   /// More changes of a zone than these are not looked through: the move is planned anew.
   private static let changeLimit = 1000
 
-  /// Whether nothing of the graphs has changed since they were planned: no record of theirs, and none that points to them.
+  /// Whether nothing of the graphs has changed since they were planned: no record of theirs, none that points to them, and none that they point to,
+  /// were it only a name then.
   func holds(_ schema: EnvironmentSchema, in snapshot: any ShardSnapshot) throws -> Bool {
     for part in parts {
       guard let zone = try snapshot.zone(key: part.zone.key), !zone.isDeleted else { return false }
       if zone.sequence == part.zone.sequence { continue }
       let changes = try snapshot.changes(in: zone.key, after: part.zone.sequence, limit: Self.changeLimit)
       if changes.count == Self.changeLimit { return false }
-      let names = part.plan.names
+      let names = part.plan.visited
       for row in changes {
         if names.contains(row.record.recordName) { return false }
         if !row.isDeleted, row.record.parent.map(names.contains) == true || schema.references(of: row.record).contains(where: { names.contains($0.target) }) {

@@ -33,7 +33,7 @@ extension StoreCall {
     startNext()
     let moved = try await move.run(
       mayLeave: { objectID, zone, snapshot in
-        guard zone.zoneName != defaultZoneName, zone.zoneName.hasPrefix(ReservedName.shareZonePrefix) || snapshot.isShared(zone) else { return }
+        guard zone.zoneName != defaultZoneName, try zone.zoneName.hasPrefix(ReservedName.shareZonePrefix) || snapshot.isShared(zone) else { return }
         throw RecordError(.badRequest, "\(objectID) is already assigned to the zone '\(zone.zoneName)' and cannot be moved", cocoaErrorCode: .mirroring)
       },
       mayEnter: { zone, snapshot in
@@ -62,7 +62,7 @@ extension StoreCall {
     var found: (objectID: String, zone: StoredZone)?
     for objectID in objectIDs {
       guard let zone = try locator.zone(of: objectID), zone.zoneName != mirror.defaultZoneName,
-        zone.zoneName.hasPrefix(ReservedName.shareZonePrefix) || snapshot.isShared(zone)
+        try zone.zoneName.hasPrefix(ReservedName.shareZonePrefix) || snapshot.isShared(zone)
       else {
         continue
       }
@@ -188,10 +188,7 @@ struct ZoneShare: Sendable {
 
 extension ShardSnapshot {
   /// Whether a zone is shared as a whole.
-  func isShared(_ zone: StoredZone) -> Bool {
-    // Dropped because whoever goes on reads the same, and says what is wrong with it.
-    (try? share(named: ReservedName.zoneShareRecordName, in: zone.key))?.flatMap { $0.state } != nil
-  }
+  func isShared(_ zone: StoredZone) throws -> Bool { try share(named: ReservedName.zoneShareRecordName, in: zone.key)?.state != nil }
 
   /// Whether hierarchies of a zone are shared.
   func hasHierarchyShares(_ zone: StoredZone) throws -> Bool {

@@ -7,7 +7,8 @@ import Records
 
 /// Looks through what waits in the stores of a database, in the commit of a move.
 ///
-/// Changes of objects that have records need nothing: an export looks for its objects where they are by then (`ObjectLocator`).
+/// Changes of objects that have records need nothing: an export looks for its objects where they are by then (`ObjectLocator`). What participants'
+/// stores have here waits like that of the owner's own, and follows as far as their users see.
 struct WaitingChanges {
   let database: StoredDatabase
   let schema: EnvironmentSchema
@@ -38,7 +39,7 @@ struct WaitingChanges {
     var found: [StoredMirror] = []
     var last: Int64 = 0
     while case let keys = try page(last), let end = keys.last {
-      found += try keys.compactMap { try transaction.mirror(key: $0) }.filter { $0.databaseKey == database.key && $0.scope == .private }
+      found += try keys.compactMap { try transaction.mirror(key: $0) }.filter { $0.databaseKey == database.key && ($0.scope == .private || $0.isGuest) }
       last = end
     }
     return found

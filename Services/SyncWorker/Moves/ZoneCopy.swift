@@ -17,20 +17,33 @@ struct ZoneCopy {
   let schema: EnvironmentSchema
   let stamp: Stamp
   let random: any RandomSource
+  /// Of the request: what is sent again has made the same copies.
+  let key: IdempotencyKey
   let firing: SubscriptionFiring?
+
+  /// The copies of objects, by their order, as `make` names them.
+  static func copies(of objectIDs: [String], by key: IdempotencyKey) -> [(objectID: String, copyID: String)] {
+    objectIDs.enumerated().map { ($1, key.recordName(at: $0)) }
+  }
 
   /// Records read at once.
   private static let pageCount = 500
 
-  /// - Returns: the objects with their copies, ascending by name.
-  /// - Throws: `BAD_REQUEST` with 134060 for a zone with more than one move takes.
-  func make() throws -> [(objectID: String, copyID: String)] {
+  /// Copies that are duplicates of what is there are merged with it, as what moves there would be.
+  /// - Returns: the objects with their copies, ascending by name, and whether duplicates are left to be merged.
+  /// - Throws: `BAD_REQUEST` with 134060 for a zone with more than one move takes; `UNIQUE_FIELD_ERROR` where the target has already what a rule
+  ///   does not allow twice.
+  func make() throws -> (copies: [(objectID: String, copyID: String)], hasDuplicates: Bool) {
     var names: [String: String] = [:]
     var objects: [String] = []
     var byteCount = 0
     try forEach { record in
-      names[record.recordName] = random.uuid()
-      if !LinkRecord.isLink(recordType: record.recordType) { objects.append(record.recordName) }
+      if LinkRecord.isLink(recordType: record.recordType) {
+        names[record.recordName] = random.uuid()
+      } else {
+        names[record.recordName] = key.recordName(at: objects.count)
+        objects.append(record.recordName)
+      }
       byteCount += record.fields.byteCount
       if names.count > Limit.moveCount || byteCount > Limit.moveByteCount {
         throw RecordError(
@@ -39,12 +52,21 @@ struct ZoneCopy {
           cocoaErrorCode: .mirroring)
       }
     }
+    let mergesDuplicates = try DuplicateMerge.concerns(target.databaseKey, schema, in: transaction)
+    if mergesDuplicates { try DuplicateMerge.prepare(target.databaseKey, schema, in: transaction) }
     let writer = ZoneWriter(serverOf: target, schema, firing, in: transaction)
+    var check = schema.uniqueRules.flatMap { $0.rejecting.isEmpty ? nil : UniqueCheck($0, planned: [:], in: target, transaction) }
+    var touched: [DuplicateMerge.Touched] = []
     try forEach { record in
       guard let copy = try copy(of: record, names) else { return }
+      if let conflict = try check?.conflict(of: copy, replacing: nil) { throw conflict.error }
       _ = try writer.save(copy, replacing: nil)
+      if mergesDuplicates { touched.append(DuplicateMerge.Touched(earlier: nil, later: copy)) }
     }
-    return objects.compactMap { name in names[name].map { (name, $0) } }
+    let copies = Self.copies(of: objects, by: key)
+    if touched.isEmpty { return (copies, false) }
+    var merge = DuplicateMerge(transaction: transaction, zone: target, schema: schema, writer: writer, stamp: stamp, random: random)
+    return (copies, try merge.run(touched).isUnfinished)
   }
 
   /// Passes over every object and link; shares and other programs' records are not copied.

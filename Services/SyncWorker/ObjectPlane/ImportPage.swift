@@ -95,9 +95,9 @@ struct ImportBatch {
       try snapshot.unimported(of: mirror.key, afterKey: 0, limit: count).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
       uniquingKeysWith: { first, _ in first })
     // As the token has it: the end of another zone changes nothing of that.
-    moves = MoveView(told: position.firstUnseen - 1, hasBeenComplete: position.hasBeenComplete, store: mirror.identifier)
+    moves = MoveView(told: position.told, hasBeenComplete: position.hasBeenComplete, store: mirror.identifier)
     wasComplete = position.hasBeenComplete || state.firstImportAt != nil
-    runStart = max(position.firstUnseen - 1, 0)
+    runStart = position.told
     againCount = upgrade.map { $0.isEmpty ? 0 : position.sequence } ?? 0
     page.completesReset = state.openResetCount > 0 && !isFirst && position.completes(state)
   }
@@ -151,7 +151,7 @@ struct ImportBatch {
         page.deletedCount += 1
       }
       // Even the store's own records are news where its client has them no more, or never had.
-      position.firstUnseen = 0
+      if news.left.isEmpty { position.firstUnseen = 0 } else { position.lostZone(.max) }
       position.catchUp = ImportPosition.CatchUp(through: database.sequence, sequence: 0)
     }
     if var catchUp = position.catchUp {
@@ -198,7 +198,8 @@ struct ImportBatch {
     _ zones: [StoredZone], after start: Int64, through end: Int64, from snapshot: any ShardSnapshot,
     visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
   ) throws -> Bool {
-    var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, after: start, in: snapshot) }
+    let sees = { [guest] name in guest.map { $0.access[name] != nil } ?? true }
+    var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, after: start, in: snapshot, sees: sees) }
     while scannedCount < Self.scanLimit {
       var next: (cursor: Int, row: ZoneCursor.Row)?
       for index in cursors.indices {
@@ -228,22 +229,26 @@ struct ImportBatch {
       if isPaused || isNews(endOf: zone, knownAs: before), tell(ofEndOf: zone, hold) == .keepAndPause {
         // What is in the zone now is not for the store, and the end is still to be told.
         remembered[hash] = before ?? Self.noZone
+        position.pausedZones.insert(hash)
       } else if !zone.isDeleted {
         remembered[hash] = zone.incarnation
         delivered.append(zone)
       }
     }
     position.zones = remembered
+    if page.deletedCount > 0 { position.endsTold = database.sequence }
     let keys = Set(delivered.map(\.key))
     for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
     return delivered
   }
 
   /// Whether the client does not know that the zone ended. One that made its zone by saving, and has not imported since, has no word of the zone
-  /// in its token: then the sequence tells.
+  /// in its token, and none of those beyond the zones for which a token has room: then the sequence tells. So one may hear, too, of the end of a
+  /// zone that came and went since it looked.
   private func isNews(endOf zone: StoredZone, knownAs before: UInt64?) -> Bool {
     if let before { return !isFirst && (zone.isDeleted || before != zone.incarnation) }
-    return zone.zoneName == mirror.defaultZoneName && zone.endSequence > max(position.sequence, state.sinceSequence)
+    guard zone.zoneName == mirror.defaultZoneName || position.isFull else { return false }
+    return !position.hasTold(endAt: zone.endSequence) && zone.endSequence > state.sinceSequence
   }
 
   /// An incarnation that no zone has, and that is not 0, which means something else in tokens.
@@ -253,7 +258,7 @@ struct ImportBatch {
   /// with the token it has, and is told again.
   private mutating func tell(ofEndOf zone: StoredZone, _ hold: StoredZoneHold?) -> ZonePolicy {
     let policy = hold.map { $0.decision.flatMap(ZonePolicy.init(rawValue:)) ?? .keepAndPause } ?? state.policy(for: zone.end)
-    if policy == .keepAndPause, hold != nil, position.sequence >= zone.endSequence { return policy }
+    if policy == .keepAndPause, hold != nil, position.hasTold(endAt: zone.endSequence) { return policy }
     output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), end: zone.end, policy: policy)
     page.deletedCount += 1
     if hold == nil {

@@ -8,7 +8,7 @@ import Records
 /// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`; then, where it is not 0, the incarnation
 /// 0 (which no zone has) with `epoch`, and while a refetch is under way with its epoch and sequence; then for each zone its incarnation with a
 /// hash of its name. A guest's has no zones, but the incarnation 2 with `memberships`, and while zones that were joined are caught up with those
-/// two numbers.
+/// two numbers. Before either, where `firstUnseen` does not say it, the incarnation 3 with `told` and `endsTold`.
 struct ImportPosition: Hashable, Sendable {
   /// What the store is sent again because its model knows more than before (I8), or because it was reset.
   struct Refetch: Hashable, Sendable {
@@ -24,6 +24,11 @@ struct ImportPosition: Hashable, Sendable {
   /// itself exports meanwhile moves to the end of the feed, past others' changes to it that were not delivered yet. So a record is an echo
   /// only if others left it alone since then, not just since the last page.
   var firstUnseen: Int64 = 1
+  /// Where the store had everything when it last had, or since it began anew: 0 if it never had. `firstUnseen` falls behind it when a zone is
+  /// lost or joined, or something is told again.
+  var told: Int64 = 0
+  /// The ends of zones up to here were told by a page of a run that is not over.
+  var endsTold: Int64 = 0
   /// `StoredSyncState.modelEpoch` of the model by which everything up to `sequence` was delivered.
   var epoch: Int64 = 0
   var refetch: Refetch?
@@ -41,10 +46,15 @@ struct ImportPosition: Hashable, Sendable {
     var sequence: Int64
   }
 
-  /// An incarnation that no zone has.
-  private static let guestMark: UInt64 = 2
+  /// Zones that wait for their user's decision, by hash: of more zones than a token has room for these are named first, because nothing else says
+  /// what was told of them.
+  var pausedZones: Set<Int64> = []
 
-  /// Zones beyond this number are not watched; a token has to fit into a URL.
+  /// Incarnations that no zone has.
+  private static let guestMark: UInt64 = 2
+  private static let toldMark: UInt64 = 3
+
+  /// A token has to fit into a URL: of zones beyond this number the ends are told by their sequences (`ImportBatch`).
   private static let zoneLimit = 32
 
   /// Where a client without a token begins. One that was reset has none of its own records any more.
@@ -57,7 +67,7 @@ struct ImportPosition: Hashable, Sendable {
   func isEcho(_ row: StoredRecord, of mirror: StoredMirror) -> Bool { row.origin == mirror.key && row.sequenceOfOthers < firstUnseen }
 
   /// The store had everything at least once since it began.
-  var hasBeenComplete: Bool { firstUnseen > 1 }
+  var hasBeenComplete: Bool { told > 0 }
 
   /// The client's new copy is whole, since the reset that `state` tells of.
   /// It had everything since then: what was changed during the run has moved to its end.
@@ -67,14 +77,23 @@ struct ImportPosition: Hashable, Sendable {
   mutating func caughtUp(with sequence: Int64) {
     self.sequence = sequence
     firstUnseen = sequence + 1
+    told = sequence
+    endsTold = 0
   }
 
-  /// A zone that the store knew is gone, and what it had there with it: even its own records are news until the run ends.
+  /// A zone that the store knew is gone, and what it had there with it: even its own records are news until the run ends. Earlier pages of the run
+  /// may have left out deletions of what had moved to that zone: what was told since the run began is told again.
   /// - Parameter restart: where what is in a zone of that name now begins, when the store is to be told all of it.
   mutating func lostZone(_ restart: Int64) {
     firstUnseen = 0
-    sequence = min(sequence, restart)
+    sequence = min(sequence, restart, told)
   }
+
+  /// Whether there may be zones of which the token has no word.
+  var isFull: Bool { zones.count >= Self.zoneLimit }
+
+  /// Whether an earlier page, or an earlier run, came by the end of a zone.
+  func hasTold(endAt sequence: Int64) -> Bool { sequence <= max(self.sequence, told, endsTold) }
 
   /// Something is to be told again: with what the store itself exports meanwhile, which moves behind the position.
   mutating func beginRefetch(for epoch: Int64) {
@@ -93,10 +112,14 @@ struct ImportPosition: Hashable, Sendable {
     let epochs = positions.dropFirst(2).prefix { $0.incarnation == 0 }.map(\.sequence)
     epoch = epochs.first ?? 0
     if epochs.count == 3 { refetch = Refetch(epoch: epochs[1], sequence: epochs[2]) }
-    let marks = positions.dropFirst(2 + epochs.count).prefix { $0.incarnation == Self.guestMark }.map(\.sequence)
+    let knowledge = positions.dropFirst(2 + epochs.count).prefix(2).prefix { $0.incarnation == Self.toldMark }.map(\.sequence)
+    told = knowledge.first ?? max(firstUnseen - 1, 0)
+    if knowledge.count == 2 { endsTold = knowledge[1] }
+    guard (0...database.sequence).contains(told), (0...database.sequence).contains(endsTold) else { throw SyncToken.Refusal.expired }
+    let marks = positions.dropFirst(2 + epochs.count + knowledge.count).prefix { $0.incarnation == Self.guestMark }.map(\.sequence)
     memberships = marks.first ?? 0
     if marks.count == 3 { catchUp = CatchUp(through: marks[1], sequence: marks[2]) }
-    for position in positions.dropFirst(2 + epochs.count + marks.count) { zones[position.sequence] = position.incarnation }
+    for position in positions.dropFirst(2 + epochs.count + knowledge.count + marks.count) { zones[position.sequence] = position.incarnation }
   }
 
   func token(of database: StoredDatabase) -> SyncToken {
@@ -106,12 +129,16 @@ struct ImportPosition: Hashable, Sendable {
     if epoch > 0 || refetch != nil {
       for number in [epoch] + (refetch.map { [$0.epoch, $0.sequence] } ?? []) { positions.append(SyncToken.Position(incarnation: 0, sequence: number)) }
     }
+    if told != max(firstUnseen - 1, 0) || endsTold > 0 {
+      for number in [told, endsTold] { positions.append(SyncToken.Position(incarnation: Self.toldMark, sequence: number)) }
+    }
     if memberships > 0 || catchUp != nil {
       for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) {
         positions.append(SyncToken.Position(incarnation: Self.guestMark, sequence: number))
       }
     }
-    for (hash, incarnation) in zones.sorted(by: { $0.key < $1.key }).prefix(Self.zoneLimit) {
+    let named = zones.sorted { (pausedZones.contains($0.key) ? 0 : 1, $0.key) < (pausedZones.contains($1.key) ? 0 : 1, $1.key) }
+    for (hash, incarnation) in named.prefix(Self.zoneLimit) {
       positions.append(SyncToken.Position(incarnation: incarnation, sequence: hash))
     }
     return SyncToken(.importBatch, positions)

@@ -27,10 +27,13 @@ final class ZoneSource: RecordSource {
   private let snapshot: any ShardSnapshot
   /// nil: the zone does not exist, or no longer.
   private let zone: StoredZone?
+  /// Whether whoever asks may know of a zone.
+  private let sees: (String) -> Bool
   private var rows: [String: StoredRecord?] = [:]
   private var incoming: [String: [RecordPointer]] = [:]
 
-  init(_ zone: StoredZone?, in snapshot: any ShardSnapshot) {
+  init(_ zone: StoredZone?, in snapshot: any ShardSnapshot, sees: @escaping (String) -> Bool = { _ in true }) {
+    self.sees = sees
     self.zone = zone.flatMap { $0.isDeleted ? nil : $0 }
     self.snapshot = snapshot
   }
@@ -50,7 +53,7 @@ final class ZoneSource: RecordSource {
   func source(ofMoved recordName: String) throws -> (any RecordSource)? {
     guard let zone, let row = try row(named: recordName), row.isDeleted, Tombstone.movedTo(row.record) != nil else { return nil }
     let present = try snapshot.presentZone(of: recordName, from: zone)
-    return present.key == zone.key ? nil : ZoneSource(present, in: snapshot)
+    return present.key == zone.key || !sees(present.zoneName) ? nil : ZoneSource(present, in: snapshot)
   }
 
   func row(named recordName: String) throws -> StoredRecord? {

@@ -22,6 +22,8 @@ final class ObjectLocator {
     var isAssigned = false
     /// A guest's: it is, or was, in that zone, which the guest's user does not see any more.
     var lostZoneName: String?
+    /// A guest's: it was moved out of its zone to where the guest's user sees nothing of it.
+    var hasLeft = false
 
     var livingZone: StoredZone? { zone.flatMap { $0.isDeleted ? nil : $0 } }
   }
@@ -201,7 +203,9 @@ final class ObjectLocator {
     if let assigned = placements.first(where: { placement in placement.isAssigned && guestZones.contains { $0.key == placement.zone } }) {
       return Place(zone: guestZones.first { $0.key == assigned.zone }, isAssigned: true)
     }
-    if let buried = buried ?? left { return Place(zone: buried, isTombstone: true) }
+    if let buried { return Place(zone: buried, isTombstone: true) }
+    // It lives elsewhere: a second one must not be made here.
+    if let left { return Place(zone: left, isTombstone: true, hasLeft: true) }
     var place = Place()
     for key in placed.sorted() {
       if let zone = try snapshot.zone(key: key), guest.hasLost(zone.zoneName) { place.lostZoneName = zone.zoneName }
@@ -211,6 +215,10 @@ final class ObjectLocator {
 
   /// The zone of a guest's object that its user had access to.
   func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
+
+  /// Whether a guest's object was moved out of its user's sight: what he says of it goes nowhere, and what he connects with it is as if it had
+  /// been deleted.
+  func hasLeft(_ objectID: String) throws -> Bool { try guest != nil && place(of: objectID).hasLeft }
 
   /// Whether all that is left of an object is a tombstone.
   func isTombstone(_ objectID: String) throws -> Bool { try place(of: objectID).isTombstone }

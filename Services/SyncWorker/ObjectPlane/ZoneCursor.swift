@@ -37,10 +37,11 @@ struct ZoneCursor {
   /// Rows read at once.
   private static let chunk = 64
 
-  init(_ zone: StoredZone, of owner: String, after sequence: Int64, in snapshot: any ShardSnapshot) {
+  /// - Parameter sees: whether whoever reads may know of a zone.
+  init(_ zone: StoredZone, of owner: String, after sequence: Int64, in snapshot: any ShardSnapshot, sees: @escaping (String) -> Bool) {
     self.zone = zone
     zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
-    source = ZoneSource(zone, in: snapshot)
+    source = ZoneSource(zone, in: snapshot, sees: sees)
     self.snapshot = snapshot
     last = sequence
   }

@@ -31,22 +31,25 @@ extension StoreCall {
     let at = now
     let key = IdempotencyKey(request: request, body: body)
     let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge in
-      // Sent again, it does not purge what somebody made of the zone since. Which copies were made only the first answer says.
-      if case .saved(let count)? = try key.outcome(in: transaction)?.items.first { return ZonePurge(count: Int(count)) }
+      // Sent again, it does not purge what somebody made of the zone since.
+      if let outcome = try key.outcome(in: transaction), case .saved(let count)? = outcome.items.first {
+        return ZonePurge(count: Int(count), copies: ZoneCopy.copies(of: outcome.objectIDs, by: key))
+      }
       guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else { return ZonePurge() }
       let count = try transaction.recordCount(in: zone.key)
       var purge = ZonePurge(count: count)
-      if asked.keepsCopy { try copy(zone, for: mirror, schema, watch, in: transaction, &purge) }
+      if asked.keepsCopy { try copy(zone, for: mirror, schema, watch, key, in: transaction, &purge) }
       let ended = try EndedZone(zone, as: .purged, watch: watch, by: storeIdentifier, in: transaction)
       // The store that asks knows of the end: what it saves from now on is new.
       try transaction.put(
         StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.zone.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
-      try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))]), in: transaction)
+      try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))], objectIDs: purge.copies.map(\.objectID)), in: transaction)
       purge.ended = ended
       return purge
     }
     purge.effects.publish(by: context)
     purge.ended?.publish(of: request.database, by: context)
+    if purge.hasDuplicates { context.duplicates.note(store.shard) }
     try await journalHeld(of: mirror, in: zoneID.zoneName)
     return PlaneAnswer(body: StoreAnswer.purgedZone(purge.count, copies: asked.keepsCopy ? purge.copies : nil))
   }
@@ -55,20 +58,23 @@ extension StoreCall {
   private struct ZonePurge: Sendable {
     var count = 0
     var copies: [(objectID: String, copyID: String)] = []
+    /// More of the copies are duplicates than one commit merges.
+    var hasDuplicates = false
     /// Where the copies are.
     var effects = ZoneEffects()
     var ended: EndedZone?
   }
 
   private func copy(
-    _ zone: StoredZone, for mirror: StoredMirror, _ schema: EnvironmentSchema, _ watch: SubscriptionWatch, in transaction: any ShardTransaction,
-    _ purge: inout ZonePurge
+    _ zone: StoredZone, for mirror: StoredMirror, _ schema: EnvironmentSchema, _ watch: SubscriptionWatch, _ key: IdempotencyKey,
+    in transaction: any ShardTransaction, _ purge: inout ZonePurge
   ) throws {
     let target = try transaction.makeZone(named: mirror.defaultZoneName ?? ReservedName.privateMirrorZone, in: mirror.databaseKey)
     let firing = try watch.firing(in: mirror.databaseKey, transaction)
-    purge.copies = try ZoneCopy(
+    (purge.copies, purge.hasDuplicates) = try ZoneCopy(
       transaction: transaction, zone: zone, target: target, schema: schema,
-      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.identifier), random: context.random, firing: firing
+      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.identifier), random: context.random, key: key,
+      firing: firing
     ).make()
     let fired = try firing?.finish()
     if let written = try transaction.zone(key: target.key) { purge.effects = ZoneEffects(written, of: request.database, fired) }

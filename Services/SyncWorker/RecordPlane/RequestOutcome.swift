@@ -21,6 +21,8 @@ struct RequestOutcome: Hashable, Sendable {
   let at: Int64
   /// One an operation, in order.
   let items: [Item]
+  /// Names of the objects that the request moved or copied, in order.
+  var objectIDs: [String] = []
 }
 
 /// A request as the store remembers it.
@@ -75,12 +77,13 @@ struct IdempotencyKey: Sendable {
 }
 
 extension RequestOutcome {
-  /// `[format, fingerprint, at, [item…]]`; an item is its sequence, nil for a deletion, or `[code, reason]`.
+  /// `[format, fingerprint, at, [item…], [name…]]`; an item is its sequence, nil for a deletion, or `[code, reason]`. Where there are no names of
+  /// objects their list is not there.
   private static let format: Int64 = 1
 
   fileprivate func encoded(fingerprint: [UInt8]) -> [UInt8] {
-    var writer = MessagePackWriter(reservingByteCount: 32 + 8 * items.count)
-    writer.arrayHeader(4)
+    var writer = MessagePackWriter(reservingByteCount: 32 + 8 * items.count + 40 * objectIDs.count)
+    writer.arrayHeader(objectIDs.isEmpty ? 4 : 5)
     writer.integer(Self.format)
     writer.bytes(fingerprint)
     writer.integer(at)
@@ -95,13 +98,17 @@ extension RequestOutcome {
         writer.string(error.reason)
       }
     }
+    if !objectIDs.isEmpty {
+      writer.arrayHeader(objectIDs.count)
+      for name in objectIDs { writer.string(name) }
+    }
     return writer.bytes
   }
 
   fileprivate static func decode(_ payload: [UInt8]) throws -> (fingerprint: [UInt8], outcome: RequestOutcome) {
     let parts = try MessagePackValue(parsing: payload).elements
-    guard parts.count == 4, parts[0].int64 == format, let fingerprint = parts[1].bytes, let at = parts[2].int64 else { throw damaged }
-    return (fingerprint, RequestOutcome(at: at, items: try parts[3].elements.map(item)))
+    guard (4...5).contains(parts.count), parts[0].int64 == format, let fingerprint = parts[1].bytes, let at = parts[2].int64 else { throw damaged }
+    return (fingerprint, RequestOutcome(at: at, items: try parts[3].elements.map(item), objectIDs: parts.count == 5 ? parts[4].elements.compactMap(\.string) : []))
   }
 
   private static func item(_ value: MessagePackValue) throws -> Item {

@@ -36,6 +36,12 @@ extension RecordPlaneCall {
     return PlaneAnswer(body: output.bytes)
   }
 
+  /// - Throws: `QUOTA_EXCEEDED` where a database has as many zones as it may.
+  static func checkRoom(forZoneIn database: StoredDatabase, _ snapshot: any ShardSnapshot) throws {
+    guard try zones(of: database, in: snapshot).count >= Limit.zonesPerDatabase else { return }
+    throw RecordError(.quotaExceeded, "The database has \(Limit.zonesPerDatabase) zones, which is the limit")
+  }
+
   /// All live zones of a database.
   static func zones(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [StoredZone] {
     var live: [StoredZone] = []
@@ -178,8 +184,10 @@ private struct ZoneModification: Sendable {
     case .create:
       // A repetition must not bring back what somebody deleted meanwhile.
       if let existing, isRepeated || !existing.isDeleted { return .changed(existing, isNew: false) }
-      if let row, try RecordPlaneCall.zones(of: row, in: transaction).count >= Limit.zonesPerDatabase {
-        return .failed(RecordError(.quotaExceeded, "The database has \(Limit.zonesPerDatabase) zones, which is the limit"))
+      do {
+        if let row { try RecordPlaneCall.checkRoom(forZoneIn: row, transaction) }
+      } catch let refusal as RecordError {
+        return .failed(refusal)
       }
       return .changed(try transaction.makeZone(named: operation.zone.zoneName, in: try transaction.makeDatabase(database).key), isNew: true)
     case .delete:

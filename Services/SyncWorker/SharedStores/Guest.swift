@@ -108,7 +108,7 @@ extension ExportRun {
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Unwritten? {
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    func isGone(_ objectID: String) throws -> Bool { try locator.zone(of: objectID) == nil }
+    func isGone(_ objectID: String) throws -> Bool { try locator.zone(of: objectID) == nil || locator.hasLeft(objectID) }
     var problems: [MirroringProblem] = []
     func note(_ change: HistoryChange) {
       if problems.contains(where: { $0.recordName == change.objectID }) { return }

@@ -108,9 +108,10 @@ extension StoreCall {
           guard mayRead else { continue }
           let isTombstone = try locator.isTombstone(name)
           found.objects.append(
-            LocatedObjects.Object(objectID: name, zone: place(zone.zoneName, isLost: false), isTombstone: isTombstone, mayWrite: mayWrite))
+            LocatedObjects.Object(
+              objectID: name, zone: place(zone.zoneName, isLost: false), isTombstone: isTombstone, mayWrite: mayWrite, hasLeft: try locator.hasLeft(name)))
         } else if let zoneName = try locator.lostZone(of: name) {
-          found.objects.append(LocatedObjects.Object(objectID: name, zone: place(zoneName, isLost: true), isTombstone: false, mayWrite: false))
+          found.objects.append(LocatedObjects.Object(objectID: name, zone: place(zoneName, isLost: true), isTombstone: false, mayWrite: false, hasLeft: false))
         }
       }
       return found

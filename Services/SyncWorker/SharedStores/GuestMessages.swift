@@ -25,6 +25,8 @@ struct LocatedObjects: Codable, Sendable {
     /// All that is left of it is a tombstone.
     let isTombstone: Bool
     let mayWrite: Bool
+    /// It was moved out of the zone to where the user sees nothing of it.
+    let hasLeft: Bool
   }
 
   var zones: [Zone] = []

@@ -10,7 +10,7 @@ struct SharedPlaces: Sendable {
   struct Place: Hashable, Sendable {
     let zone: Zone.ID
     let isTombstone: Bool
-    /// The user had access to the zone, and has none.
+    /// The user had access to the zone, or to the object there, and has none.
     let isLost: Bool
     let mayWrite: Bool
   }
@@ -28,7 +28,7 @@ struct SharedPlaces: Sendable {
     }
     for object in located.objects where zones.indices.contains(object.zone) {
       let place = Place(
-        zone: zones[object.zone], isTombstone: object.isTombstone, isLost: located.zones[object.zone].isLost, mayWrite: object.mayWrite)
+        zone: zones[object.zone], isTombstone: object.isTombstone, isLost: located.zones[object.zone].isLost || object.hasLeft, mayWrite: object.mayWrite)
       if let known = objects[object.objectID], known.rank <= place.rank { continue }
       objects[object.objectID] = place
     }
@@ -73,11 +73,14 @@ struct SharedAssignment {
 
   func zone(of objectID: String) -> Zone.ID? { assigned[objectID] ?? places.objects[objectID]?.zone }
 
+  /// Whether the user has lost an object, or the zone that it would be made in.
+  func isLost(_ objectID: String) -> Bool { places.objects[objectID]?.isLost == true || zone(of: objectID).map(places.isLost) == true }
+
   func isKnown(_ objectID: String) -> Bool { inserted.contains(objectID) || places.objects[objectID] != nil || assigned[objectID] != nil }
 
   /// Why the user may not make a change; nil: he may, or it is in a zone that he lost, which is told otherwise.
   func problem(of change: HistoryChange) -> RecordError? {
-    guard let zone = zone(of: change.objectID), !places.isLost(zone) else { return nil }
+    guard let zone = zone(of: change.objectID), !isLost(change.objectID) else { return nil }
     if let place = places.objects[change.objectID], place.zone == zone, !place.isTombstone {
       return place.mayWrite ? nil : RecordError(.accessDenied, "WRITE operation not permitted")
     }
@@ -127,7 +130,7 @@ struct SharedParts {
   private mutating func split(_ transaction: HistoryTransaction, _ assignment: SharedAssignment) {
     var changes: [String: [HistoryChange]] = [:]
     for change in transaction.changes {
-      guard let zone = assignment.zone(of: change.objectID), !assignment.places.isLost(zone) else {
+      guard let zone = assignment.zone(of: change.objectID), !assignment.isLost(change.objectID) else {
         // The deletion of what is not there is done.
         if change.changeType == .delete || !Exporter.exports(author: transaction.author) { continue }
         lost.append((change, transaction.timestamp, assignment.zone(of: change.objectID), Self.leftReason))

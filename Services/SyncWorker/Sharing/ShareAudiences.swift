@@ -25,11 +25,18 @@ final class ShareAudiences: Sendable {
   }
 
   private let log: Log
+  /// Returns after that time, or early when its task is cancelled.
+  private let pause: @Sendable (Duration) async -> Void
   private let state = Mutex(State())
 
   private static let page = 1000
+  private static let firstPause: Duration = .milliseconds(100)
+  private static let longestPause: Duration = .seconds(10)
 
-  init(_ log: Log) { self.log = log }
+  init(_ log: Log, pause: @escaping @Sendable (Duration) async -> Void = { _ in await Task.yield() }) {
+    self.log = log
+    self.pause = pause
+  }
 
   /// Whom a commit gave access to a zone, beside those who have, or just had it.
   func add(_ users: [String], toZone zoneName: String, of database: DatabaseID, shard: Int) {
@@ -56,17 +63,34 @@ extension ShareAudiences: ShardWork {
     let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     let shard = store.shard
     state.withLock { $0.wakes[shard] = wake }
-    do {
-      try await load(store)
-      for await _ in wakes { try await refresh(store) }
-    } catch {
-      // Pings are hints: without them devices look for themselves, and the next opening reads all of it.
-      report("whom changes of shared zones are told to could not be read", error, on: store, to: log)
+    await persist(on: store) { try await load(store) }
+    for await _ in wakes {
+      await persist(on: store) { try await refresh(store) }
+      if Task.isCancelled { break }
     }
     state.withLock { state in
       state.wakes[shard] = nil
       state.stale[shard] = nil
       state.databases = state.databases.filter { $0.value.shard != shard }
+    }
+  }
+
+  /// Reads until it goes well. Pings are hints, but nobody would hear of the shard again if whoever they are told to were given up: until they are
+  /// known anew those hear of changes who did before.
+  private func persist(on store: any ShardStore, _ read: () async throws -> Void) async {
+    var duration = Self.firstPause
+    while !Task.isCancelled {
+      do {
+        return try await read()
+      } catch is CancellationError {
+        return
+      } catch StoreError.fenced, StoreError.closed {
+        return
+      } catch {
+        report("whom changes of shared zones are told to could not be read", error, on: store, to: log)
+        await pause(duration)
+        duration = min(duration * 2, Self.longestPause)
+      }
     }
   }
 
@@ -87,11 +111,20 @@ extension ShareAudiences: ShardWork {
 
   private func refresh(_ store: any ShardStore) async throws {
     let stale = state.withLock { $0.stale.removeValue(forKey: store.shard) ?? [:] }
-    let found = try await store.read { snapshot in
-      try stale.map { database, zones in
-        let row = try snapshot.database(database)
-        return (database, try zones.map { zone in (zone, try row.map { try snapshot.audience(ofZone: zone, of: $0.key) } ?? []) })
+    let found: [(DatabaseID, [(String, [String])])]
+    do {
+      found = try await store.read { snapshot in
+        try stale.map { database, zones in
+          let row = try snapshot.database(database)
+          return (database, try zones.map { zone in (zone, try row.map { try snapshot.audience(ofZone: zone, of: $0.key) } ?? []) })
+        }
       }
+    } catch {
+      // To be looked at with the next attempt, beside those that have changed by then.
+      state.withLock { state in
+        for (database, zones) in stale { state.stale[store.shard, default: [:]][database, default: []].formUnion(zones) }
+      }
+      throw error
     }
     state.withLock { state in
       for (database, zones) in found {

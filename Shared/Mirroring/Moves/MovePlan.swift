@@ -35,6 +35,8 @@ public struct MovePlan: Hashable, Sendable {
   /// Duplicates that stand for an object of the graph (semantics section 12), whether they are still there or not.
   public internal(set) var duplicates: [String] = []
   public internal(set) var byteCount = 0
+  /// Every name that was looked at: of what moves, of what is expected, and of what has ended or stays behind a boundary.
+  public internal(set) var visited: Set<String> = []
 
   public init() {}
 
@@ -188,6 +190,7 @@ public struct MovePlanner {
     var known: Set<MovePlan.Cut> = []
     for cut in possibleCuts where moving.contains(cut.source) != moving.contains(cut.target) && known.insert(cut).inserted { plan.cuts.append(cut) }
     plan.items += links
+    plan.visited = seen
     if plan.items.count + plan.cuts.count + plan.cutLinks.count > recordLimit { throw .tooManyRecords(from: plan.items[0].recordName, limit: recordLimit) }
     return plan
   }

@@ -97,9 +97,12 @@ public struct DatabaseRequest: Message {
   /// Calls of a store that only read, although they are posted.
   private static let reads: Set<String> = ["records", "permissions"]
 
-  /// Requests of one mirrored store, and writes of one owner, start in the order they arrived; reads in any.
+  /// Requests of one mirrored store, and writes of one owner, start in the order they arrived; reads in any. Stores of one name of several
+  /// owners, or of an owner's in several containers, have nothing to do with each other.
   public var orderingKey: String? {
-    if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) { return "store " + path[1] }
+    if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) {
+      return ["store", database.container.rawValue, database.environment.rawValue, database.owner, path[1]].joined(separator: "\u{0}")
+    }
     if plane == .record, path.last == "modify" { return "owner " + database.owner }
     return nil
   }

@@ -1,0 +1,52 @@
+// Whom changes of shared zones are told to, also behind reads that fail.
+
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+import Testing
+
+@testable import SyncWorker
+
+@Suite struct `Whom changes of shared zones are told to` {
+  /// Waits, a while, until something holds.
+  private func holds(_ condition: () -> Bool) async throws -> Bool {
+    for _ in 0..<2000 {
+      if condition() { return true }
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    return false
+  }
+
+  @Test(arguments: 1...4, [StoreError.overloaded(shard: 0), .tooSlow(shard: 0), .io("the disk failed")])
+  func `a read that fails is repeated, and nobody is forgotten`(failing: Int, failure: StoreError) async throws {
+    try await SharedWorld.with { world in
+      try await world.makeZone("Trip", of: "_alice", photo: "P")
+      try await world.share("Trip", of: "_alice", .readWrite)
+      let (audiences, changes) = (ShareAudiences(.silent), PublishedChanges())
+      let publisher = AudiencePublisher(audiences: audiences, changes: changes)
+      let store = MeddlingStore(try world.store(of: "_alice"), behindRead: failing) { throw failure }
+      let work = Task { await audiences.run(on: store) }
+      func isHeard(by users: [String]) -> Bool {
+        publisher.publish(
+          ZoneChange(
+            database: SharedWorld.database("_alice"), zoneName: "Trip", sequence: 1, syncToken: "t", originStore: nil, audience: ["_alice"]))
+        return Set(changes.take().flatMap(\.audience)) == Set(["_alice"] + users)
+      }
+      #expect(try await holds { isHeard(by: ["_bob"]) })
+      // Every change has its audience read anew: whoever joined is heard of with the next one, whichever read fails.
+      try await world.share("Trip", of: "_alice", with: "_carol", .readOnly)
+      #expect(try await holds { isHeard(by: ["_bob", "_carol"]) })
+      try await world.share("Trip", of: "_alice", with: "_bob", nil)
+      #expect(try await holds { isHeard(by: ["_carol"]) })
+      #expect(
+        try await holds {
+          _ = isHeard(by: []); return store.readCount > failing
+        })
+      #expect(try await holds { isHeard(by: ["_carol"]) })
+      work.cancel()
+      await work.value
+    }
+  }
+}

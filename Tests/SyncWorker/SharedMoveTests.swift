@@ -1,0 +1,351 @@
+// Moves as participants see them: of both zones, of the one that is left alone, of the other alone; and how they come to zones and lose them.
+
+import History
+import JSON
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+import Synchronization
+import Testing
+import WebServices
+
+@testable import SyncWorker
+
+private let home = ReservedName.privateMirrorZone
+
+extension SharedWorld {
+  /// A call on alice's own store.
+  func own(_ method: String, _ path: String = "", _ body: String = "", query: [String: String] = [:], id: String? = nil) async throws -> PlaneReply {
+    let request = DatabaseRequest(
+      plane: .object, method: method, path: ["stores", "A"] + path.split(separator: "/").map(String.init), query: query, database: Self.database("_alice"),
+      scope: .private, caller: Caller(userRecordName: "_alice"), requestID: id ?? random.uuid(), baseURL: "https://host")
+    do {
+      let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store(of: "_alice"), startNext: {})
+      return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
+    } catch let error as RecordError {
+      let bytes = error.mirrorDictionary(uuid: "uuid")
+      return PlaneReply(status: error.status, bytes: bytes, json: try JSONValue(parsing: bytes))
+    }
+  }
+
+  /// Alice's store, with a photo P that has a rating R and a tag T, and a photo of its own.
+  func setUpOwner() async throws {
+    let made = try await own("PUT", "", #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","device":{"name":"mac"}}"#)
+    try #require(made.status == 200, "\(made.text)")
+    let changes = [
+      objectChange("insert", "Photo", "P", #""tags":["T"]"#, #""displayName":"dunes""#), objectChange("insert", "Rating", "R", #""photo":"P""#, #""value":3"#),
+      objectChange("insert", "Tag", "T", "", #""name":"desert""#), objectChange("insert", "Photo", "alone", "", #""displayName":"alone""#),
+    ]
+    try await ownSave(changes.joined(separator: ","))
+  }
+
+  func ownSave(_ changes: String) async throws {
+    let transaction = #"{"transactionID":"\#(random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
+    let saved = try await own("POST", "transactions", #"{"transactions":[\#(transaction)]}"#, query: ["wait": "export"])
+    try #require(saved.status == 200 && saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
+  }
+
+  /// Shares objects of alice's by a graph's share, with people who accept the invitation in their stores.
+  /// - Returns: the zone.
+  @discardableResult
+  func ownShare(_ objectID: String, with users: [String] = ["_bob"], _ permission: String = "READ_WRITE", accepts: Bool = true) async throws -> (
+    zone: String, shortGUID: String
+  ) {
+    let people = users.map { #"{"userIdentity":{"userRecordName":"\#($0)"},"permission":"\#(permission)"}"# }.joined(separator: ",")
+    let shared = try await own("POST", "shares", #"{"objectIDs":["\#(objectID)"],"to":null,"participants":[\#(people)]}"#)
+    let zone = try #require(shared.json["zoneID"]?["zoneName"]?.string, "\(shared.text)")
+    let guid = try #require(shared.json["share"]?["shortGUID"]?.string)
+    if accepts { for user in users { try await accept(guid, by: user) } }
+    return (zone, guid)
+  }
+
+  func accept(_ guid: String, by user: String = "_bob") async throws {
+    let accepted = try await send("POST", "accept", [:], #"{"shortGUIDs":[{"value":"\#(guid)"}]}"#, user: user)
+    let result = try #require(accepted.json["results"]?.elements.first, "\(accepted.text)")
+    try #require(result["serverErrorCode"] == nil, "\(accepted.text)")
+  }
+
+  func ownMove(_ objectID: String, to zone: String?) async throws {
+    let target = zone.map { #"{"zoneName":"\#($0)"}"# } ?? "null"
+    let moved = try await own("POST", "move", #"{"objectIDs":["\#(objectID)"],"to":\#(target)}"#)
+    try #require(moved.status == 200, "\(moved.text)")
+  }
+
+  /// Two zones, P and what belongs to it in the first; `other` keeps the second one alive.
+  func setUpTwoZones(_ seen: Set<String>) async throws -> (first: String, second: String) {
+    try await setUpOwner()
+    try await setUp()
+    try await ownSave(objectChange("insert", "Photo", "other", "", #""displayName":"other""#))
+    let first = try await ownShare("P", with: seen.contains("first") ? ["_bob"] : []).zone
+    let second = try await ownShare("other", with: seen.contains("second") ? ["_bob"] : []).zone
+    return (first, second)
+  }
+
+  fileprivate func hold(_ changes: String) async throws {
+    schemas.userQuotas.withLock { $0 = ["_alice": 10] }
+    let saved = try await save(changes)
+    try #require(saved.status == 200, "\(saved.text)")
+  }
+
+  fileprivate func endHold() async throws {
+    schemas.userQuotas.withLock { $0 = [:] }
+    #expect(try await send("POST", "quarantine/retry").status == 200)
+    // The guest's export.
+    try await store(of: "_alice").enqueue { _ in }.value
+  }
+
+  /// In which of alice's zones something of a name lives.
+  fileprivate func zones(with name: String) async throws -> [String] {
+    let store = try store(of: "_alice")
+    return try await store.read { snapshot in
+      guard let row = try snapshot.database(Self.database("_alice")) else { return [] }
+      return try snapshot.allZones(in: row.key, after: 0).filter { zone in
+        try !zone.isDeleted && snapshot.record(named: name, in: zone.key)?.isDeleted == false
+      }.map(\.zoneName).sorted()
+    }
+  }
+}
+
+private let graph = ["P", "R", "T"]
+
+/// Where a client has its objects; with a zone those go that it has there.
+struct ZonedCopy {
+  private(set) var zones: [String: String] = [:]
+
+  mutating func apply(_ changes: [JSONValue]) {
+    for change in changes {
+      let (id, zone) = (change["objectID"]?.string ?? "", change["zoneID"]?["zoneName"]?.string)
+      switch change["changeType"]?.string {
+      case "save": zones[id] = zone
+      case "move": zones[id] = change["to"]?["zoneName"]?.string
+      case "delete": zones[id] = nil
+      case "zone": zones = zones.filter { $0.value != zone }
+      default: break
+      }
+    }
+  }
+}
+
+extension ModelSchemas {
+  /// The model, with edits of an entity's objects that win over their deletions.
+  fileprivate func letEditsWin(of entity: String) {
+    var model = PhotoModel.model
+    for index in model.entities.indices where model.entities[index].name == entity { model.entities[index].userInfo[ReservedName.deletePolicyKey] = "editWins" }
+    forgetModels(in: .development)
+    add(model, to: .development)
+  }
+}
+
+@Suite struct `Moves as participants see them` {
+  private func rename(_ photo: String, _ name: String) -> String { objectChange("update", "Photo", photo, "", #""displayName":"\#(name)""#) }
+
+  @Test(arguments: [nil, 1, 2]) func `T-P02 who sees both zones hears of a move, whatever page it comes with`(limit: Int?) async throws {
+    try await SharedWorld.with { world in
+      let (first, second) = try await world.setUpTwoZones(["first", "second"])
+      var phone = Phone(world)
+      try await phone.pull()
+      #expect(Set(phone.graph.objects.keys) == Set(graph + ["other"]))
+      try await world.ownMove("P", to: second)
+      let told = try await phone.pull(limit: limit)
+      #expect(!told.told.contains { $0.hasPrefix("delete") || $0.hasPrefix("unlink") }, "\(told.told)")
+      let moves = told.filter { $0["changeType"]?.string == "move" }
+      #expect(Set(moves.compactMap { $0["objectID"]?.string }) == Set(graph))
+      #expect(
+        moves.allSatisfy { $0["from"]?["zoneName"]?.string == first && $0["to"]?["zoneName"]?.string == second && $0["to"]?["ownerRecordName"]?.string == "_alice" })
+      #expect(phone.graph.objects["P"]?["displayName"] == #""dunes""# && phone.graph.links == ["Photo.tags P→T"])
+      #expect(try await phone.pull().isEmpty)
+      #expect(try await world.save(rename("P", "mine")).status == 200)
+      #expect(try await world.records(second, of: "_alice")["P"] == "mine")
+    }
+  }
+
+  @Test func `T-P02 who sees only the old zone hears of deletions, who sees only the new one of objects`() async throws {
+    for seen in ["first", "second"] {
+      try await SharedWorld.with { world in
+        let (_, second) = try await world.setUpTwoZones([seen])
+        var phone = Phone(world)
+        try await phone.pull()
+        #expect(Set(phone.graph.objects.keys) == Set(seen == "first" ? graph : ["other"]))
+        try await world.ownMove("P", to: second)
+        let told = try await phone.pull().told.sorted()
+        #expect(told == (seen == "first" ? ["delete P", "delete R", "delete T", "unlink P"] : ["link P", "save P", "save R", "save T"]), "\(seen)")
+        #expect(phone.graph.links.count == (seen == "first" ? 0 : 1))
+        // And back.
+        try await world.ownMove("P", to: nil)
+        let back = try await phone.pull()
+        #expect(Set(phone.graph.objects.keys) == Set(seen == "first" ? [] : ["other"]), "\(back.told)")
+        #expect(try await phone.pull().isEmpty)
+      }
+    }
+  }
+
+  @Test(arguments: [nil, 1]) func `T-P02 a move among the pages that follow an invitation is a move`(limit: Int?) async throws {
+    try await SharedWorld.with { world in
+      let (_, second) = try await world.setUpTwoZones(["first", "second"])
+      var phone = Phone(world)
+      try await phone.pull()
+      try await world.ownMove("P", to: second)
+      try await world.ownShare("alone")
+      let told = try await phone.pull(limit: limit)
+      #expect(Set(told.told.filter { $0.hasPrefix("move") }) == Set(graph.map { "move \($0)" }), "\(told.told)")
+      #expect(Set(phone.graph.objects.keys) == Set(graph + ["other", "alone"]))
+    }
+  }
+
+  @Test func `T-P02 what moved between two pages to a zone that is lost before the second one is gone`() async throws {
+    for isOwners in [false, true] {
+      try await SharedWorld.with { world in
+        let (_, second) = try await world.setUpTwoZones(["first", "second"])
+        var (phone, copy) = (Phone(world), ZonedCopy())
+        copy.apply(try await phone.pull())
+        try await world.ownMove("P", to: second)
+        for name in ["P", "R", "T"] {
+          let entity = ["P": "Photo", "R": "Rating", "T": "Tag"][name] ?? ""
+          let value = ["P": #""displayName":"sand""#, "R": #""value":1"#, "T": #""name":"sand""#][name] ?? ""
+          try await world.ownSave(objectChange("update", entity, name, "", value))
+        }
+        // A page that ends behind the tombstones and before the rows.
+        let page = try await world.send("GET", "changes", ["after": phone.token ?? "", "limit": "1"]).json
+        #expect(page["moreComing"]?.bool == true, "\(page)")
+        copy.apply(page["changes"]?.elements ?? [])
+        phone.token = page["importToken"]?.string
+        if isOwners {
+          #expect(try await world.own("POST", "purge", #"{"zoneID":{"zoneName":"\#(second)"}}"#).status == 200)
+        } else {
+          try await world.share(second, of: "_alice", nil)
+        }
+        copy.apply(try await phone.pull())
+        #expect(copy.zones == [:], "\(isOwners)")
+        #expect(try await phone.pull().isEmpty)
+      }
+    }
+  }
+
+  @Test func `T-P20 between two shares everything goes along, for its participants too, and nothing reaches across`() async throws {
+    try await SharedWorld.with { world in
+      let (first, second) = try await world.setUpTwoZones(["first", "second"])
+      var phone = Phone(world)
+      try await phone.pull()
+      try await world.ownMove("T", to: second)
+      #expect(Set(try await phone.pull().told.filter { $0.hasPrefix("move") }) == Set(graph.map { "move \($0)" }))
+      #expect(phone.graph.links == ["Photo.tags P→T"])
+      #expect(try await world.save(objectChange("insert", "Photo", "N", #""tags":["T"]"#)).status == 200)
+      #expect(try await world.zones(with: "N") == [second])
+      try await world.ownSave(objectChange("insert", "Tag", "U") + "," + objectChange("update", "Photo", "alone", #""tags":{"add":["U"]}"#))
+      try await world.ownMove("U", to: first)
+      try await phone.pull()
+      let crossing = try await world.save(objectChange("update", "Tag", "U", #""photos":{"add":["P"]}"#))
+      #expect(crossing.json["cocoaErrorCode"]?.int64 == 134060 && crossing.reason?.contains("'\(second)'") == true, "\(crossing.text)")
+      try await world.ownMove("P", to: nil)
+      #expect(Set(phone.graph.objects.keys).isSuperset(of: graph))
+      try await phone.pull()
+      #expect(Set(phone.graph.objects.keys) == ["other", "alone", "U"] && phone.graph.links == ["Photo.tags alone→U"])
+    }
+  }
+
+  // MARK: What waits
+
+  @Test func `T-P20 what a participant's store holds back follows the graph to another of his zones`() async throws {
+    try await SharedWorld.with { world in
+      let (_, second) = try await world.setUpTwoZones(["first", "second"])
+      var phone = Phone(world)
+      try await phone.pull()
+      try await world.hold(objectChange("insert", "Rating", "R2", #""photo":"P""#, #""value":5"#))
+      #expect(try await world.zones(with: "R2") == [])
+      try await world.ownMove("P", to: second)
+      try await world.endHold()
+      try await phone.pull()
+      #expect(try await world.zones(with: "R2") == [second])
+      #expect(try await world.records(second, of: "_alice")["R2"] == "P")
+      #expect(try await world.send("GET", "quarantine").json["quarantined"]?.count == 0)
+    }
+  }
+
+  @Test func `R4 what was moved out of a participant's sight is gone for him: his late edits and inserts make no second one`() async throws {
+    for change in [rename("P", "late"), objectChange("insert", "Photo", "P", "", #""displayName":"late""#)] {
+      for isForwardedLate in [false, true] {
+        try await SharedWorld.with(keepsPastStates: true) { world in
+          world.schemas.letEditsWin(of: "Photo")
+          let (first, _) = try await world.setUpTwoZones(["first"])
+          var phone = Phone(world)
+          try await phone.pull()
+          if isForwardedLate {
+            world.owners.fail("forward", .before, count: 1)
+            #expect(try await world.save(change, waits: false).status == 200)
+          }
+          try await world.ownMove("P", to: nil)
+          if isForwardedLate {
+            world.clock.advance(by: 60_000)
+          } else {
+            let saved = try await world.save(change)
+            #expect(saved.status == 200, "\(saved.text)")
+          }
+          for _ in 0..<3 where try await world.send("GET", "changes", ["after": phone.token ?? ""]).status != 200 { world.clock.advance(by: 60_000) }
+          try await phone.pull()
+          #expect(try await world.zones(with: "P") == [home], "\(change)")
+          #expect(try await world.records(home, of: "_alice")["P"] == "dunes")
+          #expect(try await world.records(first, of: "_alice")["P"] == nil)
+          #expect(try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == ["unexported P"])
+          #expect(try await world.send("POST", "permissions", [:], #"{"objectIDs":["P"]}"#).json["objects"]?.elements.first?["canUpdate"]?.bool == false)
+        }
+      }
+    }
+  }
+
+  // MARK: Joining and leaving
+
+  @Test(arguments: [true, false]) func `T-P12 an invitation that is accepted before the records and one after them end alike`(acceptsFirst: Bool) async throws {
+    try await SharedWorld.with { world in
+      try await world.setUpOwner()
+      try await world.setUp()
+      var phone = Phone(world)
+      try await phone.pull()
+      let (zone, guid) = try await world.ownShare("alone", accepts: false)
+      #expect(try await phone.pull().isEmpty, "nobody has accepted")
+      if acceptsFirst {
+        try await world.accept(guid)
+        try await phone.pull()
+      }
+      try await world.ownMove("P", to: zone)
+      if !acceptsFirst { try await world.accept(guid) }
+      let told = try await phone.pull(limit: 1)
+      #expect(!told.told.contains { $0.hasPrefix("delete") || $0.hasPrefix("move") }, "\(told.told)")
+      #expect(Set(phone.graph.objects.keys) == Set(graph + ["alone"]) && phone.graph.links == ["Photo.tags P→T"])
+      #expect(try await phone.pull().isEmpty)
+      let shares = try await world.send("GET", "shares").json["shares"]?.elements ?? []
+      #expect(shares.count == 1 && shares.first?["shortGUID"]?.string == guid)
+      // Accepted once more nothing is told again.
+      try await world.accept(guid)
+      #expect(try await phone.pull().isEmpty)
+    }
+  }
+
+  @Test func `T-P11 the owner's purge takes the records from all, and the copy he kept is his alone`() async throws {
+    try await SharedWorld.with { world in
+      try await world.setUpOwner()
+      try await world.setUp()
+      let zone = try await world.ownShare("P").zone
+      var phone = Phone(world)
+      try await phone.pull()
+      #expect(try await world.save(objectChange("insert", "Rating", "R2", #""photo":"P""#, #""value":5"#)).status == 200)
+      let body = #"{"zoneID":{"zoneName":"\#(zone)"},"keepCopy":true}"#
+      let purged = try await world.own("POST", "purge", body, id: "one")
+      #expect(purged.status == 200 && Set(purged.json.copies.keys) == Set(graph + ["R2"]), "\(purged.text)")
+      let told = try await phone.pull()
+      #expect(told.count == 1 && told.first?["zoneID"]?["zoneName"]?.string == zone && told.first?["reason"]?.string == "purged", "\(told)")
+      let copies = try await world.records(home, of: "_alice")
+      let (photo, rating) = (try #require(purged.json.copies["P"]), try #require(purged.json.copies["R2"]))
+      #expect(copies[photo] == "dunes" && copies[rating] == photo)
+      // The answer was lost.
+      #expect(try await world.own("POST", "purge", body, id: "one").json.copies == purged.json.copies)
+      #expect(try await world.records(home, of: "_alice") == copies)
+      #expect(try await phone.pull().isEmpty)
+      // What he saves of it is his own journal's.
+      #expect(try await world.save(rename("P", "late")).status == 200)
+      #expect(try await world.zones(with: "P") == [])
+    }
+  }
+}
