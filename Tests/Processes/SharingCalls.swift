@@ -1,7 +1,26 @@
 // What owners and participants do with shares, on the record plane as its clients do.
 
 import Foundation
+import Records
 import Testing
+
+extension App {
+  /// Users whose databases are in as many shards, so that what they share crosses from one to another.
+  func usersApart(_ names: [String]) async throws -> [User] {
+    var (users, shards): ([User], Set<Int>) = ([], [])
+    let id = try #require(ContainerID(rawValue: container))
+    for name in names {
+      for attempt in 0..<50 where users.count == shards.count {
+        let user = try await user(attempt == 0 ? name : "\(name)-\(attempt)")
+        guard shards.insert(DatabaseID(container: id, environment: .development, owner: user.recordName).shard(of: 4)).inserted else { continue }
+        users.append(user)
+        break
+      }
+    }
+    guard users.count == names.count else { throw Unexpected("no users in different shards") }
+    return users
+  }
+}
 
 extension User {
   func makeZone(_ name: String) async throws {
@@ -53,8 +72,32 @@ extension User {
     guard answer["records"][0]["serverErrorCode"] == .null else { throw Unexpected("stop: \(answer)") }
   }
 
-  func accept(_ shortGUID: String) async throws -> Value {
-    try await repeated("records/accept", ["shortGUIDs": [["value": .string(shortGUID)]]], in: "public")["results"][0]
+  func accept(_ shortGUID: String) async throws -> Value { try await resolve("accept", shortGUID) }
+
+  /// One of the calls that take short GUIDs: `resolve`, `accept`, `decline`, `requestAccess`.
+  func resolve(_ action: String, _ shortGUID: String) async throws -> Value {
+    try await repeated("records/\(action)", ["shortGUIDs": [["value": .string(shortGUID)]]], in: "public")["results"][0]
+  }
+
+  /// A participant as a client puts one into the list.
+  static func invitation(_ user: User, _ permission: String, type: String = "USER") -> Value {
+    ["type": .string(type), "permission": .string(permission), "userIdentity": ["lookupInfo": ["userRecordName": .string(user.recordName)]]]
+  }
+
+  /// The share of a whole zone as its owner reads it.
+  func zoneShare(_ zone: String) async throws -> Value {
+    try await records("records/lookup", ["zoneID": Self.zoneID(zone), "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]
+  }
+
+  /// Sends a share back with its tag and what is to change.
+  /// - Returns: the item of the answer.
+  func updateShare(_ zone: String, of owner: User? = nil, _ share: Value, _ members: [String: Value]) async throws -> Value {
+    var record = members
+    record["recordName"] = "cloudkit.zoneshare"
+    record["recordType"] = "cloudkit.share"
+    record["recordChangeTag"] = share["recordChangeTag"]
+    let body: Value = ["zoneID": Self.zoneID(zone, of: owner), "operations": [["operationType": "update", "record": .object(record)]]]
+    return try await records("records/modify", body, in: owner == nil ? "private" : "shared")["records"][0]
   }
 
   /// `owner/zone` of each zone that others share with the user.

@@ -37,11 +37,13 @@ final class SharedWorld: Sendable {
       case before
       /// It is done, and nobody hears of it.
       case after
+      /// The owner's worker refuses.
+      case refused(RecordError)
     }
 
     fileprivate let plane = Mutex<ObjectPlane?>(nil)
     fileprivate let stores: [any ShardStore]
-    private let state = Mutex<(away: Set<String>, fault: (path: String, kind: Fault, count: Int)?, calls: [String])>(([], nil, []))
+    private let state = Mutex<(away: Set<String>, fault: (path: String, owner: String?, kind: Fault, count: Int)?, calls: [String])>(([], nil, []))
 
     init(_ stores: [any ShardStore]) { self.stores = stores }
 
@@ -50,11 +52,12 @@ final class SharedWorld: Sendable {
 
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
     /// The next so many calls of that path fail.
-    func fail(_ path: String, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, kind, count) } }
+    func fail(_ path: String, of owner: String? = nil, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, owner, kind, count) } }
 
-    private func fault(of path: String) -> Fault? {
+    private func fault(of path: String, _ owner: String) -> Fault? {
       state.withLock { state in
-        state.calls.append(path)
+        state.calls.append("\(owner) \(path)")
+        if let fault = state.fault, fault.owner.map({ $0 != owner }) ?? false { return nil }
         guard let fault = state.fault, fault.path == path, fault.count > 0 else { return nil }
         state.fault?.count -= 1
         return fault.kind
@@ -63,14 +66,16 @@ final class SharedWorld: Sendable {
 
     func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
       let owner = request.request.database.owner
-      let fault = fault(of: request.request.path.dropFirst(2).joined(separator: "/"))
+      let fault = fault(of: request.request.path.dropFirst(2).joined(separator: "/"), owner)
       let silence = RecordError(.tryAgainLater, "The service did not answer in time", retryAfter: 1)
-      guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !state.withLock({ $0.away.contains(owner) }), fault != .before
-      else { throw silence }
+      if case .refused(let error) = fault { return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.mirrorDictionary(uuid: "uuid")) }
+      var isLost = state.withLock { $0.away.contains(owner) }
+      if case .before = fault { isLost = true }
+      guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else { throw silence }
       do {
         let decoded = try GuestRequest.decoded(from: request.encoded())
         let answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
-        if fault == .after { throw silence }
+        if case .after = fault { throw silence }
         return answer
       } catch let error as RecordError {
         if error == silence { throw error }
@@ -128,6 +133,16 @@ final class SharedWorld: Sendable {
     let world = SharedWorld(shards, folder: folder)
     try await body(world)
     for shard in shards { await shard.close() }
+  }
+
+  /// A world in which alice shares Trip, with photo P, with bob.
+  static func withTrip(_ permission: SharePermission = .readWrite, _ body: (SharedWorld) async throws -> Void) async throws {
+    try await with { world in
+      try await world.makeZone("Trip", of: "_alice", photo: "P")
+      try await world.share("Trip", of: "_alice", permission)
+      try await world.setUp()
+      try await body(world)
+    }
   }
 
   static func database(_ user: String) -> DatabaseID { DatabaseID(container: container, environment: .development, owner: user) }
@@ -257,4 +272,14 @@ struct Phone {
       if reply.json["moreComing"]?.bool != true { return all }
     }
   }
+}
+
+/// Changes as a participant's phone saves them.
+enum SharedChange {
+  static func change(_ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = "") -> String {
+    #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
+  }
+
+  static func rating(_ id: String, of photo: String) -> String { change("insert", "Rating", id, #""value":5"#, #""photo":"\#(photo)""#) }
+  static func rename(_ photo: String, _ name: String) -> String { change("update", "Photo", photo, #""displayName":"\#(name)""#) }
 }

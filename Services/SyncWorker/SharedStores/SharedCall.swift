@@ -114,8 +114,20 @@ extension PlaneAnswer {
 }
 
 extension RecordError {
-  /// Whether it may go well later.
-  var isTransient: Bool { code.row.isRetryable || code == .internalError }
+  /// Of an owner's worker: whether he knows nothing of the user, or of the store. Whatever else it refuses with says nothing of the kind: he is
+  /// as good as away until he answers.
+  var isAbsence: Bool { code == .notFound || code == .zoneNotFound }
+
+  /// Of what was forwarded: that it connects zones, or nothing that is shared.
+  var isRefusedGraph: Bool { code == .badRequest && (cocoaErrorCode == .mirroring || cocoaErrorCode == .noZoneAssigned) }
+
+  /// What a client is told that can't do anything about it.
+  var asAway: RecordError {
+    if code.row.isRetryable { return self }
+    return RecordError(.tryAgainLater, "An owner's database does not take part now: \(reason)", retryAfter: Self.awaySeconds)
+  }
+
+  private static let awaySeconds = 5
 }
 
 /// A client's call on a shared store.

@@ -73,8 +73,8 @@ struct SharedForward: Sendable {
     for (owner, answer) in answers {
       switch answer {
       case .success(let outcome): result.add(outcome, of: parts.parts[owner] ?? [], places, owner)
-      case .failure(let error) where error.isTransient: unreached = ((unreached?.owners ?? []).union([owner]), error)
-      case .failure(let error): result.refuse(parts.parts[owner] ?? [], error, owner, places)
+      case .failure(let error) where error.isAbsence || error.isRefusedGraph: result.refuse(parts.parts[owner] ?? [], error, owner, places)
+      case .failure(let error): unreached = ((unreached?.owners ?? []).union([owner]), error.asAway)
       }
     }
     if parts.isHeld, let first = away.first { unreached = ((unreached?.owners ?? []).union(away.map(\.owner)), unreached?.error ?? first.error) }

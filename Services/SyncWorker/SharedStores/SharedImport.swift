@@ -108,6 +108,7 @@ extension SharedCall {
     let home = home(of: mirror)
     let owners = try await importedOwners(home, presented)
     var page = SharedPage(presented ?? SharedImportToken())
+    page.token.makeRoom(for: owners.map(\.name))
     var unreached = behind
     var ended: [String] = []
     var rest = owners.filter { !behind.contains($0.name) }[...]
@@ -127,11 +128,11 @@ extension SharedCall {
           let before = page.count
           try page.add(part, of: owner.name)
           if !owner.isActive, page.count == before, part["moreComing"]?.bool == false { ended.append(owner.name) }
-        // The owner's database is not what it was: so is the whole copy.
-        case .failure(let error) where error.status == SyncToken.Refusal.expired.status: throw error
-        case .failure(let error) where error.isTransient: unreached.insert(owner.name)
         // Dropped because there is nothing of his for this user any more.
-        case .failure: page.token[owner.name] = nil
+        case .failure(let error) where error.isAbsence: page.token[owner.name] = nil
+        // The owner's database is not what it was, or the token is not of it: so is the whole copy.
+        case .failure(let error) where error.code == .badRequest: throw error
+        case .failure: unreached.insert(owner.name)
         }
       }
     }
@@ -225,7 +226,7 @@ extension SharedCall {
       return true
     } catch {
       // Dropped because it is done with the next import that finds nothing; a guest that is not there is gone.
-      return !error.isTransient
+      return error.isAbsence
     }
   }
 }

@@ -26,18 +26,26 @@ struct SharedImportToken: Hashable, Sendable {
     set { positions[Self.hash(of: owner)] = newValue?.positions }
   }
 
+  /// Makes room for the positions of some owners: of others, who may only be missing in an old list, as many are kept as there is room for.
+  mutating func makeRoom(for owners: [String]) {
+    let named = Set(owners.map(Self.hash(of:)))
+    let others = positions.keys.filter { !named.contains($0) }.sorted()
+    for owner in others.dropFirst(max(Self.ownerLimit - named.count, 0)) { positions[owner] = nil }
+  }
+
   /// Grows with every page, as far as figures of events need it.
   var progress: Int64 { positions.values.reduce(0) { $0 &+ ($1.first?.sequence ?? 0) } }
 
   static func hash(of owner: String) -> UInt64 { SHA256.hash(owner).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
   var text: String {
-    var bytes: [UInt8] = [Self.mark, Self.version, UInt8(positions.count)]
+    let owners = positions.sorted { $0.key < $1.key }.prefix(Self.ownerLimit)
+    var bytes: [UInt8] = [Self.mark, Self.version, UInt8(owners.count)]
     func append(_ number: UInt64) { for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) } }
-    for (owner, list) in positions.sorted(by: { $0.key < $1.key }) {
+    for (owner, list) in owners {
       append(owner)
-      bytes.append(UInt8(list.count))
-      for position in list {
+      bytes.append(UInt8(clamping: list.count))
+      for position in list.prefix(Int(UInt8.max)) {
         append(position.incarnation)
         var rest = UInt64(bitPattern: position.sequence)
         while rest >= 0x80 {
@@ -58,6 +66,8 @@ struct SharedImportToken: Hashable, Sendable {
     let end = bytes.count - Self.checksumByteCount
     guard SHA256.hash(Array(bytes[..<end])).prefix(Self.checksumByteCount).elementsEqual(bytes[end...]) else { throw .invalidFormat }
     var rest = bytes[3..<end]
+    // Anybody can work out the checksum: what it covers is a client's word.
+    guard bytes[2] <= Self.ownerLimit else { throw .invalidFormat }
     for _ in 0..<bytes[2] {
       let owner = try Self.number(&rest)
       guard let count = rest.popFirst() else { throw .invalidFormat }

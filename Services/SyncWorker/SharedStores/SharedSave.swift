@@ -40,9 +40,9 @@ extension SharedHome {
     for (owner, answer) in answers {
       switch answer {
       case .success(let located): places.add(located, of: owner)
-      case .failure(let error) where error.isTransient: away.append((owner, error))
       // Dropped because an owner who knows nothing of the user has nothing of the store's.
-      case .failure: break
+      case .failure(let error) where error.isAbsence: break
+      case .failure(let error): away.append((owner, error.asAway))
       }
     }
     return (places, away)

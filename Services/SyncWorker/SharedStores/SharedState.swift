@@ -29,11 +29,11 @@ extension SharedCall {
       case .success(let status):
         for name in Self.summed { sums[name, default: 0] += status["pending"]?[name]?.int64 ?? 0 }
         if status["caughtUp"]?.bool != true, barrier == nil || barrier?[owner] != nil { isCaughtUp = false }
-      case .failure(let error) where error.isTransient:
+      // Dropped because who knows nothing of the user has nothing to do for him.
+      case .failure(let error) where error.isAbsence: break
+      case .failure:
         unreached.append(owner)
         isCaughtUp = false
-      // Dropped because who knows nothing of the user has nothing to do for him.
-      case .failure: break
       }
     }
     let own = try answer.json()
@@ -104,7 +104,7 @@ extension SharedCall {
         try await home.ask(owner, "POST", ["reset"], body: call.body, requestID: call.request.requestID).check()
       })
     {
-      if case .failure(let error) = answer, error.isTransient { throw error }
+      if case .failure(let error) = answer, !error.isAbsence { throw error }
     }
     return try await call.reset(startNext: startNext)
   }
@@ -149,7 +149,7 @@ extension SharedCall {
     var moreComing = false
     for (_, answer) in answers {
       guard case .success(let page) = answer else {
-        if case .failure(let error) = answer, error.isTransient { throw error }
+        if case .failure(let error) = answer, !error.isAbsence { throw error }
         continue
       }
       for entry in page["quarantined"]?.elements ?? [] { writer.value(entry) }
@@ -171,9 +171,9 @@ extension SharedCall {
     for (_, answer) in answers {
       switch answer {
       case .success(let retried): count += Int(retried)
-      case .failure(let error) where error.isTransient || error.code == .badRequest: throw error
       // Dropped because who knows nothing of the user holds nothing back for him.
-      case .failure: break
+      case .failure(let error) where error.isAbsence: break
+      case .failure(let error): throw error
       }
     }
     return PlaneAnswer(body: StoreAnswer.retried(count))

@@ -19,6 +19,8 @@ extension RecordError {
   public func writeMembers(to writer: inout JSONWriter) {
     writer.member("serverErrorCode", code.rawValue)
     writer.member("reason", reason)
+    // Where the text has no code of its own: too many participants, shared already, invited already.
+    if let specialCKErrorCode { writer.member("ckErrorCode", specialCKErrorCode) }
     if let retryAfter { writer.member("retryAfter", retryAfter) }
     if let redirectURL { writer.member("redirectURL", redirectURL) }
     if let cocoaErrorCode { writer.member("cocoaErrorCode", cocoaErrorCode.rawValue) }
