@@ -35,7 +35,7 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64?
   /// When the first of the shard's past states was replaced: milliseconds since 1970; nil when there is none.
   func oldestReplacement() throws -> Int64?
-  /// Pointers to `target` from live records, ascending by (field, source, action's wire name); of more than `limit` any so many.
+  /// Pointers to `target`, those that tombstones were given among them, ascending by (field, source, action's wire name); of more than `limit` any so many.
   func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference]
   /// The names of live records that an action other than `none` binds to `target`, each once, ascending; of more than `limit` any so many.
   /// Costs nothing while no record of the shard ever had such a reference.

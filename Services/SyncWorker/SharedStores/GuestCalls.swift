@@ -100,10 +100,8 @@ extension StoreCall {
           var (mayRead, mayWrite) = (true, access.mayWrite(root: nil))
           // Within a hierarchy it is the record that counts.
           if access.roots != nil {
-            let source = locator.source(in: zone)
-            let row = try source.row(named: name)
-            let rules = GuestAccess(access, in: source)
-            (mayRead, mayWrite) = (row.map { rules.mayRead($0.record) } ?? false, row.map { rules.mayWrite($0.record) } ?? false)
+            guard let record = try locator.source(in: zone).row(named: name)?.record, let visible = guest.visible(in: zone, snapshot) else { continue }
+            (mayRead, mayWrite) = (try visible.mayRead(record), try visible.mayWrite(record))
           }
           guard mayRead else { continue }
           let isTombstone = try locator.isTombstone(name)
@@ -125,7 +123,8 @@ extension StoreCall {
       return GuestZoneList(
         zones: try guest.zones(in: database.key, snapshot).map { zone in
           GuestZoneList.Zone(
-            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [], recordCount: try snapshot.recordCount(in: zone.key))
+            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [], 
+            recordCount: try guest.visible(in: zone, snapshot)?.recordCount() ?? 0)
         })
     }
     return try encodedAnswer(list)
