@@ -32,6 +32,40 @@ extension RecordPlaneWorld {
   static func deletion(_ name: String) -> String { operation("forceDelete", #""recordName":"\#(name)""#) }
 }
 
+/// What participants see of a zone, by the rules alone: what hangs below a record that is shared with them, over tombstones, too.
+struct HierarchyModel {
+  /// Of every record that ever was, its parent.
+  var parents: [String: String] = [:]
+  var alive: Set<String> = []
+  /// Who takes part in what hangs below a record.
+  var shares: [String: Set<String>] = [:]
+  private var seen: [String: Set<String>] = [:]
+  /// By user: how often each record went out of his sight.
+  private(set) var departures: [String: [String: Int]] = [:]
+
+  func visible(to user: String) -> Set<String> {
+    let roots = Set(shares.filter { $0.value.contains(user) }.keys)
+    let below = alive.filter { name in
+      var (next, passed): (String?, Set<String>) = (name, [])
+      while let current = next, passed.insert(current).inserted {
+        if roots.contains(current) { return true }
+        next = parents[current]
+      }
+      return false
+    }
+    return below.union(roots.map { "S-\($0)" })
+  }
+
+  /// To be called after every step.
+  mutating func note(_ users: [String]) {
+    for user in users {
+      let now = visible(to: user)
+      for name in seen[user, default: []].subtracting(now) { departures[user, default: [:]][name, default: 0] += 1 }
+      seen[user] = now
+    }
+  }
+}
+
 /// Somebody who follows the feed of Alice's zone, and keeps what he is told.
 struct FeedReader {
   let world: RecordPlaneWorld

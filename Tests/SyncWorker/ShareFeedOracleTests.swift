@@ -7,40 +7,6 @@ import Testing
 
 private typealias World = RecordPlaneWorld
 
-/// What participants see of a zone, by the rules alone: what hangs below a record that is shared with them, over tombstones, too.
-private struct VisibleModel {
-  /// Of every record that ever was, its parent.
-  var parents: [String: String] = [:]
-  var alive: Set<String> = []
-  /// Who takes part in what hangs below a record.
-  var shares: [String: Set<String>] = [:]
-  private var seen: [String: Set<String>] = [:]
-  /// By user: how often each record went out of his sight.
-  private(set) var departures: [String: [String: Int]] = [:]
-
-  func visible(to user: String) -> Set<String> {
-    let roots = Set(shares.filter { $0.value.contains(user) }.keys)
-    let below = alive.filter { name in
-      var (next, passed): (String?, Set<String>) = (name, [])
-      while let current = next, passed.insert(current).inserted {
-        if roots.contains(current) { return true }
-        next = parents[current]
-      }
-      return false
-    }
-    return below.union(roots.map { "S-\($0)" })
-  }
-
-  /// To be called after every step.
-  mutating func note(_ users: [String]) {
-    for user in users {
-      let now = visible(to: user)
-      for name in seen[user, default: []].subtracting(now) { departures[user, default: [:]][name, default: 0] += 1 }
-      seen[user] = now
-    }
-  }
-}
-
 /// Hierarchies that move, are shared, left and deleted, and participants who look now and then.
 struct ShareFeedOracleTests {
   private static let users = ["bob", "carol"]
@@ -52,7 +18,7 @@ struct ShareFeedOracleTests {
     let random = SeededRandom(seed: seed &* 77)
     func pick(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
     try await world.makeZone()
-    var model = VisibleModel()
+    var model = HierarchyModel()
     var readers = Self.users.map { FeedReader(world, "_\($0)") }
     var log: [String] = []
     for _ in 0..<150 {
@@ -125,7 +91,7 @@ struct ShareFeedOracleTests {
     }
   }
 
-  private static func check(_ reader: FeedReader, _ model: VisibleModel, _ log: [String]) {
+  private static func check(_ reader: FeedReader, _ model: HierarchyModel, _ log: [String]) {
     let user = String(reader.user.dropFirst())
     #expect(reader.held == model.visible(to: user), "\(user): \(log.suffix(40))")
     for (name, count) in reader.deletions {
