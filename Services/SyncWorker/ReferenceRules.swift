@@ -22,6 +22,8 @@ struct ReferenceRules {
     var problems: [String: RecordError] = [:]
     /// The records to be deleted with those that the batch deletes, in the order they were found; some may be among its saves.
     var cascade: [String] = []
+    /// The batch's deletion that each of those goes with.
+    var causes: [String: String] = [:]
   }
 
   let transaction: any ShardTransaction
@@ -42,7 +44,7 @@ struct ReferenceRules {
     try judgement.delete(deletions)
     try judgement.validate()
     try judgement.limitSources()
-    return judgement.verdict
+    return judgement.finished
   }
 }
 
@@ -97,6 +99,12 @@ private struct Judgement {
   private var gone: [String] = []
   /// The batch's deletion that each of those goes with.
   private var causes: [String: String] = [:]
+
+  var finished: ReferenceRules.Verdict {
+    var verdict = verdict
+    for name in verdict.cascade { verdict.causes[name] = causes[name] }
+    return verdict
+  }
 
   init(rules: ReferenceRules) { self.rules = rules }
 

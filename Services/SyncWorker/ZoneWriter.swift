@@ -38,8 +38,10 @@ struct ZoneWriter {
     record.versions = []
     record.modified = modified
     let stored = try put(record, isDeleted: true, replacing: existing, references: record.parentReference)
-    if !existing.isDeleted { try HierarchyMoves(writer: self).leave(stored) }
-    if !existing.isDeleted, existing.record.shortGUID != nil { try stopShare(of: existing.record, modified: modified) }
+    if !existing.isDeleted, try transaction.database(key: zone.databaseKey)?.hasShares == true {
+      try HierarchyMoves(writer: self).leave(stored)
+      try stopShare(of: existing.record, modified: modified)
+    }
     if !existing.isDeleted { firing?.record(changedFrom: existing.record, to: nil, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice) }
     return stored
   }

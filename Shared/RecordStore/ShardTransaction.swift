@@ -161,8 +161,8 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   /// is made again keeps. Deleting a deleted zone changes nothing.
   func deleteZone(_ zone: Int64, as end: ZoneEnd) throws
 
-  /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (none for a
-  /// tombstone), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
+  /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (of a
+  /// tombstone those that hold together what hangs from it), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
   ///
   /// Where the store keeps past states, the one that is replaced becomes such a state; else the zone's horizon is raised past it.
   ///

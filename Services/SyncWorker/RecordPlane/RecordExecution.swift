@@ -58,7 +58,7 @@ struct RecordExecution {
       writer: ZoneWriter(serverOf: writer.zone, modification.schema, writer.firing, in: transaction), stamp: modification.stamp,
       random: modification.context.random)
     if let permissions = modification.permissions { merge.mayWrite = permissions.mayWrite }
-    if let visible = sharing?.visible, !visible.seesEverything { merge.mayWrite = { visible.surelyIncludes($0) } }
+    if let sharing, !sharing.visible.seesEverything { merge.mayWrite = sharing.mayMerge }
     let outcome = try merge.run(touched.lastOfEach)
     if outcome.isUnfinished { modification.context.duplicates.note(modification.shard) }
     if outcome.writes.isEmpty { return }
@@ -133,6 +133,7 @@ struct RecordExecution {
         if let problem = verdict.problems[steps[index].operation.recordName] { steps[index].decision = .failure(problem) }
       }
     }
+    if let sharing, verdict.problems.isEmpty { try sharing.judge(&steps, alongWith: verdict.causes) }
     if verdict.problems.isEmpty, !saves.isEmpty, let quota = modification.quota { try refuse(&steps, over: quota, besides: Set(verdict.cascade)) }
     return verdict.cascade
   }

@@ -123,7 +123,7 @@ extension StoreCall {
       return GuestZoneList(
         zones: try guest.zones(in: database.key, snapshot).map { zone in
           GuestZoneList.Zone(
-            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [], 
+            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [],
             recordCount: try guest.visible(in: zone, snapshot)?.recordCount() ?? 0)
         })
     }

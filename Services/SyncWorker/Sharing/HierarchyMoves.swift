@@ -30,10 +30,9 @@ struct HierarchyMoves {
     for stored in try below(later.record.recordName) { try note(try writer.save(stored.record, replacing: stored), from: from, to: to) }
   }
 
-  /// A record was deleted. What hangs below it stays where it is.
+  /// A record of a database with shares was deleted. What hangs below it stays where it is.
   func leave(_ tombstone: StoredRecord) throws {
-    guard tombstone.record.parent != nil, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return }
-    try note(tombstone, from: try rootsAbove(tombstone.record), to: [])
+    if tombstone.record.parent != nil { try note(tombstone, from: try rootsAbove(tombstone.record), to: []) }
   }
 
   private func note(_ stored: StoredRecord, from: Set<String>, to: Set<String>) throws {
