@@ -43,6 +43,8 @@ final class SharedWorld: Sendable {
 
     fileprivate let plane = Mutex<ObjectPlane?>(nil)
     fileprivate let stores: [any ShardStore]
+    /// What owners' record planes answer; nil: nothing arrives there.
+    private let records = Mutex<(@Sendable (DatabaseRequest, [UInt8]) async throws -> String)?>(nil)
     private let state = Mutex<(away: Set<String>, fault: (path: String, owner: String?, kind: Fault, count: Int)?, calls: [String])>(([], nil, []))
 
     init(_ stores: [any ShardStore]) { self.stores = stores }
@@ -51,6 +53,7 @@ final class SharedWorld: Sendable {
     var calls: [String] { state.withLock { $0.calls } }
 
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
+    func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) { records.withLock { $0 = answer } }
     /// The next so many calls of that path fail.
     func fail(_ path: String, of owner: String? = nil, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, owner, kind, count) } }
 
@@ -74,7 +77,13 @@ final class SharedWorld: Sendable {
       guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else { throw silence }
       do {
         let decoded = try GuestRequest.decoded(from: request.encoded())
-        let answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        let answer: PlaneAnswer
+        if decoded.request.plane == .record {
+          guard let records = records.withLock({ $0 }) else { throw silence }
+          answer = PlaneAnswer(body: Array(try await records(decoded.request, body).utf8))
+        } else {
+          answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        }
         if case .after = fault { throw silence }
         return answer
       } catch let error as RecordError {
@@ -217,10 +226,12 @@ final class SharedWorld: Sendable {
 
   // MARK: The participant's store
 
-  func send(_ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob") async throws -> PlaneReply {
+  func send(
+    _ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob", requestID: String? = nil
+  ) async throws -> PlaneReply {
     let request = DatabaseRequest(
       plane: .object, method: method, path: ["stores", "S"] + path.split(separator: "/").map(String.init), query: query, database: Self.database(user),
-      scope: .shared, caller: Caller(userRecordName: user), requestID: random.uuid(), baseURL: "https://host")
+      scope: .shared, caller: Caller(userRecordName: user), requestID: requestID ?? random.uuid(), baseURL: "https://host")
     do {
       let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store(of: user), startNext: {})
       return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))

@@ -120,12 +120,13 @@ extension StoreCall {
     let list = try await read { snapshot -> GuestZoneList in
       guard let database = try snapshot.database(request.database) else { return GuestZoneList(zones: []) }
       let guest = try GuestZones(of: user, in: database.key, snapshot)
+      let lost = Dictionary(grouping: guest.members.filter { !$0.isFormer && guest.hasLost($0.zoneName) }, by: \.zoneName).sorted { $0.key < $1.key }
       return GuestZoneList(
         zones: try guest.zones(in: database.key, snapshot).map { zone in
           GuestZoneList.Zone(
             zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [],
             recordCount: try guest.visible(in: zone, snapshot)?.recordCount() ?? 0)
-        })
+        }, lost: lost.map { GuestZoneList.Zone(zoneName: $0.key, shareNames: $0.value.map(\.shareName), recordCount: 0) })
     }
     return try encodedAnswer(list)
   }

@@ -86,9 +86,13 @@ extension ShareMember {
   /// A membership that ended, kept beside the one that begins anew: whoever did not look in between is told of that end, too. No share has that name.
   fileprivate var former: ShareMember {
     ShareMember(
-      zoneName: zoneName, userRecordName: userRecordName, shareName: shareName + "\u{1f}", rootRecordName: rootRecordName, role: role, permission: permission,
+      zoneName: zoneName, userRecordName: userRecordName, shareName: shareName + Self.formerMark, rootRecordName: rootRecordName, role: role, permission: permission,
       since: since, until: until)
   }
+
+  private static let formerMark = "\u{1f}"
+  /// Whether it is the membership before the one that began anew.
+  var isFormer: Bool { shareName.hasSuffix(Self.formerMark) }
 }
 
 extension ShareState.Making {
