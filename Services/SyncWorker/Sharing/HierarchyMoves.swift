@@ -23,6 +23,7 @@ struct HierarchyMoves {
     for name in try below(later.record.recordName) {
       guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
       try move(try writer.save(stored.record, replacing: stored), from: from, to: to)
+      writer.rewritten?.note(name)
     }
   }
 
@@ -52,10 +53,9 @@ struct HierarchyMoves {
     var seen: Set<String> = [name]
     var next = [name]
     while let top = next.popLast() {
-      for pointer in try transaction.references(to: top, in: zone.key, limit: Limit.cascadeCount + 1)
-      where pointer.field == ReservedName.parentReference && seen.insert(pointer.source).inserted {
-        found.append(pointer.source)
-        next.append(pointer.source)
+      for child in try transaction.children(of: top, in: zone.key, limit: Limit.cascadeCount + 1) where seen.insert(child).inserted {
+        found.append(child)
+        next.append(child)
         if found.count > Limit.cascadeCount {
           throw RecordError(.badRequest, "More than \(Limit.cascadeCount) records hang below '\(name)', which is what one request may move out of a share or into one")
         }

@@ -97,10 +97,21 @@ final class VisibleRecords {
     return false
   }
 
+  /// Hierarchies may stand in one another: what the greatest of them gives holds.
   func mayWrite(_ record: Record) throws -> Bool {
     guard let access else { return true }
-    return access.mayWrite(root: roots == nil ? nil : try root(above: record))
+    if roots == nil { return access.mayWrite(root: nil) }
+    var passed: Set<String> = []
+    var next: Record? = record
+    while let record = next, let root = try root(above: record), passed.insert(root).inserted {
+      if access.mayWrite(root: root) { return true }
+      let top = root == record.recordName ? record : try self.record(named: root)
+      next = try top?.parent.flatMap { try self.record(named: $0) }
+    }
+    return false
   }
+
+  private func record(named name: String) throws -> Record? { try planned[name] ?? snapshot.record(named: name, in: zone)?.record }
 
   /// The record on top of what the record belongs to, of those that are shared with the caller; itself, perhaps. Tombstones hold a chain together: who
   /// deletes a record does not thereby take what hangs below it out of the share.
