@@ -5,6 +5,19 @@ import Mirroring
 import RecordStore
 import Records
 
+/// The names of records that a body wrote again, beside what it was to write.
+final class RewrittenRecords {
+  private var names: Set<String> = []
+
+  func note(_ name: String) { names.insert(name) }
+
+  /// - Returns: those noted since the last time.
+  func take() -> Set<String> {
+    defer { names = [] }
+    return names
+  }
+}
+
 /// Writes records of one zone within one store transaction.
 struct ZoneWriter {
   let transaction: any ShardTransaction
@@ -17,6 +30,8 @@ struct ZoneWriter {
   let references: @Sendable (Record) -> [OutgoingReference]
   /// Told of every write; nil where nobody has subscribed (`SubscriptionWatch.firing`). Whoever made it finishes it after the last write.
   let firing: SubscriptionFiring?
+  /// Told what is written again because something above it moved; nil: nobody asks.
+  var rewritten: RewrittenRecords?
 
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
   /// - Returns: the stored row with its new sequence.

@@ -80,6 +80,9 @@ public protocol SharingSnapshot: AnyObject {
   /// What is still to be told, ascending by number, after `number`.
   func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews]
 
+  /// The names of records whose pointers say that their `parent` has that name, ascending; tombstones that were given such a pointer are among them. Of
+  /// more than `limit` any so many.
+  func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String]
   /// When a record that is still there left what hangs below `root`; nil: it never did, or is back.
   func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64?
 }

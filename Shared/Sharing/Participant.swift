@@ -58,12 +58,30 @@ public struct UserIdentity: Hashable, Sendable, Codable {
   public var familyName: String?
   /// As he was invited, or asked for access.
   public var lookupInfo: LookupInfo?
+  /// Whether whoever looks for him may be told that he is there, and what he is called; nil: nobody said so, he may not.
+  public var isDiscoverable: Bool?
 
-  public init(userRecordName: String? = nil, givenName: String? = nil, familyName: String? = nil, lookupInfo: LookupInfo? = nil) {
+  public init(
+    userRecordName: String? = nil, givenName: String? = nil, familyName: String? = nil, lookupInfo: LookupInfo? = nil, isDiscoverable: Bool? = nil
+  ) {
     self.userRecordName = userRecordName
     self.givenName = givenName
     self.familyName = familyName
     self.lookupInfo = lookupInfo
+    self.isDiscoverable = isDiscoverable
+  }
+
+  /// What somebody learns of him who has only named him: nothing but what was said, unless he lets himself be found. Whether there is such a user does
+  /// not show.
+  public var asNamed: UserIdentity {
+    if isDiscoverable == true { return self }
+    var named = UserIdentity(lookupInfo: lookupInfo)
+    switch lookupInfo {
+    case .email, .phone: break
+    case .recordName(let name): named.userRecordName = name
+    case nil: named.userRecordName = userRecordName
+    }
+    return named
   }
 
   public var isNobody: Bool { userRecordName == nil && lookupInfo == nil }
@@ -89,13 +107,19 @@ public struct KnownUser: Hashable, Sendable {
   public var familyName: String?
   public var emailAddress: String?
   public var phoneNumber: String?
+  /// Whether whoever looks for him may be told that he is there, and what he is called.
+  public var isDiscoverable: Bool
 
-  public init(userRecordName: String, givenName: String? = nil, familyName: String? = nil, emailAddress: String? = nil, phoneNumber: String? = nil) {
+  public init(
+    userRecordName: String, givenName: String? = nil, familyName: String? = nil, emailAddress: String? = nil, phoneNumber: String? = nil,
+    isDiscoverable: Bool = false
+  ) {
     self.userRecordName = userRecordName
     self.givenName = givenName
     self.familyName = familyName
     self.emailAddress = emailAddress
     self.phoneNumber = phoneNumber
+    self.isDiscoverable = isDiscoverable
   }
 
   /// Whether a share means this user.
@@ -111,7 +135,8 @@ public struct KnownUser: Hashable, Sendable {
 
   /// As a share notes the user, who was invited by `lookupInfo`.
   public func identity(invitedBy lookupInfo: LookupInfo? = nil) -> UserIdentity {
-    UserIdentity(userRecordName: userRecordName, givenName: givenName, familyName: familyName, lookupInfo: lookupInfo)
+    UserIdentity(
+      userRecordName: userRecordName, givenName: givenName, familyName: familyName, lookupInfo: lookupInfo, isDiscoverable: isDiscoverable ? true : nil)
   }
 }
 
@@ -147,6 +172,8 @@ public struct Participant: Hashable, Sendable {
 
   /// Whether he has access to the share's records; the owner needs none.
   public var isMember: Bool { role != .owner && acceptance == .accepted && permission > .none && identity.userRecordName != nil }
+  /// What a reader of the share learns of the person: of who has not accepted only what he was invited by.
+  public var shownIdentity: UserIdentity { acceptance == .accepted ? identity : identity.asNamed }
   /// Nobody has claimed his URL yet.
   public var isUnclaimed: Bool { oneTimeGUID != nil && acceptance == .pending && identity.isNobody }
 }

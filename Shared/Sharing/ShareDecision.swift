@@ -72,9 +72,10 @@ extension ShareState {
   }
 
   /// The share after a request of somebody who sees the zone.
+  /// - Parameter user: who asks; nil: the owner.
   /// - Throws: `ACCESS_DENIED`; 29 for too many participants; 37 for a person who is in the list twice; `BAD_REQUEST` for participants that are added to a
   ///   share that is open to everybody who has the link.
-  public func applying(_ patch: SharePatch, by standing: ShareStanding, _ making: Making) throws(RecordError) -> ShareDecision {
+  public func applying(_ patch: SharePatch, by standing: ShareStanding, as user: KnownUser? = nil, _ making: Making) throws(RecordError) -> ShareDecision {
     var state = self
     if patch.publicPermission ?? publicPermission != publicPermission || patch.allowsAccessRequests ?? allowsAccessRequests != allowsAccessRequests {
       try AccessMatrix.require(.changePublicPermission, standing, orElse: .shareAccessDenied)
@@ -84,22 +85,24 @@ extension ShareState {
     }
     if let entries = patch.participants { state.participants = try state.participants(as: entries, leaving: self, making) }
     if let waiting = patch.requesters { state.requesters.removeAll { one in !waiting.contains { $0.isSamePerson(as: one.identity) } } }
-    if let blocked = patch.blocked { try state.block(blocked) }
+    if let blocked = patch.blocked { try state.block(blocked) } else { state.unblockAdded(since: self) }
     state.requesters.removeAll { one in state.participants.contains { $0.identity.isSamePerson(as: one.identity) } }
     if state.participants.count - 1 > Limit.participantsPerShare, state.participants.count > participants.count { throw .tooManyParticipants }
     // Who changed nothing may have sent everything as he knows it.
-    if state != self { try state.checkChange(from: self, by: standing) }
+    if state != self { try state.checkChange(from: self, by: standing, user.flatMap(participant)) }
     return ShareDecision(from: self, to: state)
   }
 
   /// Whether whoever changed it so may have.
-  private func checkChange(from earlier: ShareState, by standing: ShareStanding) throws(RecordError) {
+  private func checkChange(from earlier: ShareState, by standing: ShareStanding, _ own: Participant?) throws(RecordError) {
     try AccessMatrix.require(.changeParticipants, standing, orElse: .shareAccessDenied)
     if standing == .owner { return }
     // Administrators are made and unmade by the owner; one may remove himself or another, as any participant.
     for participant in participants {
       let role = earlier.participants.first { $0.participantID == participant.participantID }?.role
       if (role == .administrator) != (participant.role == .administrator) { throw .shareAccessDenied }
+      // What he may do himself is not his to raise.
+      if let own, participant.participantID == own.participantID, participant.permission > own.permission { throw .shareAccessDenied }
     }
   }
 
@@ -141,6 +144,13 @@ extension ShareState {
       permission: entry.permission ?? .readOnly, acceptance: .pending, dateAdded: making.time,
       isApprovedRequester: requesters.contains { $0.identity.isSamePerson(as: entry.identity) },
       oneTimeGUID: entry.identity.isNobody ? making.shortGUID() : nil)
+  }
+
+  /// Who is invited is kept out no more.
+  private mutating func unblockAdded(since earlier: ShareState) {
+    let known = Set(earlier.participants.map(\.participantID))
+    let added = participants.filter { !known.contains($0.participantID) }
+    if !added.isEmpty { blocked.removeAll { one in added.contains { $0.identity.isSamePerson(as: one) } } }
   }
 
   private mutating func block(_ identities: [UserIdentity]) throws(RecordError) {

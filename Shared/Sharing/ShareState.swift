@@ -62,7 +62,9 @@ public struct ShareState: Hashable, Sendable {
   public var oneTimeGUIDs: [String] { participants.compactMap(\.oneTimeGUID) }
 
   public func participant(for user: KnownUser) -> Participant? {
-    participants.first { $0.identity.userRecordName == user.userRecordName } ?? participants.first { user.matches($0.identity) }
+    let found = participants.first { $0.identity.userRecordName == user.userRecordName } ?? participants.first { user.matches($0.identity) }
+    // He may have been invited by an address before anybody knew that it is his: who is kept out has no invitation.
+    return found?.acceptance == .pending && isBlocked(user) ? nil : found
   }
 
   public func isBlocked(_ user: KnownUser) -> Bool { blocked.contains { user.matches($0) } }

@@ -30,6 +30,33 @@ struct SharingConformanceTests {
     if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
   }
 
+  @Test(arguments: StoreKind.allCases) func `what hangs below a record is found, whatever else points to it`(_ kind: StoreKind) async throws {
+    try await withShard(kind) { shard in
+      let place = try await Place(in: shard)
+      let (other, top) = (try await Place(in: shard, zone: "other"), Sample.uuid(9))
+      #expect(try await shard.read { try $0.children(of: top, in: place.zone, limit: 9) } == [])
+      try await shard.write { transaction in
+        let parent = OutgoingReference(field: ReservedName.parentReference, target: top)
+        for name in ["b", Sample.uuid(1), "a"] {
+          try transaction.save(Sample.note(name), in: place, references: [parent, OutgoingReference(field: "x", target: top, action: .deleteSelf)])
+        }
+        for number in 20..<60 { try transaction.save(Sample.note(Sample.uuid(number)), in: place, references: [OutgoingReference(field: "x", target: top)]) }
+        try transaction.save(Sample.note("elsewhere"), in: other, references: [parent])
+        try transaction.save(Sample.note("moved"), in: place, references: [parent])
+        try transaction.save(Sample.note("gone"), in: place, references: [parent])
+      }
+      try await shard.write { transaction in
+        try transaction.save(Sample.note("moved"), in: place, references: [OutgoingReference(field: ReservedName.parentReference, target: "a")])
+        try transaction.delete("gone", in: place)
+        #expect(try transaction.children(of: top, in: place.zone, limit: 9) == [Sample.uuid(1), "a", "b"])
+      }
+      #expect(try await shard.read { try $0.children(of: top, in: place.zone, limit: 9) } == [Sample.uuid(1), "a", "b"])
+      #expect(try await shard.read { try $0.children(of: top, in: place.zone, limit: 2) }.count == 2)
+      #expect(try await shard.read { try $0.children(of: "a", in: place.zone, limit: 9) } == ["moved"])
+      try await Self.checked(shard)
+    }
+  }
+
   @Test(arguments: StoreKind.allCases) func `a share is found by its name, its root and its one-time URLs, and stays known when it ends`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)

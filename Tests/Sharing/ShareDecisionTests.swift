@@ -231,6 +231,64 @@ struct ShareDecisionTests {
     #expect(try world.accept(bob) == nil, "the blocked can't come by the link")
   }
 
+  @Test func `who is kept out has no invitation, also where it went to an address of his before he had an account`() throws {
+    var world = World()
+    let address = try #require(LookupInfo(emailAddress: "bob@example.com"))
+    _ = try world.patch(SharePatch(participants: world.list(adding: [SharePatch.Entry(identity: UserIdentity(lookupInfo: address))]), allowsAccessRequests: true))
+    #expect(world.state.standing(of: bob) == .invited)
+    _ = try world.patch(SharePatch(blocked: [UserIdentity(userRecordName: "_bob")]))
+    #expect(world.state.participants.count == 2, "nobody knows that it is the same person")
+    #expect(try world.accept(bob) == nil && world.state.requesting(bob, at: 3) == nil && world.state.leaving(bob) == nil)
+    #expect(world.state.standing(of: bob, comingBy: "G") == .stranger && world.state.participants(visibleTo: bob).map(\.role) == [.owner])
+    // Who is invited anew is kept out no more.
+    _ = try world.patch(SharePatch(participants: []))
+    #expect(world.state.isBlocked(bob))
+    try world.invite(bob)
+    #expect(!world.state.isBlocked(bob))
+    #expect(try world.accept(bob)?.memberships.count == 1)
+    // Who has accepted, and is somebody else's address by now, can still go.
+    world.state.blocked = [UserIdentity(lookupInfo: address)]
+    #expect(world.state.standing(of: bob) == .participant(.readWrite) && world.state.leaving(bob) != nil)
+  }
+
+  @Test func `an administrator raises everybody's permission but his own`() throws {
+    var world = World()
+    try world.invite(bob, .readOnly, role: .administrator)
+    try world.invite(carol, .readOnly)
+    _ = try world.accept(bob)
+    func raising(_ user: KnownUser) throws -> ShareDecision {
+      var list = world.list()
+      for index in list.indices where list[index].identity.userRecordName == user.userRecordName { list[index].permission = .readWrite }
+      return try world.state.applying(SharePatch(participants: list), by: world.state.standing(of: bob), as: bob, world.numbers.making)
+    }
+    #expect(ckError { _ = try raising(bob) } == 10)
+    #expect(try raising(carol).state?.participants.map(\.permission) == [.readWrite, .readOnly, .readWrite])
+    // Less, or none, he may have.
+    var list = world.list()
+    list[1].permission = SharePermission.none
+    #expect(try world.state.applying(SharePatch(participants: list), by: world.state.standing(of: bob), as: bob, world.numbers.making).memberships.map(\.kind) == [.ends])
+  }
+
+  @Test func `of who has not accepted one learns what one has named him by, unless he lets himself be found`() throws {
+    let hidden = KnownUser(userRecordName: "_h", givenName: "Hid", emailAddress: "h@example.com")
+    var found = hidden
+    found.isDiscoverable = true
+    let address = LookupInfo.email("h@example.com")
+    #expect(hidden.identity(invitedBy: address).asNamed == UserIdentity(lookupInfo: address))
+    #expect(hidden.identity(invitedBy: .recordName("_h")).asNamed == UserIdentity(userRecordName: "_h", lookupInfo: .recordName("_h")))
+    #expect(hidden.identity().asNamed == UserIdentity(userRecordName: "_h"))
+    #expect(found.identity(invitedBy: address).asNamed == found.identity(invitedBy: address))
+    // Whether an address is anybody's makes no difference.
+    #expect(UserIdentity(userRecordName: "_claimed", lookupInfo: address).asNamed == UserIdentity(lookupInfo: address))
+    var participant = Participant(
+      participantID: "P", identity: hidden.identity(invitedBy: address), role: .privateUser, permission: .readOnly, acceptance: .pending, dateAdded: 1)
+    #expect(participant.shownIdentity.givenName == nil)
+    participant.acceptance = .accepted
+    #expect(participant.shownIdentity.givenName == "Hid")
+    let state = ShareState(rootRecordName: nil, participants: [participant], blocked: [found.identity()])
+    #expect(try ShareState(decoding: state.encoded()) == state)
+  }
+
   @Test func `one leaves or declines, the owner can't, and the end of a share is everybody's`() throws {
     var world = World()
     for user in [bob, carol] { try world.invite(user) }

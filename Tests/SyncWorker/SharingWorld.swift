@@ -12,15 +12,18 @@ import Testing
 
 @testable import SyncWorker
 
-/// A directory of a few people.
+/// A directory of a few people, all of whom but Eve let themselves be found.
 final class FixedPeople: PeopleSource {
   static let known = ["alice", "bob", "carol", "dave", "eve"].map {
-    KnownUser(userRecordName: "_\($0)", givenName: $0.capitalized, emailAddress: "\($0)@example.com")
+    KnownUser(userRecordName: "_\($0)", givenName: $0.capitalized, emailAddress: "\($0)@example.com", isDiscoverable: $0 != "eve")
   }
   /// Whether it answers.
   let isAway = Atomic(false)
+  /// How often it was asked.
+  let questionCount = Atomic(0)
 
   func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?] {
+    questionCount.add(1, ordering: .relaxed)
     if isAway.load(ordering: .relaxed) { throw RecordError(.tryAgainLater, "away", retryAfter: 1) }
     return lookups.map { lookup in Self.known.first { $0.matches(UserIdentity(lookupInfo: lookup)) } }
   }

@@ -17,7 +17,7 @@ extension RecordPlaneCall {
     let key = IdempotencyKey(request: request, body: body)
     for _ in 0..<Self.attemptCount {
       let (modify, schema) = try await readModification(of: zone, key)
-      let people = try await people(named: modify.shareRequests, by: user)
+      let people = try await people(named: modify.shareRequests, in: zone, by: user)
       if zone.isDefault, modify.isAtomic == true { throw RecordError(.badRequest, "atomic operations not supported in default zone") }
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
@@ -34,6 +34,8 @@ extension RecordPlaneCall {
         return answer(result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
       } catch is RecordTypeUnknown {
         continue
+      } catch is PeopleUnknown {
+        continue
       } catch {
         throw RecordError(storing: error, log: context.log)
       }
@@ -48,9 +50,17 @@ extension RecordPlaneCall {
       await context.schemas.standing(of: database.owner, database.container, database.environment), in: database, standard: context.userQuota)
   }
 
-  /// Whom requests about shares name; nobody is looked up for any other request.
-  private func people(named requests: [ShareRequest], by user: String) async throws(RecordError) -> SharePeople {
-    if requests.isEmpty { return SharePeople(owner: database.owner, caller: user) }
+  /// Whom requests about shares name. Nobody is looked up for any other request, nor for who may invite nobody: he learns by it neither whether there is
+  /// such a zone nor whether the directory answers.
+  private func people(named requests: [ShareRequest], in zone: Zone.ID, by user: String) async throws(RecordError) -> SharePeople {
+    let finder = finder
+    func mayInvite() async throws(RecordError) -> Bool {
+      try await read { snapshot in
+        guard let view = try finder.find(zone, in: snapshot) else { return false }
+        return view.access?.members.contains { AccessMatrix.verdict(.changeParticipants, $0.standing) == .allowed } ?? true
+      }
+    }
+    guard !requests.isEmpty, try await mayInvite() else { return SharePeople(owner: database.owner, caller: user) }
     return try await SharePeople(owner: database.owner, caller: user, looking: requests.flatMap(\.patch.lookups), in: context.people)
   }
 

@@ -94,11 +94,13 @@ struct RecordExecution {
 
   /// Settles what a unit did to shares. Records that this writes again are answered as they are then, so that their tags hold.
   private mutating func settle(_ sharing: ZoneSharing, by writer: ZoneWriter) throws {
+    let settled = try sharing.finishUnit(writer)
     // What a later unit meets is as it is now.
-    for (name, stored) in try sharing.finishUnit(writer) { tombstones[name] = stored }
+    for (name, stored) in settled { tombstones[name] = stored }
+    let again = writer.rewritten?.take().union(settled.keys) ?? []
     for (index, item) in result.items.enumerated() {
-      guard case .saved(let stored) = item, let later = try transaction.record(named: stored.record.recordName, in: writer.zone.key),
-        !later.isDeleted, later.sequence != stored.sequence
+      guard case .saved(let stored) = item, again.contains(stored.record.recordName),
+        let later = try transaction.record(named: stored.record.recordName, in: writer.zone.key), !later.isDeleted, later.sequence != stored.sequence
       else { continue }
       result.items[index] = .saved(later)
       tombstones[stored.record.recordName] = later

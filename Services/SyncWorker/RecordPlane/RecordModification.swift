@@ -9,6 +9,9 @@ import WebServices
 /// A record whose type the request left out turned out to have another one than it was read with.
 struct RecordTypeUnknown: Error {}
 
+/// The caller may change shares by now, who could not when the people that his request names were to be looked up.
+struct PeopleUnknown: Error {}
+
 /// A batch of operations on one zone, ready to be written.
 struct RecordModification: Sendable {
   enum Item: Sendable {
@@ -51,7 +54,7 @@ struct RecordModification: Sendable {
   let people: SharePeople
 
   /// Decides all operations, then executes those that may be.
-  /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, or what the store throws; nothing is written then.
+  /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, `PeopleUnknown`, or what the store throws; nothing is written then.
   func commit(in transaction: any ShardTransaction) throws -> Result {
     let view = try finder.find(zone, in: transaction)
     if view == nil, !zone.isDefault || finder.participant != nil {
@@ -62,12 +65,13 @@ struct RecordModification: Sendable {
     let row = view?.row
     let sharing = try view.flatMap { view in try self.sharing(of: view, in: transaction) }
     if let earlier = try key.outcome(in: transaction), earlier.items.count == operations.count {
-      return try showing(repeated(earlier, zone: row, sharing?.visible, in: transaction), in: transaction)
+      return try repeated(earlier, zone: row, sharing?.visible, in: transaction)
     }
     var existing: [StoredRecord?] = []
     existing.reserveCapacity(operations.count)
     for operation in operations { existing.append(try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }) }
-    let result = try showing(execute(existing, zone: row, sharing, in: transaction), in: transaction)
+    var result = try execute(existing, zone: row, sharing, in: transaction)
+    result.shares = try shown(with: result.items.compactMap { if case .saved(let stored) = $0 { stored } else { nil } }, in: result.zone, transaction)
     // Failures are kept too: a late second delivery must not do what its client was told has failed.
     try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction)
     return result
@@ -80,13 +84,10 @@ struct RecordModification: Sendable {
     return ZoneSharing(view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: shard, context.random), in: transaction)
   }
 
-  /// With what of shares shows with the answered records.
-  private func showing(_ result: Result, in transaction: any ShardTransaction) throws -> Result {
-    guard let zone = result.zone, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return result }
-    var result = result
-    let records = result.items.compactMap { if case .saved(let stored) = $0 { stored } else { nil } }
-    result.shares = try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, transaction)
-    return result
+  /// What of shares shows with records that are answered.
+  private func shown(with records: [StoredRecord], in zone: StoredZone?, _ transaction: any ShardTransaction) throws -> ShownShares? {
+    guard let zone, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return nil }
+    return try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, transaction)
   }
 
   private func execute(
@@ -151,7 +152,7 @@ struct RecordModification: Sendable {
     let schema = schema
     return ZoneWriter(
       transaction: transaction, zone: zone, origin: 0, originDevice: originDevice, references: { schema.references(of: $0) },
-      firing: try watch.firing(in: zone.databaseKey, transaction))
+      firing: try watch.firing(in: zone.databaseKey, transaction), rewritten: RewrittenRecords())
   }
 
   // MARK: Repetitions
@@ -161,6 +162,7 @@ struct RecordModification: Sendable {
     _ outcome: RequestOutcome, zone row: StoredZone?, _ visible: VisibleRecords?, in transaction: any ShardTransaction
   ) throws -> Result {
     var items: [Item] = []
+    var seen: [StoredRecord] = []
     for (operation, item) in zip(operations, outcome.items) {
       switch item {
       case .deleted: items.append(.deleted)
@@ -169,10 +171,12 @@ struct RecordModification: Sendable {
         let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
         // Meanwhile it may be another's, or the right to read it may be gone.
         let readable = try current.flatMap { try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0 }
-        items.append(try .saved(saved(by: operation, at: sequence, time: outcome.at, readable)))
+        let saved = try saved(by: operation, at: sequence, time: outcome.at, readable)
+        items.append(.saved(saved))
+        if readable != nil { seen.append(saved) }
       }
     }
-    return Result(zone: row, items: items, didChange: false)
+    return Result(zone: row, items: items, didChange: false, shares: try shown(with: seen, in: row, transaction))
   }
 
   /// A record as an earlier try saved it. Where others changed it since, it keeps its old tag, so that the client's next change

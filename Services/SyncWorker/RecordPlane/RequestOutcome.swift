@@ -77,8 +77,8 @@ struct IdempotencyKey: Sendable {
 }
 
 extension RequestOutcome {
-  /// `[format, fingerprint, at, [item…], [name…]]`; an item is its sequence, nil for a deletion, or `[code, reason]`. Where there are no names of
-  /// objects their list is not there.
+  /// `[format, fingerprint, at, [item…], [name…]]`; an item is its sequence, nil for a deletion, or `[code, reason]`, with CKError's number behind
+  /// them where the code alone does not tell it. Where there are no names of objects their list is not there.
   private static let format: Int64 = 1
 
   fileprivate func encoded(fingerprint: [UInt8]) -> [UInt8] {
@@ -93,9 +93,10 @@ extension RequestOutcome {
       case .saved(let sequence): writer.integer(sequence)
       case .deleted: writer.null()
       case .failed(let error):
-        writer.arrayHeader(2)
+        writer.arrayHeader(error.specialCKErrorCode == nil ? 2 : 3)
         writer.string(error.code.rawValue)
         writer.string(error.reason)
+        if let number = error.specialCKErrorCode { writer.integer(Int64(number)) }
       }
     }
     if !objectIDs.isEmpty {
@@ -115,9 +116,9 @@ extension RequestOutcome {
     if value.isNull { return .deleted }
     if let sequence = value.int64 { return .saved(sequence: sequence) }
     let error = value.elements
-    guard error.count == 2, let code = error[0].string, let reason = error[1].string else { throw damaged }
+    guard (2...3).contains(error.count), let code = error[0].string, let reason = error[1].string else { throw damaged }
     // A newer release's code is retryable to this one.
-    return .failed(RecordError(ServerErrorCode(rawValue: code) ?? .internalError, reason))
+    return .failed(RecordError(ServerErrorCode(rawValue: code) ?? .internalError, reason, specialCKErrorCode: error.count == 3 ? error[2].int64.map { Int($0) } : nil))
   }
 
   private static var damaged: StoreError { .corrupt("a request's outcome is not what was written") }

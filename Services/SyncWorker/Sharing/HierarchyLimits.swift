@@ -40,10 +40,10 @@ struct HierarchyLimits {
     if let tombstone, try !now.mayWrite(tombstone.record) { return false }
     var (next, seen): ([String], Set<String>) = ([name], [name])
     while let target = next.popLast() {
-      for pointer in try transaction.references(to: target, in: zone.key, limit: .max) where pointer.field == ReservedName.parentReference {
-        guard seen.insert(pointer.source).inserted, let child = try transaction.record(named: pointer.source, in: zone.key) else { continue }
+      for name in try transaction.children(of: target, in: zone.key, limit: .max) where seen.insert(name).inserted {
+        guard let child = try transaction.record(named: name, in: zone.key) else { continue }
         // What hangs below something deleted comes along with that.
-        if child.isDeleted { next.append(pointer.source) } else if try !now.mayWrite(child.record) { return false }
+        if child.isDeleted { next.append(name) } else if try !now.mayWrite(child.record) { return false }
       }
     }
     return true

@@ -12,9 +12,6 @@ struct HierarchyMoves {
   private var transaction: any ShardTransaction { writer.transaction }
   private var zone: StoredZone { writer.zone }
 
-  /// More pointers to one record are not looked through.
-  private static let pointerLimit = 20_000
-
   /// A record got another parent: all below it goes along.
   /// - Parameters:
   ///   - earlier: nil: the record is new.
@@ -27,7 +24,10 @@ struct HierarchyMoves {
     if from == to { return }
     // What was deleted left by that.
     try note(later, from: earlier?.isDeleted == false ? from : [], to: to)
-    for stored in try below(later.record.recordName) { try note(try writer.save(stored.record, replacing: stored), from: from, to: to) }
+    for stored in try below(later.record.recordName) {
+      try note(try writer.save(stored.record, replacing: stored), from: from, to: to)
+      writer.rewritten?.note(stored.record.recordName)
+    }
   }
 
   /// A record of a database with shares was deleted. What hangs below it stays where it is.
@@ -61,12 +61,12 @@ struct HierarchyMoves {
     var seen: Set<String> = [name]
     var next = [name]
     while let top = next.popLast() {
-      let pointers = try transaction.references(to: top, in: zone.key, limit: Self.pointerLimit + 1)
-      for pointer in pointers where pointer.field == ReservedName.parentReference && seen.insert(pointer.source).inserted {
-        next.append(pointer.source)
-        if let stored = try transaction.record(named: pointer.source, in: zone.key), !stored.isDeleted { found.append(stored) }
+      let children = try transaction.children(of: top, in: zone.key, limit: Limit.cascadeCount + 1)
+      for child in children where seen.insert(child).inserted {
+        next.append(child)
+        if let stored = try transaction.record(named: child, in: zone.key), !stored.isDeleted { found.append(stored) }
       }
-      if found.count > Limit.cascadeCount || pointers.count > Self.pointerLimit {
+      if found.count > Limit.cascadeCount || children.count > Limit.cascadeCount {
         throw RecordError(.badRequest, "More than \(Limit.cascadeCount) records hang below '\(name)', which is what one request may move out of a share or into one")
       }
     }

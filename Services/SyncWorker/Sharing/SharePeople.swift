@@ -46,7 +46,8 @@ struct DirectoryPeople: PeopleSource {
       return reply.users.map { user in
         user.map {
           KnownUser(
-            userRecordName: $0.userRecordName, givenName: $0.givenName, familyName: $0.familyName, emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber)
+            userRecordName: $0.userRecordName, givenName: $0.givenName, familyName: $0.familyName, emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber,
+            isDiscoverable: $0.isDiscoverable ?? false)
         }
       }
     } catch {
@@ -62,11 +63,14 @@ struct SharePeople: Sendable {
   let caller: KnownUser
   /// Those whom the request names.
   var found: [LookupInfo: KnownUser] = [:]
+  /// Whether the directory was asked: nobody can be invited otherwise.
+  let isComplete: Bool
 
   /// Nobody was looked up.
   init(owner: String, caller: String) {
     self.owner = KnownUser(userRecordName: owner)
     self.caller = KnownUser(userRecordName: caller)
+    isComplete = false
   }
 
   init(owner: String, caller: String, looking lookups: [LookupInfo], in source: any PeopleSource) async throws(RecordError) {
@@ -75,5 +79,6 @@ struct SharePeople: Sendable {
     self.owner = users.first.flatMap(\.self) ?? KnownUser(userRecordName: owner)
     self.caller = users.dropFirst().first.flatMap(\.self) ?? KnownUser(userRecordName: caller)
     for (lookup, user) in zip(asked, users) { found[lookup] = user }
+    isComplete = true
   }
 }

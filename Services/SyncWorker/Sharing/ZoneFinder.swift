@@ -118,9 +118,18 @@ final class VisibleRecords {
     return departures.max().map { .gone(at: $0) } ?? .hidden
   }
 
+  /// Hierarchies may stand in one another: what the greatest of them gives holds.
   func mayWrite(_ record: Record) throws -> Bool {
     guard let access else { return true }
-    return access.mayWrite(root: roots == nil ? nil : try root(above: record))
+    if roots == nil { return access.mayWrite(root: nil) }
+    var passed: Set<String> = []
+    var next: Record? = record
+    while let record = next, let root = try root(above: record), passed.insert(root).inserted {
+      if access.mayWrite(root: root) { return true }
+      let top = root == record.recordName ? record : try self.record(named: root)
+      next = try top?.parent.flatMap { try self.record(named: $0) }
+    }
+    return false
   }
 
   /// How many records there are for the caller; of hierarchies about as many as are worth counting.
@@ -129,15 +138,14 @@ final class VisibleRecords {
     var (next, seen, count) = (roots.sorted(), roots, 0)
     while count < Self.countLimit, let name = next.popLast() {
       if try snapshot.record(named: name, in: zone)?.isDeleted == false { count += 1 }
-      for pointer in try snapshot.references(to: name, in: zone, limit: Self.countLimit)
-      where pointer.field == ReservedName.parentReference && seen.insert(pointer.source).inserted {
-        next.append(pointer.source)
-      }
+      for child in try snapshot.children(of: name, in: zone, limit: Self.countLimit) where seen.insert(child).inserted { next.append(child) }
     }
     return count
   }
 
   private static let countLimit = 20_000
+
+  private func record(named name: String) throws -> Record? { try planned[name] ?? snapshot.record(named: name, in: zone)?.record }
 
   /// The record on top of what the record belongs to, of those that are shared with the caller; itself, perhaps. Tombstones hold a chain together: who
   /// deletes a record does not thereby take what hangs below it out of the share.

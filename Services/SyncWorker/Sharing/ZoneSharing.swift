@@ -94,7 +94,8 @@ final class ZoneSharing {
     if let root = request.root, root.recordName != share.rootRecordName { throw RecordError.alreadyShared("The share '\(name)' is of another record") }
     let standing = standing(in: share)
     try AccessMatrix.require(.changeParticipants, standing, orElse: Self.notThere)
-    let decision = try state.applying(request.patch.identified(by: people.found), by: standing, making)
+    guard people.isComplete else { throw PeopleUnknown() }
+    let decision = try state.applying(request.patch.identified(by: people.found), by: standing, as: people.caller, making)
     plans[name] = .save(share, decision)
     return .save(try patch.applied(to: live.record, merging: operation.kind.merges, stamp: stamp))
   }
@@ -125,6 +126,7 @@ final class ZoneSharing {
     }
     if operation.kind.needsTag { throw RecordError(.notFound, "Record not found") }
     if access != nil { throw RecordError.shareAccessDenied }
+    guard people.isComplete else { throw PeopleUnknown() }
     if zone.zoneName == ReservedName.defaultZone { throw RecordError(.badRequest, "Cannot share - records of the default zone can't be shared") }
     guard (name == ReservedName.zoneShareRecordName) == (request.root == nil) else { throw Self.notThere }
     let root = request.root?.recordName

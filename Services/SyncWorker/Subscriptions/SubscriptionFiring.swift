@@ -38,6 +38,8 @@ final class SubscriptionFiring {
   private let transaction: any ShardTransaction
   private let watch: SubscriptionWatch
   private var fired: [FiredSubscription] = []
+  /// Of participants: what they may see is known when everything is written.
+  private var shared: [(zoneName: String, record: Record, firing: FiredSubscription)] = []
   /// The zones that changed, in the order of their first changes.
   private var zones: [ChangedZone] = []
   /// Those that must not fire again, by key.
@@ -80,18 +82,27 @@ final class SubscriptionFiring {
     zone(changed: zoneName, sequence: sequence, by: originDevice)
     guard let (event, entries) = index.queries(firedBy: before, after, inZone: zoneName), let record = after ?? before else { return }
     let zone = Zone.ID(zoneName: zoneName, ownerName: database.id.owner)
-    for entry in entries where mayRead(record, entry, inZone: zoneName) {
-      fire(entry, .query(NotificationContent.RecordEvent(event, of: record, info: entry.subscription.notificationInfo), in: zone), sequence, originDevice)
+    for entry in entries where mayRead(record, entry) {
+      let change = NotificationContent.Change.query(.init(event, of: record, info: entry.subscription.notificationInfo), in: zone)
+      guard entry.stored.scope == .shared else {
+        fire(entry, change, sequence, originDevice)
+        continue
+      }
+      guard shared.count < Self.limit else {
+        droppedCount += 1
+        continue
+      }
+      let firing = FiredSubscription(database: database.id, entry: entry, change: change, sequence: sequence, originDevice: originDevice)
+      shared.append((zoneName, record, firing))
     }
   }
 
-  /// In the public database what a user may not read he is not told of either, nor in a zone of somebody else's.
-  private func mayRead(_ record: Record, _ entry: SubscriptionIndex.Entry, inZone zoneName: String) -> Bool {
-    if entry.stored.scope == .shared { return view(of: entry, inZone: zoneName)?.surelyIncludes(record) ?? false }
-    return !database.id.isPublic || watch.schema.permissions(ofAbsentUser: entry.stored.userRecordName).mayRead(record)
+  /// In the public database what a user may not read he is not told of either.
+  private func mayRead(_ record: Record, _ entry: SubscriptionIndex.Entry) -> Bool {
+    !database.id.isPublic || watch.schema.permissions(ofAbsentUser: entry.stored.userRecordName).mayRead(record)
   }
 
-  /// What a participant sees of a zone as it is with this body's writes; nil: his access has ended, and with it his subscription to the zone.
+  /// What a participant sees of a zone as it is with all of this body's writes; nil: his access has ended, and with it his subscription to the zone.
   private func view(of entry: SubscriptionIndex.Entry, inZone zoneName: String) -> VisibleRecords? {
     let place = Participation(userRecordName: entry.stored.userRecordName, zoneName: zoneName)
     if views[place] == nil {
@@ -123,6 +134,10 @@ final class SubscriptionFiring {
   /// To be called after the body's last write.
   /// - Returns: what is to be sent after the commit.
   func finish() throws -> [FiredSubscription] {
+    for (zoneName, record, firing) in shared where view(of: firing.entry, inZone: zoneName)?.surelyIncludes(record) == true {
+      fire(firing.entry, firing.change, firing.sequence, firing.originDevice)
+    }
+    shared = []
     for changed in zones {
       let zone = Zone.ID(zoneName: changed.zoneName, ownerName: database.id.owner)
       for entry in index.subscribers(ofZone: changed.zoneName) where entry.stored.scope != .shared || view(of: entry, inZone: changed.zoneName) != nil {

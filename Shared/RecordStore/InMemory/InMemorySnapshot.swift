@@ -198,6 +198,11 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.precedes($1) }.first(limit)
   }
 
+  func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String] {
+    let pointer = OutgoingReference(field: ReservedName.parentReference, target: recordName)
+    return (rows.records[zone] ?? [:]).filter { $0.value.references.contains(pointer) }.keys.sorted { $0.precedes($1) }.first(limit)
+  }
+
   func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String] {
     if action == .none { return [] }
     return (rows.records[zone] ?? [:])

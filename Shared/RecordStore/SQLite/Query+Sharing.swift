@@ -7,6 +7,8 @@ extension Query {
     case .shareByRoot: Self.shareColumns + " WHERE zone = ?1 AND root = ?2 AND active = 1"
     case .sharesAfter: Self.shareColumns + " WHERE zone = ?1 AND name > ?2 AND active = 1 ORDER BY name LIMIT ?3"
     case .shareByOneTimeGUID: Self.shareColumns + " WHERE id = (SELECT share FROM invitation WHERE guid = ?1)"
+    case .children:
+      "SELECT r.name FROM reference f CROSS JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 AND f.field = ?3 LIMIT ?4"
     case .putShare:
       """
       INSERT INTO share(zone, name, root, active, guid, sum, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

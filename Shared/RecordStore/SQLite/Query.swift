@@ -31,7 +31,7 @@ enum Query: Int, CaseIterable {
   case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported, retryUnimportedName, renewMirror
   case redirect, redirectsTo, pendingRedirects, zonesWithPendingRedirects, redirectedDatabases, hasRedirects, sharedKeys
   case putRedirect, followRedirect, deleteRedirect, noteRedirects
-  case shareByName, shareByRoot, sharesAfter, shareByOneTimeGUID, putShare, noteShares, deleteInvitations, insertInvitation
+  case shareByName, shareByRoot, sharesAfter, shareByOneTimeGUID, children, putShare, noteShares, deleteInvitations, insertInvitation
   case membersInZone, membersInDatabase, membersAfter, activeMembers, audience, putMember, newsAfter, insertNews, removeNews
   case departure, putDeparture, removeDeparture, sweepShares, sweepInvitations, sweepDepartures
   case outcome, insertOutcome, lastOutcome, oldOutcomes, forgetOutcomes
@@ -204,7 +204,7 @@ enum Query: Int, CaseIterable {
     case .syncState, .putSyncState, .deleteSyncState, .zoneHolds, .putZoneHold, .deleteZoneHold, .deleteZoneHolds, .unimportedAfter, .unimportedDue,
       .putUnimported, .removeUnimported, .deleteUnimported, .retryUnimported, .retryUnimportedName, .renewMirror:
       recoveryText
-    case .shareByName, .shareByRoot, .sharesAfter, .shareByOneTimeGUID, .putShare, .noteShares, .deleteInvitations, .insertInvitation, .membersInZone,
+    case .shareByName, .shareByRoot, .sharesAfter, .shareByOneTimeGUID, .children, .putShare, .noteShares, .deleteInvitations, .insertInvitation, .membersInZone,
       .membersInDatabase, .membersAfter, .activeMembers, .audience, .putMember, .newsAfter, .insertNews, .removeNews, .departure, .putDeparture, .removeDeparture,
       .sweepShares, .sweepInvitations, .sweepDepartures:
       sharingText

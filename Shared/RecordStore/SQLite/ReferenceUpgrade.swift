@@ -7,16 +7,6 @@ import SQLite
 struct ReferenceUpgrade {
   private typealias Entry = StoredReferences.Entry
 
-  /// A row whose references say something else from now on.
-  private struct Change {
-    let row: Int64
-    let zone: Int64
-    let sum: Int64
-    let earlier: [Entry]
-    let later: [Entry]
-    let references: [UInt8]
-  }
-
   private let connection: Connection
   /// Rows of deleted zones are on their way out, table by table.
   private let doomed: Set<Int64>
@@ -53,17 +43,17 @@ struct ReferenceUpgrade {
         """)
     ).binding(row)
     var last: Int64?
-    var changes: [Change] = []
+    var changes: [ReferenceChange] = []
     try rows.forEach { row in
       last = row.int64(0)
       if let change = try change(row) { changes.append(change) }
     }
-    for change in changes { try apply(change) }
+    for change in changes { try change.apply(to: connection) }
     return last
   }
 
   /// - Returns: nil for a row that stays as it is. A damaged one does: it is reported where it is read.
-  private mutating func change(_ row: Statement) throws -> Change? {
+  private mutating func change(_ row: Statement) throws -> ReferenceChange? {
     let header = RecordRowHeader(
       zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: false, origin: row.int64(4), sequenceOfOthers: row.int64(5))
     let references = row.blob(7)
@@ -80,7 +70,7 @@ struct ReferenceUpgrade {
     let encoded = try StoredReferences.encode(later)
     guard encoded != references else { return nil }
     let sum = row.withBytes(8) { header.checksum(name: name, references: encoded, data: $0) }
-    return Change(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
+    return ReferenceChange(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
   }
 
   /// What the record's field says of this target; a relationship's field says nothing, and its entry stays.
@@ -97,23 +87,5 @@ struct ReferenceUpgrade {
     let actions = Set(references.filter { $0.zoneID == nil && $0.recordName == entry.target }.map(\.action))
     if actions.isEmpty { return [key] }
     return Reference.Action.allCases.filter(actions.contains).map { ReferenceKey(symbol: key.symbol, action: $0) }
-  }
-
-  private func apply(_ change: Change) throws {
-    try connection.statement(SQL("upgradeRecord", "UPDATE record SET refs = ?2, sum = ?3 WHERE id = ?1"))
-      .binding(change.row, change.references, change.sum).run()
-    let delete = try connection.statement(SQL("upgradeDelete", "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"))
-    for entry in change.earlier where !change.later.contains(entry) { try run(delete, entry, change) }
-    let insert = try connection.statement(
-      SQL("upgradeInsert", "INSERT OR IGNORE INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"))
-    for entry in change.later where !change.earlier.contains(entry) { try run(insert, entry, change) }
-  }
-
-  private func run(_ statement: Statement, _ entry: Entry, _ change: Change) throws {
-    try statement.bind(1, change.zone)
-    try statement.bind(2, recordName: entry.target)
-    try statement.bind(3, entry.field)
-    try statement.bind(4, change.row)
-    try statement.run()
   }
 }

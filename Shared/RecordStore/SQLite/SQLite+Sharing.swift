@@ -32,6 +32,17 @@ extension SQLiteSnapshot {
     return try select.all { try share($0).share }
   }
 
+  func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String] {
+    guard limit > 0, try !isDoomed(zone), let field = try symbolNumber(ReservedName.parentReference) else { return [] }
+    let select = try statement(.children)
+    try select.bind(1, zone)
+    try select.bind(2, recordName: recordName)
+    try select.bind(3, field)
+    try select.bind(4, limit)
+    // Sorted here: names are kept in two forms.
+    return try select.all { try self.recordName($0, 0) }.sorted { $0.precedes($1) }
+  }
+
   func share(withOneTimeGUID shortGUID: String) throws -> (zone: Int64, share: StoredShare)? {
     let select = try statement(.shareByOneTimeGUID)
     try select.bind(1, shortGUID)

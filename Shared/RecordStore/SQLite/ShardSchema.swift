@@ -46,6 +46,8 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case sharing = 19
   /// Where objects are is noted only in databases that have or had a mirrored store. Cost: removes the rows of the others.
   case trackedPlacements = 20
+  /// Records' parents are among their references. Cost: reads every record and tombstone once.
+  case parents = 21
 
   var statements: [String] {
     switch self {
@@ -68,7 +70,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
         "CREATE INDEX shortGUID_zone ON shortGUID(zone)",
       ]
     case .quarantine: Self.quarantineTables
-    case .referenceActions, .edits: []
+    case .referenceActions, .edits, .parents: []
     case .generations: ["ALTER TABLE database ADD COLUMN generation INTEGER NOT NULL DEFAULT 0"]
     case .slices: ["ALTER TABLE mirror ADD COLUMN slice INTEGER NOT NULL DEFAULT 0"]
     // Most events are stored with their end, and cost this index nothing.
@@ -89,6 +91,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     switch self {
     case .assets: { connection, file in try AssetUpgrade(connection, file).run() }
     case .referenceActions: { connection, _ in try ReferenceUpgrade(connection).run() }
+    case .parents: { connection, file in try ParentUpgrade(connection, file).run() }
     default: nil
     }
   }

@@ -10,12 +10,13 @@ public struct ModifyRecordsRequest: Sendable {
   /// In the order of the request; each record once.
   public let operations: [RecordOperation]
 
-  /// The records whose type must be known before the request can be read: operations that change fields without naming a type.
+  /// The records whose type must be known before the request can be read: of operations that name none, but for deletions.
   public static func recordNamesWithoutType(in request: JSONValue) -> [String] {
     guard let operations = request.member("operations"), operations.kind == .array else { return [] }
     return operations.elements.compactMap { operation in
-      guard let record = operation.member("record"), record.member("recordType") == nil, record.member("fields") != nil else { return nil }
-      return record.member("recordName")?.string
+      guard let record = operation.member("record"), record.member("recordType") == nil else { return nil }
+      let kind = operation.member("operationType")?.string.flatMap { RecordOperation.Kind(rawValue: $0) }
+      return kind?.isDelete == true ? nil : record.member("recordName")?.string
     }
   }
 

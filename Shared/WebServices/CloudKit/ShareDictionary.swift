@@ -89,11 +89,12 @@ extension Participant {
   /// - Parameters:
   ///   - showsAddress: as for its identity.
   ///   - showsInvitation: whether the reader may know of the URL that was made for this participant.
-  public func write(showsAddress: Bool, showsInvitation: Bool, to writer: inout JSONWriter) {
+  ///   - isOwn: whether the reader is this participant.
+  public func write(showsAddress: Bool, showsInvitation: Bool, isOwn: Bool, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("participantId", participantID)
     writer.key("userIdentity")
-    identity.write(showsAddress: showsAddress, to: &writer)
+    (isOwn ? identity : shownIdentity).write(showsAddress: showsAddress, to: &writer)
     writer.member("type", role.wireName)
     writer.member("acceptanceStatus", acceptance.wireName)
     writer.member("permission", permission.wireName)
@@ -113,7 +114,8 @@ extension ShownShares.Share {
     writer.member("publicPermission", state.publicPermission.wireName)
     writer.member("allowsAccessRequests", state.allowsAccessRequests)
     func write(_ participant: Participant) {
-      participant.write(showsAddress: isManager || participant.participantID == own?.participantID, showsInvitation: isManager, to: &writer)
+      let isOwn = participant.participantID == own?.participantID
+      participant.write(showsAddress: isManager || isOwn, showsInvitation: isManager, isOwn: isOwn, to: &writer)
     }
     writer.key("participants")
     writer.beginArray()
@@ -140,7 +142,7 @@ extension ShownShares.Share {
     writer.endArray()
     writer.key("blocked")
     writer.beginArray()
-    for identity in state.blocked { identity.write(showsAddress: true, to: &writer) }
+    for identity in state.blocked { identity.asNamed.write(showsAddress: true, to: &writer) }
     writer.endArray()
   }
 }

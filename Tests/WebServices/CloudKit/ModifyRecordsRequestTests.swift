@@ -118,6 +118,9 @@ import Testing
     let text =
       #"{"operations":[{"operationType":"update","record":{"recordName":"a","fields":{"timestamp":{"value":5}}}},{"operationType":"delete","record":{"recordName":"b"}}]}"#
     #expect(ModifyRecordsRequest.recordNamesWithoutType(in: try Wire.json(text)) == ["a"])
+    let share =
+      #"{"operations":[{"operationType":"update","record":{"recordName":"s","publicPermission":"NONE"}},{"operationType":"forceUpdate","record":{"recordName":"e"}}]}"#
+    #expect(ModifyRecordsRequest.recordNamesWithoutType(in: try Wire.json(share)) == ["s", "e"])
     let patch = try Wire.modify(text, recordTypes: ["a": "Note"]).operations[0].patch.get()
     #expect(patch.recordType == "Note")
     #expect(patch.changes == [RecordPatch.Change(name: "timestamp", field: Field(.timestamp(5)))])
