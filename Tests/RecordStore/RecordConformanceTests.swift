@@ -23,7 +23,7 @@ struct RecordConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a tombstone keeps type, stamps and the fields its writer left, and points to its parent alone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a tombstone keeps type, stamps and what its writer left, and points to its parent`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { _ = try $0.save(Sample.note("1", type: "CD_Tag"), in: place) }
