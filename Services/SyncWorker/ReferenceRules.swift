@@ -30,7 +30,7 @@ struct ReferenceRules {
   /// nil: a zone without any record.
   var zone: Int64?
   /// Whether a source may know that its target exists.
-  var isVisible: (Record) -> Bool = { _ in true }
+  var isVisible: (Record) throws -> Bool = { _ in true }
   /// How many more records may be deleted by cascades; lower it by what a verdict's execution deleted.
   var cascadeRoom = Limit.cascadeCount
 
@@ -170,7 +170,7 @@ private struct Judgement {
     if causes[name] != nil { return false }
     if saved.contains(name) { return true }
     guard let zone = rules.zone, let stored = try rules.transaction.record(named: name, in: zone) else { return false }
-    return !stored.isDeleted && rules.isVisible(stored.record)
+    return try !stored.isDeleted && rules.isVisible(stored.record)
   }
 
   // MARK: The limit of sources

@@ -37,7 +37,7 @@ struct RecordExecution {
     writer = try zone.map { try modification.writer($0, transaction) }
     rules = ReferenceRules(transaction: transaction, zone: zone?.key)
     if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
-    if let visible = sharing?.visible, !visible.seesEverything { rules.isVisible = { visible.surelyIncludes($0) } }
+    if let visible = sharing?.visible, !visible.seesEverything { rules.isVisible = visible.isVisible }
     let mayHaveDuplicates = try modification.schema.uniqueRules != nil || zone.map { try transaction.hasRedirects(in: $0.databaseKey) } ?? false
     touched = mayHaveDuplicates ? [] : nil
   }
@@ -154,7 +154,7 @@ struct RecordExecution {
     }
     var check = UniqueCheck(unique, planned: planned, in: writer?.zone, transaction)
     if let permissions = modification.permissions { check.mayName = permissions.mayRead }
-    if let visible = sharing?.visible, !visible.seesEverything { check.mayName = { visible.surelyIncludes($0) } }
+    if let visible = sharing?.visible, !visible.seesEverything { check.mayName = visible.isVisible }
     var isRefused = false
     for (index, step) in steps.enumerated() {
       guard case .success(.save(let record)) = step.decision,

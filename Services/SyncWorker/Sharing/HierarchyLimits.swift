@@ -38,9 +38,13 @@ struct HierarchyLimits {
   func isFree(_ name: String, _ tombstone: StoredRecord?) throws -> Bool {
     if now.seesEverything { return true }
     if let tombstone, try !now.mayWrite(tombstone.record) { return false }
-    for pointer in try transaction.references(to: name, in: zone.key, limit: .max) where pointer.field == ReservedName.parentReference {
-      guard let child = try transaction.record(named: pointer.source, in: zone.key), !child.isDeleted else { continue }
-      if try !now.mayWrite(child.record) { return false }
+    var (next, seen): ([String], Set<String>) = ([name], [name])
+    while let target = next.popLast() {
+      for pointer in try transaction.references(to: target, in: zone.key, limit: .max) where pointer.field == ReservedName.parentReference {
+        guard seen.insert(pointer.source).inserted, let child = try transaction.record(named: pointer.source, in: zone.key) else { continue }
+        // What hangs below something deleted comes along with that.
+        if child.isDeleted { next.append(pointer.source) } else if try !now.mayWrite(child.record) { return false }
+      }
     }
     return true
   }
