@@ -23,6 +23,7 @@ extension Command {
         .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
+        .optional("restart-pause", "MS", "the longest pause before a process that keeps ending is started again, 5000 without it"),
       ],
       summary: "Run all four services on this machine",
       discussion: """

@@ -22,13 +22,15 @@ struct ReferenceRules {
     var problems: [String: RecordError] = [:]
     /// The records to be deleted with those that the batch deletes, in the order they were found; some may be among its saves.
     var cascade: [String] = []
+    /// The batch's deletion that each of those goes with.
+    var causes: [String: String] = [:]
   }
 
   let transaction: any ShardTransaction
   /// nil: a zone without any record.
   var zone: Int64?
   /// Whether a source may know that its target exists.
-  var isVisible: (Record) -> Bool = { _ in true }
+  var isVisible: (Record) throws -> Bool = { _ in true }
   /// How many more records may be deleted by cascades; lower it by what a verdict's execution deleted.
   var cascadeRoom = Limit.cascadeCount
 
@@ -42,7 +44,7 @@ struct ReferenceRules {
     try judgement.delete(deletions)
     try judgement.validate()
     try judgement.limitSources()
-    return judgement.verdict
+    return judgement.finished
   }
 }
 
@@ -97,6 +99,12 @@ private struct Judgement {
   private var gone: [String] = []
   /// The batch's deletion that each of those goes with.
   private var causes: [String: String] = [:]
+
+  var finished: ReferenceRules.Verdict {
+    var verdict = verdict
+    for name in verdict.cascade { verdict.causes[name] = causes[name] }
+    return verdict
+  }
 
   init(rules: ReferenceRules) { self.rules = rules }
 
@@ -162,7 +170,7 @@ private struct Judgement {
     if causes[name] != nil { return false }
     if saved.contains(name) { return true }
     guard let zone = rules.zone, let stored = try rules.transaction.record(named: name, in: zone) else { return false }
-    return !stored.isDeleted && rules.isVisible(stored.record)
+    return try !stored.isDeleted && rules.isVisible(stored.record)
   }
 
   // MARK: The limit of sources

@@ -24,8 +24,6 @@ struct ZoneWriter {
     var record = record
     if !record.versions.isEmpty, let existing { record.renewVersions(since: existing.record) }
     let stored = try put(record, isDeleted: false, replacing: existing, references: references(record))
-    // Only what is shared with what hangs below it has parents.
-    if existing?.record.parent != record.parent { try HierarchyMoves(writer: self).follow(from: existing, to: stored) }
     firing?.record(
       changedFrom: existing.flatMap { $0.isDeleted ? nil : $0.record }, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice)
     return stored
@@ -39,8 +37,11 @@ struct ZoneWriter {
     if let movedTo { record.fields[ReservedName.movedTo] = Field(.string(movedTo)) }
     record.versions = []
     record.modified = modified
-    let stored = try put(record, isDeleted: true, replacing: existing, references: [])
-    if !existing.isDeleted, existing.record.shortGUID != nil { try stopShare(of: existing.record, modified: modified) }
+    let stored = try put(record, isDeleted: true, replacing: existing, references: record.parentReference)
+    if !existing.isDeleted, try transaction.database(key: zone.databaseKey)?.hasShares == true {
+      try HierarchyMoves(writer: self).leave(stored)
+      try stopShare(of: existing.record, modified: modified)
+    }
     if !existing.isDeleted { firing?.record(changedFrom: existing.record, to: nil, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice) }
     return stored
   }
@@ -55,7 +56,7 @@ struct ZoneWriter {
   func bury(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
     var buried = record
     buried.fields = Tombstone.fields(of: record)
-    return try put(buried, isDeleted: true, replacing: existing, references: [])
+    return try put(buried, isDeleted: true, replacing: existing, references: buried.parentReference)
   }
 
   private func put(_ record: Record, isDeleted: Bool, replacing existing: StoredRecord?, references: [OutgoingReference]) throws -> StoredRecord {
@@ -63,6 +64,13 @@ struct ZoneWriter {
       record: record, isDeleted: isDeleted, sequence: try transaction.nextSequence(in: zone.databaseKey), origin: origin,
       sequenceOfOthers: existing.map { $0.origin == origin ? $0.sequenceOfOthers : $0.sequence } ?? 0)
     try transaction.put(stored, in: zone.key, references: references, isNew: existing == nil)
+    // Only what is shared with what hangs below it has parents.
+    if existing?.record.parent != record.parent { try HierarchyMoves(writer: self).follow(from: existing, to: stored) }
     return stored
   }
+}
+
+extension Record {
+  /// What is left of a tombstone's pointers: what hangs below it hangs below its parent.
+  fileprivate var parentReference: [OutgoingReference] { parent.map { [OutgoingReference(field: ReservedName.parentReference, target: $0)] } ?? [] }
 }

@@ -18,11 +18,13 @@ public struct LinkRecord: Hashable, Sendable {
 
     /// nil unless `text` is two non-empty parts with one separator between them.
     init?(_ text: String) {
-      guard let separator = text.firstIndex(of: ReservedName.linkSeparator), separator > text.startIndex else { return nil }
-      let rest = text[text.index(after: separator)...]
-      guard !rest.isEmpty, !rest.contains(ReservedName.linkSeparator) else { return nil }
+      // By bytes: characters are many times dearer, and each link that comes or goes is taken apart.
+      let bytes = text.utf8
+      guard let mark = ReservedName.linkSeparator.asciiValue, let separator = bytes.firstIndex(of: mark), separator > bytes.startIndex else { return nil }
+      let rest = bytes.index(after: separator)
+      guard rest < bytes.endIndex, !bytes[rest...].contains(mark) else { return nil }
       first = String(text[..<separator])
-      second = String(rest)
+      second = String(text[rest...])
     }
 
     init(first: String, second: String) {

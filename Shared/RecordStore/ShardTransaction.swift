@@ -35,7 +35,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64?
   /// When the first of the shard's past states was replaced: milliseconds since 1970; nil when there is none.
   func oldestReplacement() throws -> Int64?
-  /// Pointers to `target` from live records, ascending by (field, source, action's wire name); of more than `limit` any so many.
+  /// Pointers to `target`, tombstones' to their parents among them, ascending by (field, source, action's wire name); of more than
+  /// `limit` any so many.
   func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference]
   /// The names of live records that an action other than `none` binds to `target`, each once, ascending; of more than `limit` any so many.
   /// Costs nothing while no record of the shard ever had such a reference.
@@ -161,8 +162,9 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   /// is made again keeps. Deleting a deleted zone changes nothing.
   func deleteZone(_ zone: Int64, as end: ZoneEnd) throws
 
-  /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (none for a
-  /// tombstone), and raises the zone's sequence. `isNew`: the caller has just seen that no row of that name exists.
+  /// Stores a record or tombstone under its name and sequence, replacing what was there, with the pointers out of it (of a
+  /// tombstone only `___parent`: what hangs from it hangs there), and raises the zone's sequence. `isNew`: the caller has just seen that
+  /// no row of that name exists.
   ///
   /// Where the store keeps past states, the one that is replaced becomes such a state; else the zone's horizon is raised past it.
   ///

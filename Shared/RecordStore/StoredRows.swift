@@ -118,6 +118,9 @@ public struct OutgoingReference: Hashable, Sendable {
     self.target = target
     self.action = action
   }
+
+  /// Whether tombstones have it, too: what hangs from a deleted record hangs from its parent.
+  var isOfTombstones: Bool { field == ReservedName.parentReference }
 }
 
 /// A source found by its target.

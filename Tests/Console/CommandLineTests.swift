@@ -79,6 +79,7 @@ struct CommandLineTests {
   @Test(arguments: [
     ("--http-port 65536", "--http-port is a number from 0 to 65535"), ("--ping-port x", "--ping-port is a number from 0 to 65535"),
     ("--workers 0", "--workers is a number from 1 to 64"), ("--user-quota -1", "--user-quota is a number from 0 to \(Int.max)"),
+    ("--restart-pause 0", "--restart-pause is a number from 1 to 3600000"),
   ])
   func `a number of dev out of its range is refused`(words: String, reason: String) throws {
     let invocation = try invocation("dev --data d \(words)")
@@ -89,6 +90,14 @@ struct CommandLineTests {
     let options = try DevOptions(try invocation("dev --data d"))
     #expect((options.httpPort, options.pingPort, options.workerCount) == (8080, 8081, 1))
     #expect(options.readyFile == nil)
+    #expect(options.restartPolicy.longestPause == .seconds(5))
+  }
+
+  @Test func `what ends again and again is started after ever longer pauses, up to the one that was asked for`() throws {
+    var policy = try DevOptions(try invocation("dev --data d --restart-pause 300")).restartPolicy
+    let pauses = (0..<5).map { _ in policy.pause(afterLifetime: .seconds(1)) }
+    #expect(pauses == [.milliseconds(50), .milliseconds(100), .milliseconds(200), .milliseconds(300), .milliseconds(300)])
+    #expect(policy.pause(afterLifetime: .seconds(10)) == .milliseconds(50))
   }
 }
 

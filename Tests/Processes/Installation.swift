@@ -49,15 +49,17 @@ struct Installation: Sendable {
   /// Starts an installation, runs `body`, and stops it, whatever happens.
   /// - Parameters:
   ///   - data: kept by the caller; nil: a folder that is removed at the end.
+  ///   - options: more of them, of `aquifer dev`.
   ///   - tls: speak TLS with a certificate made for this installation, whose authority is `authority`.
   static func run(
-    workers: Int = 1, folder given: URL? = nil, environment: [String: String] = [:], tls: Bool = false, _ body: (Installation) async throws -> Void
+    workers: Int = 1, folder given: URL? = nil, options: [String] = [], environment: [String: String] = [:], tls: Bool = false,
+    _ body: (Installation) async throws -> Void
   ) async throws {
     let folder = try given ?? makeFolder()
     defer { if given == nil { try? FileManager.default.removeItem(at: folder) } }
     try? FileManager.default.removeItem(at: folder.appending(path: "ready.json"))
     let certificates = tls ? try CommandLineTool.certificates(in: folder) : nil
-    let options = certificates.map { ["--tls-certificate", $0.appending(path: "chain.pem").path, "--tls-key", $0.appending(path: "key.pem").path] } ?? []
+    let options = options + (certificates.map { ["--tls-certificate", $0.appending(path: "chain.pem").path, "--tls-key", $0.appending(path: "key.pem").path] } ?? [])
     let authority = certificates?.appending(path: "ca.pem").path
     let dev = try start(workers: workers, folder: folder, options: options, environment: environment)
     defer {

@@ -36,7 +36,7 @@ import Testing
     var objectCount: Int { graph.objects.count }
   }
 
-  @Test(.disabled("its request ran into the client's time limit on a loaded machine, and it has not been seen to pass yet"), .timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(5)))
   func `T-P02 ten thousand objects move at once, whoever looks, with progress to be seen and little memory`() async throws {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
@@ -60,7 +60,11 @@ import Testing
       let progress = Task {
         var phases: Set<String> = []
         while !Task.isCancelled {
-          if let phase = try await device.call("GET", "/status")["move"]["phase"].string { phases.insert(phase) }
+          do {
+            if let phase = try await device.call("GET", "/status")["move"]["phase"].string { phases.insert(phase) }
+          } catch  where Task.isCancelled {
+            break
+          }
         }
         return phases
       }

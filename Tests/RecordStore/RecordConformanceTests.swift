@@ -23,7 +23,7 @@ struct RecordConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a tombstone keeps type, stamps and the fields its writer left, and points nowhere`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a tombstone keeps type, stamps and what its writer left, and points to its parent`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { _ = try $0.save(Sample.note("1", type: "CD_Tag"), in: place) }
@@ -32,8 +32,9 @@ struct RecordConformanceTests {
         stored.isDeleted = true
         stored.sequence = try transaction.nextSequence(in: place.database)
         stored.record.fields = ["CD_entityName": .string("Tag")]
-        // References of a tombstone are dropped, whatever the caller says.
-        try transaction.put(stored, in: place.zone, references: [OutgoingReference(field: "CD_a", target: "b")], isNew: false)
+        // References of a tombstone are dropped, whatever the caller says; what hangs from it needs to be found below its parent.
+        let references = [OutgoingReference(field: "CD_a", target: "b"), OutgoingReference(field: ReservedName.parentReference, target: "p")]
+        try transaction.put(stored, in: place.zone, references: references, isNew: false)
       }
       let tombstone = try #require(try await shard.read { try $0.record(named: "1", in: place.zone) })
       #expect(tombstone.isDeleted)
@@ -41,6 +42,7 @@ struct RecordConformanceTests {
       #expect(tombstone.record.recordType == "CD_Tag")
       #expect(tombstone.record.created == Sample.note("1").created)
       #expect(try await shard.read { try $0.references(to: "b", in: place.zone) } == [])
+      #expect(try await shard.read { try $0.references(to: "p", in: place.zone).map(\.source) } == ["1"])
       #expect(try await shard.read { try $0.records(ofType: "CD_Tag", in: place.zone, afterName: nil, limit: 9) } == [])
       #expect(try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 9) } == [tombstone])
     }

@@ -47,12 +47,17 @@ final class FixedSchemas: SchemaSource {
   private let versions = Mutex<Int64>(1)
   /// Custom roles by user, as an operator granted them.
   let userRoles = Mutex<[String: [String]]>([:])
+  /// What is unique, of the photo model's entities.
+  let rules = Mutex<EnvironmentRules>(.none)
 
   init(_ schema: Schema = Schema()) { schemas = Mutex([.development: schema, .production: schema]) }
 
   func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema {
     let schema = schemas.withLock { $0[environment] ?? Schema() }
-    return EnvironmentSchema(version: versions.withLock { $0 }, schema: schema, userRoles: userRoles.withLock { $0 })
+    let model = ModelIndex(PhotoModel.model)
+    return EnvironmentSchema(
+      version: versions.withLock { $0 }, schema: schema, models: [model.modelHash: PhotoModel.model], latestModelHash: model.modelHash,
+      userRoles: userRoles.withLock { $0 }, rules: rules.withLock { $0 })
   }
 
   func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? { nil }

@@ -4,6 +4,7 @@ import JSON
 import ObjectModel
 import RecordStore
 import Records
+import ServiceBus
 import Sharing
 import Synchronization
 import Testing
@@ -314,6 +315,32 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
         #expect(try await world.send("GET", "history").json["transactions"]?.count == 1)
         #expect(try await world.exportEvents().filter { $0["succeeded"]?.bool == true }.compactMap { $0["counts"]?["saved"]?.int64 }.reduce(0, +) == 1)
       }
+    }
+  }
+
+  @Test func `T-P09 who is not told that he has left asks the owner the same again, and learns nothing of what he lost otherwise`() async throws {
+    try await with { world in
+      let left = Mutex<[String]>([])
+      world.owners.answerRecords { request, body in
+        let known = left.withLock { asked -> Bool in
+          defer { asked.append("\(request.requestID) \(String(decoding: body, as: UTF8.self))") }
+          return asked.isEmpty || asked.contains { $0.hasPrefix(request.requestID) }
+        }
+        guard known else { throw RecordError(.zoneNotFound, "Zone 'Trip' does not exist") }
+        try await world.share("Trip", of: "_alice", nil)
+        return #"{"records":[{"recordName":"cloudkit.zoneshare","deleted":true}]}"#
+      }
+      // The record plane has no path below a store.
+      world.owners.fail("", .after)
+      func leave(_ zone: String, _ requestID: String) async throws -> PlaneReply {
+        try await world.send("POST", "purge", [:], #"{"zoneID":{"zoneName":"\#(zone)","ownerRecordName":"_alice"}}"#, requestID: requestID)
+      }
+      #expect(try await leave("Trip", "first").status == 503)
+      let again = try await leave("Trip", "first")
+      #expect(again.status == 200 && again.json["purged"]?.int64 == 0, "\(again.text)")
+      #expect(left.withLock { $0.count == 2 && $0[0] == $0[1] })
+      let (other, missing) = (try await leave("Trip", "other"), try await leave("Trap", "other"))
+      #expect(other.status == 404 && other.text == missing.text.replacing("Trap", with: "Trip"), "\(other.text)")
     }
   }
 

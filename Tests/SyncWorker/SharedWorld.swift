@@ -53,6 +53,8 @@ final class SharedWorld: Sendable {
     }
 
     private let state = Mutex(State())
+    /// What owners' record planes answer; nil: nothing arrives there.
+    private let records = Mutex<(@Sendable (DatabaseRequest, [UInt8]) async throws -> String)?>(nil)
 
     init(_ stores: [any ShardStore]) { self.stores = stores }
 
@@ -66,6 +68,7 @@ final class SharedWorld: Sendable {
     /// The list of owners is what was known before.
     func setListOld(_ isOld: Bool) { state.withLock { $0.isListOld = isOld } }
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
+    func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) { records.withLock { $0 = answer } }
     /// The next so many calls of that path fail.
     func fail(_ path: String, of owner: String? = nil, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, owner, kind, count) } }
 
@@ -81,7 +84,7 @@ final class SharedWorld: Sendable {
 
     func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
       let owner = request.request.database.owner
-            let path = request.request.path.dropFirst(2).joined(separator: "/")
+      let path = request.request.path.dropFirst(2).joined(separator: "/")
       let first = state.withLock { state in
         defer { if state.first?.path == path { state.first = nil } }
         return state.first?.path == path ? state.first?.body : nil
@@ -95,7 +98,13 @@ final class SharedWorld: Sendable {
       guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else { throw silence }
       do {
         let decoded = try GuestRequest.decoded(from: request.encoded())
-        let answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        let answer: PlaneAnswer
+        if decoded.request.plane == .record {
+          guard let records = records.withLock({ $0 }) else { throw silence }
+          answer = PlaneAnswer(body: Array(try await records(decoded.request, body).utf8))
+        } else {
+          answer = try await plane.respond(toGuest: decoded, body: body, in: stores[shard], startNext: {})
+        }
         if case .after = fault { throw silence }
         return answer
       } catch let error as RecordError {
@@ -261,10 +270,12 @@ final class SharedWorld: Sendable {
 
   // MARK: The participant's store
 
-  func send(_ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob") async throws -> PlaneReply {
+  func send(
+    _ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob", requestID: String? = nil
+  ) async throws -> PlaneReply {
     let request = DatabaseRequest(
       plane: .object, method: method, path: ["stores", "S"] + path.split(separator: "/").map(String.init), query: query, database: Self.database(user),
-      scope: .shared, caller: Caller(userRecordName: user), requestID: random.uuid(), baseURL: "https://host")
+      scope: .shared, caller: Caller(userRecordName: user), requestID: requestID ?? random.uuid(), baseURL: "https://host")
     do {
       let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store(of: user), startNext: {})
       return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))

@@ -29,7 +29,7 @@ struct Dev {
     _ = try KeyFile.addKey(to: fleet.encryptionKey, unlessPresent: true)
     let watch = try startGuard(executable, log: folder.log(of: "guard"))
     defer { endGuard(watch) }
-    let supervisor = Supervisor(fleet.members, group: watch.group, signals: signals) { member, addresses in
+    let supervisor = Supervisor(fleet.members, group: watch.group, signals: signals, policy: options.restartPolicy) { member, addresses in
       unlink(fleet.readyFile(of: member))
       return fleet.specification(of: member, addresses, log: folder.log(of: member.name))
     } readiness: { member, pid in

@@ -14,6 +14,7 @@ struct DevOptions: Hashable, Sendable {
   /// nil: the one in the data folder.
   let encryptionKey: String?
   let tls: TLSFiles?
+  let restartPolicy: RestartPolicy
 
   /// Paths as they were given: the services start in the same folder.
   struct TLSFiles: Hashable, Sendable {
@@ -30,6 +31,8 @@ struct DevOptions: Hashable, Sendable {
     userQuota = try Self.number(invocation, "user-quota", 0, in: 0...Int.max)
     readyFile = invocation.value("ready-file")
     encryptionKey = invocation.value("encryption-key")
+    let standard = Int(RestartPolicy.standardPause / .milliseconds(1))
+    restartPolicy = RestartPolicy(longestPause: .milliseconds(try Self.number(invocation, "restart-pause", standard, in: 1...3_600_000)))
     switch (invocation.value("tls-certificate"), invocation.value("tls-key")) {
     case (nil, nil): tls = nil
     case (.some(let certificate), .some(let key)): tls = TLSFiles(certificate: certificate, key: key)

@@ -2,12 +2,14 @@
 
 struct RestartPolicy: Hashable, Sendable {
   static let firstPause: Duration = .milliseconds(50)
-  static let longestPause: Duration = .seconds(5)
+  static let standardPause: Duration = .seconds(5)
   /// One that ran this long before it ended did not fail at starting.
   static let steadyTime: Duration = .seconds(10)
   /// Failures in a row after which an installation that was never ready gives up: something is wrong that time won't mend.
   static let startFailureLimit = 3
 
+  /// One that ends again and again waits ever longer, and at most so long.
+  var longestPause = RestartPolicy.standardPause
   private(set) var failureCount = 0
 
   /// - Parameter lifetime: how long it ran.
@@ -16,6 +18,6 @@ struct RestartPolicy: Hashable, Sendable {
     if lifetime >= Self.steadyTime { failureCount = 0 }
     failureCount += 1
     let doublings = min(failureCount - 1, 10)
-    return min(Self.longestPause, Self.firstPause * (1 << doublings))
+    return min(longestPause, Self.firstPause * (1 << doublings))
   }
 }

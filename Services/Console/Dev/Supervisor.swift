@@ -43,7 +43,7 @@ final class Supervisor {
     var pid: pid_t?
     var startedAt: ContinuousClock.Instant?
     var dueAt: ContinuousClock.Instant?
-    var policy = RestartPolicy()
+    var policy: RestartPolicy
     /// Kept over restarts, so that ports stay.
     var addresses: MemberAddresses?
     var isReady = false
@@ -66,10 +66,11 @@ final class Supervisor {
   private var wasReady = false
 
   init(
-    _ members: [FleetMember], group: pid_t, signals: SignalPipe, specification: @escaping (FleetMember, [FleetMember: MemberAddresses]) -> ChildSpecification?,
+    _ members: [FleetMember], group: pid_t, signals: SignalPipe, policy: RestartPolicy,
+    specification: @escaping (FleetMember, [FleetMember: MemberAddresses]) -> ChildSpecification?,
     readiness: @escaping (FleetMember, pid_t) async -> MemberAddresses?
   ) {
-    children = members.map { Child(member: $0) }
+    children = members.map { Child(member: $0, policy: policy) }
     self.group = group
     self.signals = signals
     self.specification = specification

@@ -27,7 +27,7 @@ struct UniqueCheck {
   private let planned: [String: Record?]
   private var claims: [UniqueClaim: String] = [:]
   /// Whether the caller may know that a record exists.
-  var mayName: (Record) -> Bool = { _ in true }
+  var mayName: (Record) throws -> Bool = { _ in true }
 
   private struct UniqueClaim: Hashable {
     let rule: String
@@ -52,7 +52,7 @@ struct UniqueCheck {
       let claim = UniqueClaim(rule: rule.declaration.text, key: key)
       let conflict = { winner in UniqueConflict(recordName: record.recordName, entity: record.entityName, rule: rule.declaration.text, winner: winner) }
       if let winner = claims[claim] { return conflict(winner) }
-      if let holder = try holder(of: key, by: rule, besides: record.recordName) { return conflict(mayName(holder) ? holder.recordName : nil) }
+      if let holder = try holder(of: key, by: rule, besides: record.recordName) { return try conflict(mayName(holder) ? holder.recordName : nil) }
       claimed.append(claim)
     }
     for claim in claimed { claims[claim] = record.recordName }

@@ -40,7 +40,7 @@ struct Explanation: Sendable {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     var stored = SyncFacts.Stored.nothing
     do {
-      let row = try locator.row(of: objectID).flatMap { $0.isDeleted || mayRead($0.record) ? $0 : nil }
+      let row = try locator.visibleRow(of: objectID).flatMap { $0.isDeleted || mayRead($0.record) ? $0 : nil }
       stored = row.map { $0.isDeleted ? .tombstone : .record } ?? .nothing
       tag = row.map { RecordChangeTag(sequence: $0.sequence) }
     } catch StoreError.corrupt {

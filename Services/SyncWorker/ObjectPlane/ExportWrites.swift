@@ -174,11 +174,11 @@ extension ExportItem {
 }
 
 extension RecordAccess {
-  func problem(of item: ExportItem, replacing existing: StoredRecord?) -> RecordError? {
+  func problem(of item: ExportItem, replacing existing: StoredRecord?) throws -> RecordError? {
     // Written again as it is, for the store to import: nobody's permission is asked for a change of nothing.
     if case .save(_, let keys) = item, keys.isEmpty, existing?.isDeleted == false { return nil }
-    if let existing, !existing.isDeleted { return mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }
+    if let existing, !existing.isDeleted { return try mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }
     guard case .save(let record, _) = item else { return nil }
-    return mayCreate(record) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")
+    return try mayCreate(record) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")
   }
 }

@@ -138,8 +138,8 @@ struct ImportBatch {
     for zone in zones { delivered[zone.zoneName] = zone }
     let keys = Set(zones.map(\.key))
     for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
-    if isFirst { position.memberships = database.sequence }
-    let news = GuestNews(guest, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
+    if isFirst { position.begin(with: database.sequence) }
+    let news = GuestNews(guest.members, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
     if position.catchUp == nil, !news.isEmpty {
       for zoneName in news.left {
         let zone = try snapshot.zone(named: zoneName, in: database.key)
@@ -151,7 +151,7 @@ struct ImportBatch {
         page.deletedCount += 1
       }
       // Even the store's own records are news where its client has them no more, or never had.
-      position.firstUnseen = 0
+      position.beginAgain()
       position.catchUp = ImportPosition.CatchUp(through: database.sequence, sequence: 0)
     }
     if var catchUp = position.catchUp {
@@ -198,7 +198,7 @@ struct ImportBatch {
     _ zones: [StoredZone], after start: Int64, through end: Int64, from snapshot: any ShardSnapshot,
     visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
   ) throws -> Bool {
-    var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, after: start, in: snapshot) }
+    var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, as: guest, after: start, in: snapshot) }
     while scannedCount < Self.scanLimit {
       var next: (cursor: Int, row: ZoneCursor.Row)?
       for index in cursors.indices {
@@ -273,11 +273,13 @@ struct ImportBatch {
     _ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool = false, isNews: Bool = false, from snapshot: any ShardSnapshot
   ) throws -> Bool {
     guard case .record(let found) = row else {
+      // Where it hangs nobody can tell.
+      if cursor.visible?.seesEverything == false { return true }
       leaveOut(row, cursor, .damaged(row.recordName, ""))
       return true
     }
     if !isAgain, !isNews, position.isEcho(found, of: mirror) { return true }
-    guard let stored = try visible(found, cursor) else { return true }
+    guard let stored = try sighted(found, cursor) else { return true }
     if found.isDeleted, try isTold(where: found, from: snapshot) { return true }
     if stored.record.recordType == ReservedName.shareRecordType {
       let encoded = ImportBatchWriter.encodedShare(zone: cursor.zoneJSON)
@@ -305,14 +307,17 @@ struct ImportBatch {
     return true
   }
 
-  /// A record as the store's user sees it; nil: he does not. One that left what is shared with him is deleted for him.
-  private func visible(_ stored: StoredRecord, _ cursor: ZoneCursor) throws -> StoredRecord? {
-    guard let access = guest?.access[cursor.zone.zoneName], let roots = access.roots, !stored.isDeleted else { return stored }
-    if GuestAccess(access, in: cursor.source).mayRead(stored.record) { return stored }
-    guard try roots.contains(where: { try cursor.hasLeft(stored.record.recordName, below: $0) }) else { return nil }
-    var gone = stored
-    gone.isDeleted = true
-    return gone
+  /// A record as the store's user sees it; nil: he does not. What went out of his sight is deleted for him.
+  private func sighted(_ stored: StoredRecord, _ cursor: ZoneCursor) throws -> StoredRecord? {
+    guard let visible = cursor.visible else { return stored }
+    switch try visible.sight(of: stored) {
+    case .visible: return stored
+    case .gone(let sequence) where sequence > position.departures:
+      var gone = stored
+      gone.isDeleted = true
+      return gone
+    case .gone, .hidden: return nil
+    }
   }
 
   /// Whether a tombstone is of a record that was moved to a zone where the store sees it, or sees what became of it: it is told of there, whichever
@@ -321,8 +326,8 @@ struct ImportBatch {
     guard let name = Tombstone.movedTo(tombstone.record), let zone = delivered[name] else { return false }
     return try unlessDamaged {
       guard let row = try snapshot.record(named: tombstone.record.recordName, in: zone.key) else { return false }
-      guard let access = guest?.access[name], access.roots != nil else { return true }
-      return !row.isDeleted && GuestAccess(access, in: ZoneSource(zone, in: snapshot)).mayRead(row.record)
+      guard let visible = guest?.visible(in: zone, snapshot), !visible.seesEverything else { return true }
+      return try !row.isDeleted && visible.mayRead(row.record)
     } ?? true
   }
 

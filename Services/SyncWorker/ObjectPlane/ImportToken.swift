@@ -7,8 +7,8 @@ import Records
 ///
 /// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`; then, where it is not 0, the incarnation
 /// 0 (which no zone has) with `epoch`, and while a refetch is under way with its epoch and sequence; then for each zone its incarnation with a
-/// hash of its name. A guest's has no zones, but the incarnation 2 with `memberships`, and while zones that were joined are caught up with those
-/// two numbers.
+/// hash of its name. A guest's has no zones, but the incarnation 2 with `memberships`, while zones that were joined are caught up with those
+/// two numbers, and with `departures` where `firstUnseen` does not say it.
 struct ImportPosition: Hashable, Sendable {
   /// What the store is sent again because its model knows more than before (I8), or because it was reset.
   struct Refetch: Hashable, Sendable {
@@ -35,6 +35,12 @@ struct ImportPosition: Hashable, Sendable {
   /// Zones that were joined since are told from their beginnings: those that were by `through`, their records up to `sequence`, of those up to
   /// the position's.
   var catchUp: CatchUp?
+
+  /// A guest's: what went out of its user's sight up to then was told. It moves when the store has everything: during a run a record that left may be
+  /// changed again and move behind the page that would have told of it.
+  var departures: Int64 { departuresTold ?? max(firstUnseen - 1, 0) }
+  /// nil: `firstUnseen` says it.
+  private var departuresTold: Int64?
 
   struct CatchUp: Hashable, Sendable {
     let through: Int64
@@ -67,6 +73,19 @@ struct ImportPosition: Hashable, Sendable {
   mutating func caughtUp(with sequence: Int64) {
     self.sequence = sequence
     firstUnseen = sequence + 1
+    departuresTold = nil
+  }
+
+  /// A guest's client without a token has nothing that could be taken from it.
+  mutating func begin(with sequence: Int64) {
+    memberships = sequence
+    departuresTold = sequence
+  }
+
+  /// What the store itself exported is news to it until the run ends.
+  mutating func beginAgain() {
+    departuresTold = departures
+    firstUnseen = 0
   }
 
   /// A zone that the store knew is gone, and what it had there with it: even its own records are news until the run ends.
@@ -79,7 +98,7 @@ struct ImportPosition: Hashable, Sendable {
   /// Something is to be told again: with what the store itself exports meanwhile, which moves behind the position.
   mutating func beginRefetch(for epoch: Int64) {
     refetch = Refetch(epoch: epoch, sequence: 0)
-    firstUnseen = 0
+    beginAgain()
   }
 
   /// - Throws: `SyncToken.Refusal.expired` for a token of another database, or of this one before it was restored or began anew.
@@ -95,7 +114,8 @@ struct ImportPosition: Hashable, Sendable {
     if epochs.count == 3 { refetch = Refetch(epoch: epochs[1], sequence: epochs[2]) }
     let marks = positions.dropFirst(2 + epochs.count).prefix { $0.incarnation == Self.guestMark }.map(\.sequence)
     memberships = marks.first ?? 0
-    if marks.count == 3 { catchUp = CatchUp(through: marks[1], sequence: marks[2]) }
+    if marks.count > 2 { catchUp = CatchUp(through: marks[1], sequence: marks[2]) }
+    if marks.count == 2 || marks.count == 4 { departuresTold = marks.last }
     for position in positions.dropFirst(2 + epochs.count + marks.count) { zones[position.sequence] = position.incarnation }
   }
 
@@ -107,7 +127,7 @@ struct ImportPosition: Hashable, Sendable {
       for number in [epoch] + (refetch.map { [$0.epoch, $0.sequence] } ?? []) { positions.append(SyncToken.Position(incarnation: 0, sequence: number)) }
     }
     if memberships > 0 || catchUp != nil {
-      for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) {
+      for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) + (departuresTold.map { [$0] } ?? []) {
         positions.append(SyncToken.Position(incarnation: Self.guestMark, sequence: number))
       }
     }

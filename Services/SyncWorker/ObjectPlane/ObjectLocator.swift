@@ -142,6 +142,22 @@ final class ObjectLocator {
   /// The object's record or tombstone.
   func row(of objectID: String) throws -> StoredRecord? { try source(of: objectID).row(named: objectID) }
 
+  /// As `row(of:)`; nil also where a guest's user does not see it.
+  func visibleRow(of objectID: String) throws -> StoredRecord? {
+    guard let zone = try zone(of: objectID), let row = try source(in: zone).row(named: objectID) else { return nil }
+    return try isVisible(row, in: zone) ? row : nil
+  }
+
+  /// Whether the store's user sees a row: in others' databases not all that is there.
+  func isVisible(_ row: StoredRecord, in zone: StoredZone) throws -> Bool {
+    guard let guest else { return true }
+    switch try guest.visible(in: zone, snapshot)?.sight(of: row) {
+    case .visible?: return true
+    case .gone?: return row.isDeleted
+    case .hidden?, nil: return false
+    }
+  }
+
   // MARK: Looking
 
   private func place(of objectID: String) throws -> Place {

@@ -37,7 +37,11 @@ extension StoreCall {
     if mirror.defaultZoneName == nil, !mirror.isGuest { return nil }
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     let zone = try locator.zone(of: objectID)
-    if mirror.isGuest, zone == nil { return nil }
+    if mirror.isGuest {
+      // Where nobody is told of it that it is there, neither.
+      guard let zone else { return nil }
+      if let row = try locator.source(in: zone).row(named: objectID), try !locator.isVisible(row, in: zone) { return nil }
+    }
     let source = locator.source(in: zone)
     let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
     var exporter = run.exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)
@@ -110,7 +114,7 @@ extension StoreCall {
       var rows: [(zone: Zone.ID, row: StoredRecord?)] = []
       var byteCount = 0
       for name in names where byteCount <= byteLimit {
-        var row = try locator.row(of: name)
+        var row = try locator.visibleRow(of: name)
         if let permissions, let found = row, !permissions.mayRead(found.record) { row = nil }
         byteCount += row?.record.fields.byteCount ?? 0
         rows.append((try locator.zoneID(of: name), row))

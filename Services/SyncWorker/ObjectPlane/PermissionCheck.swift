@@ -25,7 +25,7 @@ enum PermissionCheck {
     let writes = exporter.plan().writes
     let deleted = writes.deletedNames
     for write in writes where !write.isServersAlone && !write.item.goesAlong(with: deleted) {
-      guard let problem = permissions.problem(of: write.item, replacing: try source.row(named: write.item.recordName)) else { continue }
+      guard let problem = try permissions.problem(of: write.item, replacing: source.row(named: write.item.recordName)) else { continue }
       throw RecordError(problem.code, "\(place(of: write.item, in: transactions)): \(problem.reason)")
     }
   }

@@ -108,20 +108,41 @@ extension StoreCall {
   /// at, and all of those count when there are more.
   private func news(for mirror: StoredMirror, after position: Int64, through last: Int64) async throws(RecordError) -> Int {
     try await read { snapshot in
+      let guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
       var count = 0
       for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted && count < Self.newsLimit {
-        let rows: [StoredRecord]
+        let visible = guest?.visible(in: zone, snapshot)
         do {
-          rows = try snapshot.changes(in: zone.key, after: position, limit: Self.newsLimit)
+          count += try Self.news(in: zone, seenAs: visible, for: mirror, after: position, through: last, snapshot)
         } catch StoreError.corrupt {
           // Dropped because whoever imports it is told, and an operator by the log.
           return Self.newsLimit
         }
-        if rows.count == Self.newsLimit, rows[rows.count - 1].sequence <= last { return Self.newsLimit }
-        count += rows.count { $0.sequence <= last && ($0.origin != mirror.key || $0.sequenceOfOthers > position) }
       }
       return min(count, Self.newsLimit)
     }
+  }
+
+  private static func news(
+    in zone: StoredZone, seenAs visible: VisibleRecords?, for mirror: StoredMirror, after position: Int64, through last: Int64, _ snapshot: any ShardSnapshot
+  ) throws -> Int {
+    // Where little of the zone is seen more of it is looked through, so that what is not seen does not count.
+    let pageCount = visible?.seesEverything == false ? 20 : 1
+    var (count, end) = (0, position)
+    for _ in 0..<pageCount where count < newsLimit {
+      let rows = try snapshot.changes(in: zone.key, after: end, limit: newsLimit)
+      count += try rows.count { row in
+        guard row.sequence <= last, row.origin != mirror.key || row.sequenceOfOthers > position else { return false }
+        switch try visible?.sight(of: row) {
+        case .visible?, nil: return true
+        case .gone(let sequence)?: return sequence > position
+        case .hidden?: return false
+        }
+      }
+      guard rows.count == newsLimit, let next = rows.last?.sequence, next <= last else { return count }
+      end = next
+    }
+    return newsLimit
   }
 
   private static let newsLimit = 500

@@ -29,6 +29,8 @@ struct ZoneCursor {
   let zone: StoredZone
   let zoneJSON: [UInt8]
   let source: ZoneSource
+  /// What a guest's user sees of the zone; nil: everything.
+  let visible: VisibleRecords?
   private let snapshot: any ShardSnapshot
   private var rows: ArraySlice<Row> = []
   private var last: Int64
@@ -37,10 +39,11 @@ struct ZoneCursor {
   /// Rows read at once.
   private static let chunk = 64
 
-  init(_ zone: StoredZone, of owner: String, after sequence: Int64, in snapshot: any ShardSnapshot) {
+  init(_ zone: StoredZone, of owner: String, as guest: GuestZones?, after sequence: Int64, in snapshot: any ShardSnapshot) {
     self.zone = zone
     zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
     source = ZoneSource(zone, in: snapshot)
+    visible = guest?.visible(in: zone, snapshot)
     self.snapshot = snapshot
     last = sequence
   }
@@ -58,9 +61,6 @@ struct ZoneCursor {
   }
 
   mutating func advance() { rows.removeFirst() }
-
-  /// Whether a record that is still there was below a shared one.
-  func hasLeft(_ recordName: String, below root: String) throws -> Bool { try snapshot.departure(of: recordName, from: root, in: zone.key) != nil }
 
   /// nil for a row whose name can't be read.
   func place(of row: Row) -> RecordPlace? { row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName) }

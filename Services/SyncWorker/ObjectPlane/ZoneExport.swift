@@ -29,7 +29,7 @@ extension ExportRun {
     _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
   ) throws -> ZoneExport {
     let source = locator.source(in: zone)
-    let permissions = try access(of: mirror, to: zone, from: source, in: transaction)
+    let permissions = try access(of: mirror, to: zone, in: transaction)
     let writes = ExportWrites(
       zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, quota: quota,
       isolation: isolation)
@@ -147,7 +147,10 @@ extension ExportRun {
     var merge = DuplicateMerge(
       transaction: transaction, zone: zone, schema: schema, writer: writer(origin: 0, of: mirror, to: zone, firing, in: transaction),
       stamp: stamp(of: mirror), random: context.random)
-    if let access = try access(of: mirror, to: zone, from: source, in: transaction) { merge.mayWrite = access.mayWrite }
+    if let access = try access(of: mirror, to: zone, in: transaction) {
+      // Dropped because what can't be judged is not merged, now.
+      merge.mayWrite = { (try? access.mayWrite($0)) ?? false }
+    }
     let outcome = try merge.run(
       written.map { write in
         guard case .save(let record, _) = write.item else { return DuplicateMerge.Touched(earlier: write.item.record, later: nil) }

@@ -5,6 +5,7 @@ import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+import Sharing
 import WebServices
 
 extension RecordPlaneCall {
@@ -32,9 +33,8 @@ extension RecordPlaneCall {
         else { continue }
         var conflict = RecordConflict(recordName: operation.recordName)
         conflict.server = (stored.record, stored.tag)
-        if let tag = operation.recordChangeTag {
-          let known = try snapshot.state(of: operation.recordName, in: zone.key, at: tag.sequence)
-          if let known, !known.isDeleted, known.sequence == tag.sequence { conflict.ancestor = (known.record, known.tag) }
+        if let tag = operation.recordChangeTag, let known = try Self.state(of: operation.recordName, tag, view, in: snapshot) {
+          conflict.ancestor = (known.record, known.tag)
         }
         let base = conflict.ancestor ?? (stored.record, stored.tag)
         // Dropped because a patch that fits nothing has made its own error already.
@@ -45,5 +45,31 @@ extension RecordPlaneCall {
       }
       return conflicts
     }
+  }
+
+  /// The state of a record that a tag names. A participant is told one that he could read while it was current: tags can be guessed, and what a record
+  /// was before it was shared with him, or hung where it is shared, is none of the share.
+  private static func state(of name: String, _ tag: RecordChangeTag, _ view: ZoneView, in snapshot: any ShardSnapshot) throws -> StoredRecord? {
+    func state(of name: String, at sequence: Int64) throws -> StoredRecord? { try snapshot.state(of: name, in: view.row.key, at: sequence) }
+    guard let access = view.access else { return try state(of: name, at: tag.sequence).flatMap { $0.isDeleted || $0.sequence != tag.sequence ? nil : $0 } }
+    for member in access.members {
+      let time = max(tag.sequence, member.since)
+      guard let known = try state(of: name, at: time), !known.isDeleted, known.sequence == tag.sequence else { continue }
+      if try member.rootRecordName.map({ try known.hangsBelow($0) { try state(of: $0, at: time)?.record } }) ?? true { return known }
+    }
+    return nil
+  }
+}
+
+extension StoredRecord {
+  /// - Parameter ancestor: the record of a name, as it was at the same time.
+  fileprivate func hangsBelow(_ root: String, _ ancestor: (String) throws -> Record?) rethrows -> Bool {
+    var passed: Set<String> = []
+    var next: Record? = record
+    while let record = next, passed.count < VisibleRecords.depthLimit, passed.insert(record.recordName).inserted {
+      if record.recordName == root { return true }
+      next = try record.parent.flatMap(ancestor)
+    }
+    return false
   }
 }

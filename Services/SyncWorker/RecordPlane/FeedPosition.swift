@@ -2,6 +2,7 @@
 
 import RecordStore
 import Records
+import Sharing
 import WebServices
 
 /// The place between two pages of a zone's feed.
@@ -14,34 +15,59 @@ struct FeedPosition: Hashable, Sendable {
   private(set) var since: Int64
   /// In reverse: changes from here on were seen, and where that began.
   private(set) var reverse: Reverse?
-  /// For somebody who sees hierarchies of the zone: when he came to see the last of them. A feed that began before has not told of all that is in it,
-  /// and begins anew; its tokens say with which it began.
-  private let accessSince: Int64?
+  /// A participant's; nil: the caller's own zone, or the schema's.
+  private(set) var participation: Participation?
+
+  /// What a participant was told besides the records up to the feed's place; in tokens where it differs from that.
+  struct Participation: Hashable, Sendable {
+    /// His memberships were told of as they were then.
+    let memberships: Int64
+    /// What went out of his sight up to then was told. It moves with a feed's end only: while a feed is read, a record that left may be changed again and
+    /// move behind the page that would have told of it.
+    var departures: Int64
+  }
+
+  /// An incarnation that no zone has.
+  private static let participantMark: UInt64 = 2
 
   struct Reverse: Hashable, Sendable {
     var before: Int64
     let top: Int64
   }
 
-  /// - Throws: `Unknown sync continuation type` for a token of another zone, or of the same name in an earlier life.
-  init(_ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool, accessSince: Int64? = nil) throws {
-    var numbers = try Self.numbers(of: token, in: zone, isPartial: accessSince != nil)
-    self.accessSince = accessSince
-    if let accessSince, !numbers.isEmpty, numbers.count < 3 { numbers = numbers.count == 2 && numbers[1] == accessSince ? [numbers[0]] : [0] }
+  /// - Parameter members: all of a participant's memberships in the zone, ended ones too; nil: the caller is none.
+  /// - Throws: `Unknown sync continuation type` for a token of another zone, or of the same name in an earlier life; and for a participant's from before he
+  ///   lost a part of what he saw of the zone: he has to forget it all, and is told what is left.
+  init(_ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool, members: [ShareMember]? = nil) throws {
+    var (numbers, marks) = try Self.numbers(of: token, in: zone, isParticipant: members != nil)
+    if let members {
+      let now = members.reduce(zone.sequence) { max($0, $1.since, $1.until ?? 0) }
+      let start = numbers.first ?? zone.sequence
+      if marks.isEmpty { marks = numbers.isEmpty ? [now, start] : [start, start] }
+      let news = GuestNews(members, since: marks[0], through: now)
+      if !news.left.isEmpty { throw SyncToken.Refusal.unknownType.recordError }
+      // Where another hierarchy of the zone came into sight all is told again, whatever of it is new.
+      if !news.joined.isEmpty, !numbers.isEmpty { numbers = [0] }
+      participation = Participation(memberships: now, departures: marks[1])
+    }
     since = numbers.first ?? (position == .caughtUp ? zone.sequence : 0)
     guard isReversed else { return }
     reverse = numbers.count == 3 ? Reverse(before: numbers[1], top: numbers[2]) : Reverse(before: zone.sequence + 1, top: zone.sequence)
   }
 
-  /// Sequences that the zone has given out: one, or the three of a feed in reverse; where only a part of the zone is seen, one more with the one.
-  private static func numbers(of token: SyncToken?, in zone: StoredZone, isPartial: Bool) throws -> [Int64] {
-    guard let positions = token?.positions else { return [] }
-    let numbers = positions.map(\.sequence)
-    guard positions.allSatisfy({ $0.incarnation == zone.incarnation && $0.sequence <= zone.sequence }),
-      numbers.count == 1 || (isPartial && numbers.count == 2) || (numbers.count == 3 && numbers == numbers.sorted())
+  /// Sequences that the zone has given out: one, or the three of a feed in reverse; and a participant's two.
+  private static func numbers(of token: SyncToken?, in zone: StoredZone, isParticipant: Bool) throws -> (numbers: [Int64], marks: [Int64]) {
+    guard let positions = token?.positions else { return ([], []) }
+    let numbers = positions.prefix { $0.incarnation == zone.incarnation }.map(\.sequence)
+    let marks = positions.dropFirst(numbers.count)
+    guard numbers.allSatisfy({ $0 <= zone.sequence }), numbers.count == 1 || (numbers.count == 3 && numbers == numbers.sorted()),
+      marks.isEmpty || (isParticipant && marks.count == 2 && marks.allSatisfy { $0.incarnation == participantMark })
     else { throw SyncToken.Refusal.unknownType.recordError }
-    return numbers
+    return (numbers, marks.map(\.sequence))
   }
+
+  /// Whether something that went out of a participant's sight is still to be told.
+  func tells(departureAt sequence: Int64) -> Bool { participation.map { sequence > $0.departures } ?? true }
 
   /// What comes next.
   func rows(in zone: Int64, limit: Int, from snapshot: any ShardSnapshot) throws -> [StoredRecord] {
@@ -58,13 +84,20 @@ struct FeedPosition: Hashable, Sendable {
   mutating func finish(at end: Int64) {
     since = reverse?.top ?? end
     reverse = nil
+    // What changed while a feed was read in reverse is the next one's.
+    if since == end { participation?.departures = end }
   }
 
   func token(incarnation: UInt64) -> SyncToken {
+    var numbers = [since]
     // Before its first record a feed in reverse has passed nothing: it may as well begin again.
-    guard let reverse, reverse.before <= reverse.top else {
-      return SyncToken(.zone, [since, accessSince].compactMap(\.self).map { SyncToken.Position(incarnation: incarnation, sequence: $0) })
+    if let reverse, reverse.before <= reverse.top { numbers += [reverse.before, reverse.top] }
+    var positions = numbers.map { SyncToken.Position(incarnation: incarnation, sequence: $0) }
+    if let participation, participation != Participation(memberships: since, departures: since) {
+      for number in [participation.memberships, participation.departures] {
+        positions.append(SyncToken.Position(incarnation: Self.participantMark, sequence: number))
+      }
     }
-    return SyncToken(.zone, [since, reverse.before, reverse.top].map { SyncToken.Position(incarnation: incarnation, sequence: $0) })
+    return SyncToken(.zone, positions)
   }
 }

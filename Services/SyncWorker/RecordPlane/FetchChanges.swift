@@ -71,11 +71,11 @@ extension RecordPlaneCall {
       guard let view = try finder.find(zone, in: snapshot) else { throw Self.missing(zone.zoneName) }
       let row = view.row
       let visible = VisibleRecords(view, in: snapshot)
-      let start = try FeedPosition(
-        token, at: changes.position, in: row, isReversed: changes.isReversed, accessSince: visible.seesEverything ? nil : view.access?.since)
+      let members = try view.access.map { _ in try snapshot.members(caller ?? "", inZone: row.zoneName, of: row.databaseKey) }
+      let start = try FeedPosition(token, at: changes.position, in: row, isReversed: changes.isReversed, members: members)
       var page = ZonePage(zone: row, start: start)
       try page.fill(limit: limit, from: snapshot)
-      if !visible.seesEverything { try page.hide(from: visible, snapshot) }
+      if view.access != nil { try page.hide(from: visible) }
       page.shares = try ShownShares.shown(with: page.records, in: row, to: caller, snapshot)
       return page
     }
@@ -181,10 +181,14 @@ extension RecordPlaneCall {
 }
 
 extension ZonePage {
-  /// Leaves out what the caller does not see; what he saw and sees no more becomes a deletion.
-  fileprivate mutating func hide(from visible: VisibleRecords, _ snapshot: any ShardSnapshot) throws {
-    for (index, stored) in records.enumerated() where try !visible.isVisible(stored.record) {
-      if try visible.hasLeft(stored) { records[index].isDeleted = true } else { hidden.insert(stored.sequence) }
+  /// Leaves out what a participant does not see; what he saw and sees no more becomes a deletion.
+  fileprivate mutating func hide(from visible: VisibleRecords) throws {
+    for (index, stored) in records.enumerated() {
+      switch try visible.sight(of: stored) {
+      case .visible: break
+      case .gone(let sequence) where start.tells(departureAt: sequence): records[index].isDeleted = true
+      case .gone, .hidden: hidden.insert(stored.sequence)
+      }
     }
   }
 

@@ -37,7 +37,7 @@ struct RecordExecution {
     writer = try zone.map { try modification.writer($0, transaction) }
     rules = ReferenceRules(transaction: transaction, zone: zone?.key)
     if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
-    if let visible = sharing?.visible, !visible.seesEverything { rules.isVisible = { visible.surelyIncludes($0) } }
+    if let visible = sharing?.visible, !visible.seesEverything { rules.isVisible = visible.isVisible }
     let mayHaveDuplicates = try modification.schema.uniqueRules != nil || zone.map { try transaction.hasRedirects(in: $0.databaseKey) } ?? false
     touched = mayHaveDuplicates ? [] : nil
   }
@@ -58,7 +58,7 @@ struct RecordExecution {
       writer: ZoneWriter(serverOf: writer.zone, modification.schema, writer.firing, in: transaction), stamp: modification.stamp,
       random: modification.context.random)
     if let permissions = modification.permissions { merge.mayWrite = permissions.mayWrite }
-    if let visible = sharing?.visible, !visible.seesEverything { merge.mayWrite = { visible.surelyIncludes($0) } }
+    if let sharing, !sharing.visible.seesEverything { merge.mayWrite = sharing.mayMerge }
     let outcome = try merge.run(touched.lastOfEach)
     if outcome.isUnfinished { modification.context.duplicates.note(modification.shard) }
     if outcome.writes.isEmpty { return }
@@ -133,6 +133,7 @@ struct RecordExecution {
         if let problem = verdict.problems[steps[index].operation.recordName] { steps[index].decision = .failure(problem) }
       }
     }
+    if let sharing, verdict.problems.isEmpty { try sharing.judge(&steps, alongWith: verdict.causes) }
     if verdict.problems.isEmpty, !saves.isEmpty, let quota = modification.quota { try refuse(&steps, over: quota, besides: Set(verdict.cascade)) }
     return verdict.cascade
   }
@@ -153,7 +154,7 @@ struct RecordExecution {
     }
     var check = UniqueCheck(unique, planned: planned, in: writer?.zone, transaction)
     if let permissions = modification.permissions { check.mayName = permissions.mayRead }
-    if let visible = sharing?.visible, !visible.seesEverything { check.mayName = { visible.surelyIncludes($0) } }
+    if let visible = sharing?.visible, !visible.seesEverything { check.mayName = visible.isVisible }
     var isRefused = false
     for (index, step) in steps.enumerated() {
       guard case .success(.save(let record)) = step.decision,

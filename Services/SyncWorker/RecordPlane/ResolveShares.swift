@@ -30,11 +30,11 @@ struct ShareResolution: Sendable {
   /// - Throws: what is wrong with the shard, or with the directory; what is not found is null.
   func answer(from store: any ShardStore) async throws(RecordError) -> [UInt8] {
     guard let user = request.caller.userRecordName else { return write(request.items.map { _ in .nothing }, for: KnownUser(userRecordName: "")) }
-    let located = try await located(in: store)
-    // Nobody need be asked about who he is where there is nothing.
-    if located.allSatisfy({ $0 == nil }) { return write(located.map { _ in .nothing }, for: KnownUser(userRecordName: user)) }
-    for database in Set(located.compactMap { $0?.database.id }) { try await settle(database) }
+    // Before anything is looked for: whatever is found, time and failures are the same.
     let caller = try await SharePeople(owner: user, caller: user, looking: [], in: context.people).caller
+    let located = try await located(in: store)
+    if located.allSatisfy({ $0 == nil }) { return write(located.map { _ in .nothing }, for: caller) }
+    for database in Set(located.compactMap { $0?.database.id }) { try await settle(database) }
     if request.purpose == .resolve { return write(try await self.located(in: store).map { $0.map { resolved($0, for: caller) } ?? .nothing }, for: caller) }
     return write(try await acted(for: caller, in: store), for: caller)
   }

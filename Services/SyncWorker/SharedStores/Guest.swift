@@ -58,15 +58,20 @@ struct GuestZones {
     return try snapshot.state(of: recordName, in: zone.key, at: end) != nil
   }
 
+  /// What he sees of a zone; nil: nothing.
+  func visible(in zone: StoredZone, _ snapshot: any ShardSnapshot) -> VisibleRecords? {
+    access[zone.zoneName].map { VisibleRecords($0, to: zone.key, in: snapshot) }
+  }
+
   /// Whether he had access to a zone, and has none.
   func hasLost(_ zoneName: String) -> Bool { access[zoneName] == nil && members.contains { $0.zoneName == zoneName } }
 }
 
 /// Who may read and write the records of a zone.
 protocol RecordAccess {
-  func mayRead(_ record: Record) -> Bool
-  func mayCreate(_ record: Record) -> Bool
-  func mayWrite(_ record: Record) -> Bool
+  func mayRead(_ record: Record) throws -> Bool
+  func mayCreate(_ record: Record) throws -> Bool
+  func mayWrite(_ record: Record) throws -> Bool
 }
 
 extension RecordPermissions: RecordAccess {
@@ -74,44 +79,17 @@ extension RecordPermissions: RecordAccess {
 }
 
 /// What a participant may do in one zone: in all of it, or below the records on top of what is shared with him.
-struct GuestAccess: RecordAccess {
-  private let access: ZoneAccess
-  private let source: ZoneSource
-
-  init(_ access: ZoneAccess, in source: ZoneSource) {
-    self.access = access
-    self.source = source
-  }
-
-  /// How far a hierarchy is looked through.
-  private static let depthLimit = 100
-
-  /// The shared record that is the given one or above it.
-  private func root(of record: Record) -> String? {
-    guard let roots = access.roots else { return nil }
-    var name: String? = record.recordName
-    var parent = record.parent
-    for _ in 0..<Self.depthLimit {
-      guard let current = name else { return nil }
-      if roots.contains(current) { return current }
-      name = parent
-      // Dropped because what can't be read hangs below nothing.
-      parent = name.flatMap { try? source.row(named: $0) }.flatMap { $0.isDeleted ? nil : $0.record.parent }
-    }
-    return nil
-  }
-
-  func mayRead(_ record: Record) -> Bool { access.zoneWide != nil || root(of: record) != nil }
-  func mayWrite(_ record: Record) -> Bool { access.mayWrite(root: root(of: record)) }
-  func mayCreate(_ record: Record) -> Bool { mayWrite(record) }
+extension VisibleRecords: RecordAccess {
+  func mayRead(_ record: Record) throws -> Bool { try isVisible(record) }
+  func mayCreate(_ record: Record) throws -> Bool { try mayWrite(record) }
 }
 
 extension ExportRun {
   /// What a store's user may do in a zone; nil: everything, because it is his own.
-  func access(of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
+  func access(of mirror: StoredMirror, to zone: StoredZone, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
     if database.isPublic { return schema.permissions(ofAbsentUser: mirror.userRecordName) }
     guard mirror.isGuest else { return nil }
-    return GuestAccess(ZoneAccess(try snapshot.members(mirror.userRecordName, inZone: zone.zoneName, of: mirror.databaseKey)), in: source)
+    return VisibleRecords(ZoneAccess(try snapshot.members(mirror.userRecordName, inZone: zone.zoneName, of: mirror.databaseKey)), to: zone.key, in: snapshot)
   }
 
   /// Takes out of a guest's batch what is of objects that its user does not reach any more, or never did: it is kept for its home's journal.

@@ -107,10 +107,8 @@ extension StoreCall {
           var (mayRead, mayWrite) = (true, access.mayWrite(root: nil))
           // Within a hierarchy it is the record that counts.
           if access.roots != nil {
-            let source = locator.source(in: zone)
-            let row = try source.row(named: name)
-            let rules = GuestAccess(access, in: source)
-            (mayRead, mayWrite) = (row.map { rules.mayRead($0.record) } ?? false, row.map { rules.mayWrite($0.record) } ?? false)
+            guard let record = try locator.source(in: zone).row(named: name)?.record, let visible = guest.visible(in: zone, snapshot) else { continue }
+            (mayRead, mayWrite) = (try visible.mayRead(record), try visible.mayWrite(record))
           }
           guard mayRead else { continue }
           let isTombstone = try locator.isTombstone(name)
@@ -129,11 +127,13 @@ extension StoreCall {
     let list = try await read { snapshot -> GuestZoneList in
       guard let database = try snapshot.database(request.database) else { return GuestZoneList(zones: []) }
       let guest = try GuestZones(of: user, in: database.key, snapshot)
+      let lost = Dictionary(grouping: guest.members.filter { !$0.isFormer && guest.hasLost($0.zoneName) }, by: \.zoneName).sorted { $0.key < $1.key }
       return GuestZoneList(
         zones: try guest.zones(in: database.key, snapshot).map { zone in
           GuestZoneList.Zone(
-            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [], recordCount: try snapshot.recordCount(in: zone.key))
-        })
+            zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [],
+            recordCount: try guest.visible(in: zone, snapshot)?.recordCount() ?? 0)
+        }, lost: lost.map { GuestZoneList.Zone(zoneName: $0.key, shareNames: $0.value.map(\.shareName), recordCount: 0) })
     }
     return try encodedAnswer(list)
   }

@@ -122,4 +122,6 @@ struct GuestZoneList: Codable, Sendable {
 
   /// Ascending by name.
   let zones: [Zone]
+  /// Those that were, with the shares that ended for him: whoever asks again to leave one is answered by what came of his first request.
+  var lost: [Zone]?
 }

@@ -12,21 +12,23 @@ struct GuestNews: Hashable, Sendable {
   var isEmpty: Bool { left.isEmpty && joined.isEmpty }
 
   /// - Parameters:
+  ///   - members: all of one user, ended ones too.
   ///   - known: what happened up to it was told.
   ///   - last: what happened after it is told another time.
-  init(_ guest: GuestZones, since known: Int64, through last: Int64) {
+  init(_ members: [ShareMember], since known: Int64, through last: Int64) {
     var left: Set<String> = []
     var joined: Set<String> = []
-    for member in guest.members {
+    let access = Dictionary(grouping: members, by: \.zoneName).mapValues { ZoneAccess($0) }
+    for member in members {
       if let until = member.until {
         // One that began and ended in between was never told of.
         if until > known, until <= last, member.since <= known { left.insert(member.zoneName) }
-      } else if member.since > known, member.since <= last, guest.access[member.zoneName] != nil {
+      } else if member.since > known, member.since <= last, access[member.zoneName]?.mayRead == true {
         joined.insert(member.zoneName)
       }
     }
     // Of several hierarchies of a zone one may end: what is left of it is told anew.
-    joined.formUnion(left.filter { guest.access[$0].map { $0.since <= last } ?? false })
+    joined.formUnion(left.filter { access[$0].map { $0.mayRead && $0.since <= last } ?? false })
     self.left = left.sorted()
     self.joined = joined
   }

@@ -93,10 +93,10 @@ extension SharedCall {
   // MARK: Shares
 
   /// The zones that are shared with the store's user, by owner.
-  private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(owner: String, zones: [GuestZoneList.Zone])] {
-    var found: [(owner: String, zones: [GuestZoneList.Zone])] = []
+  private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(owner: String, list: GuestZoneList)] {
+    var found: [(owner: String, list: GuestZoneList)] = []
     for (owner, answer) in await home.askAll(owners, { owner throws(RecordError) in try await home.ask(owner, "GET", ["zones"]).decoded(as: GuestZoneList.self) }) {
-      found.append((owner, try answer.get().zones))
+      found.append((owner, try answer.get()))
     }
     return found
   }
@@ -116,8 +116,8 @@ extension SharedCall {
     writer.beginArray()
     var owners = wanted.map { [$0.ownerName] } ?? []
     if wanted == nil { owners = try await home.owners().filter(\.isActive).map(\.name) }
-    for (owner, zones) in try await zones(home, of: owners) {
-      for zone in zones where wanted == nil || wanted?.zoneName == zone.zoneName {
+    for (owner, list) in try await zones(home, of: owners) {
+      for zone in list.zones where wanted == nil || wanted?.zoneName == zone.zoneName {
         let id = Zone.ID(zoneName: zone.zoneName, ownerName: owner)
         let body = Self.body(of: id) { writer in
           writer.key("records")
@@ -149,15 +149,18 @@ extension SharedCall {
     return writer.bytes
   }
 
-  /// `POST purge`: a participant leaves; the zone stays with its owner and the others.
+  /// `POST purge`: a participant leaves; the zone stays with its owner and the others. Sent again it is answered as it was, without the count of
+  /// records; of a zone that was left otherwise nothing is told.
   func leave() async throws(RecordError) -> PlaneAnswer {
     let reference = try PurgeZoneRequest(try JSONValue.request(call.body)).zone
     let mirror = try await call.locate()
     let home = home(of: mirror)
     let missing = RecordError(.zoneNotFound, "zoneID: no zone '\(reference.zoneName.prefix(Limit.nameByteCount))' is shared with the user")
-    guard let owner = reference.ownerRecordName, try await home.owners().contains(where: { $0.name == owner && $0.isActive }) else { throw missing }
+    guard let owner = reference.ownerRecordName, try await home.owners().contains(where: { $0.name == owner }) else { throw missing }
     _ = try await forwardEverything(home)
-    guard let zone = try await zones(home, of: [owner]).first?.zones.first(where: { $0.zoneName == reference.zoneName }) else { throw missing }
+    guard let list = try await zones(home, of: [owner]).first?.list else { throw missing }
+    let present = list.zones.first { $0.zoneName == reference.zoneName }
+    guard let zone = present ?? list.lost?.first(where: { $0.zoneName == reference.zoneName }) else { throw missing }
     let body = Self.body(of: Zone.ID(zoneName: zone.zoneName, ownerName: owner)) { writer in
       writer.key("operations")
       writer.beginArray()
@@ -173,10 +176,14 @@ extension SharedCall {
       }
       writer.endArray()
     }
-    let answer = try await home.askRecords(owner, ["records", "modify"], body: body, requestID: call.request.requestID).json()
-    for record in answer["records"]?.elements ?? [] {
-      guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound else { continue }
-      throw RecordError(code, record["reason"]?.string ?? "")
+    do throws(RecordError) {
+      let answer = try await home.askRecords(owner, ["records", "modify"], body: body, requestID: call.request.requestID).json()
+      for record in answer["records"]?.elements ?? [] {
+        guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound else { continue }
+        throw RecordError(code, record["reason"]?.string ?? "")
+      }
+    } catch {
+      throw present == nil && !error.code.row.isRetryable ? missing : error
     }
     return PlaneAnswer(body: StoreAnswer.purgedZone(zone.recordCount))
   }

@@ -1,76 +1,73 @@
-// What follows when a record of a zone with shared hierarchies gets another parent: it and all below it leave one hierarchy and come into another.
+// What follows when a record of a zone with shared hierarchies gets another parent, or is deleted: it leaves hierarchies, and comes into others.
 
 import RecordStore
 import Records
 
-/// Gives records that left or entered a shared hierarchy with one of their ancestors a new tag, so that feeds tell, and notes what left.
+/// Notes what left shared hierarchies, and when, and gives what leaves or enters one with its ancestor a new tag, so that feeds tell.
+///
+/// What hangs below a record hangs there over tombstones, too, as `VisibleRecords` sees it.
 struct HierarchyMoves {
   let writer: ZoneWriter
 
   private var transaction: any ShardTransaction { writer.transaction }
   private var zone: StoredZone { writer.zone }
 
+  /// More pointers to one record are not looked through.
+  private static let pointerLimit = 20_000
+
+  /// A record got another parent: all below it goes along.
   /// - Parameters:
   ///   - earlier: nil: the record is new.
   ///   - later: as it is stored now.
   /// - Throws: `BAD_REQUEST` when more records hang below than one request may change.
   func follow(from earlier: StoredRecord?, to later: StoredRecord) throws {
     guard try transaction.database(key: zone.databaseKey)?.hasShares == true else { return }
-    let roots = try sharedRoots()
-    if roots.isEmpty { return }
-    let from = try earlier.map { try above($0.record, roots) } ?? []
-    let to = try above(later.record, roots)
+    let from = try earlier.map { try rootsAbove($0.record) } ?? []
+    let to = try rootsAbove(later.record)
     if from == to { return }
-    try move(later, from: from, to: to)
-    for name in try below(later.record.recordName) {
-      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
-      try move(try writer.save(stored.record, replacing: stored), from: from, to: to)
-    }
+    // What was deleted left by that.
+    try note(later, from: earlier?.isDeleted == false ? from : [], to: to)
+    for stored in try below(later.record.recordName) { try note(try writer.save(stored.record, replacing: stored), from: from, to: to) }
   }
 
-  private func move(_ stored: StoredRecord, from: Set<String>, to: Set<String>) throws {
+  /// A record of a database with shares was deleted. What hangs below it stays where it is.
+  func leave(_ tombstone: StoredRecord) throws {
+    if tombstone.record.parent != nil { try note(tombstone, from: try rootsAbove(tombstone.record), to: []) }
+  }
+
+  private func note(_ stored: StoredRecord, from: Set<String>, to: Set<String>) throws {
     let name = stored.record.recordName
     for root in from.subtracting(to).sorted() { try transaction.noteDeparture(of: name, from: root, in: zone.key, at: stored.sequence) }
     for root in to.sorted() { try transaction.noteDeparture(of: name, from: root, in: zone.key, at: nil) }
   }
 
-  private func sharedRoots() throws -> Set<String> {
-    var roots: Set<String> = []
-    var last: String?
-    while case let shares = try transaction.shares(in: zone.key, afterName: last, limit: 500), let end = shares.last {
-      roots.formUnion(shares.compactMap(\.rootRecordName))
-      last = end.name
-    }
-    return roots
-  }
-
-  /// The roots that a record is below of: shared hierarchies may stand in one another.
-  private func above(_ record: Record, _ roots: Set<String>) throws -> Set<String> {
+  /// The records on top of what is shared that a record is below of: shared hierarchies may stand in one another.
+  private func rootsAbove(_ record: Record) throws -> Set<String> {
     var found: Set<String> = []
     var passed: Set<String> = []
     var next: String? = record.recordName
     var parent = record.parent
     while let name = next, passed.count < VisibleRecords.depthLimit, passed.insert(name).inserted {
-      if roots.contains(name) { found.insert(name) }
+      if try transaction.share(ofRoot: name, in: zone.key) != nil { found.insert(name) }
       next = parent
       parent = try next.flatMap { try transaction.record(named: $0, in: zone.key)?.record.parent }
     }
     return found
   }
 
-  /// The names of what hangs below a record, without itself.
-  private func below(_ name: String) throws -> [String] {
-    var found: [String] = []
+  /// What hangs below a record, without itself.
+  private func below(_ name: String) throws -> [StoredRecord] {
+    var found: [StoredRecord] = []
     var seen: Set<String> = [name]
     var next = [name]
     while let top = next.popLast() {
-      for pointer in try transaction.references(to: top, in: zone.key, limit: Limit.cascadeCount + 1)
-      where pointer.field == ReservedName.parentReference && seen.insert(pointer.source).inserted {
-        found.append(pointer.source)
+      let pointers = try transaction.references(to: top, in: zone.key, limit: Self.pointerLimit + 1)
+      for pointer in pointers where pointer.field == ReservedName.parentReference && seen.insert(pointer.source).inserted {
         next.append(pointer.source)
-        if found.count > Limit.cascadeCount {
-          throw RecordError(.badRequest, "More than \(Limit.cascadeCount) records hang below '\(name)', which is what one request may move out of a share or into one")
-        }
+        if let stored = try transaction.record(named: pointer.source, in: zone.key), !stored.isDeleted { found.append(stored) }
+      }
+      if found.count > Limit.cascadeCount || pointers.count > Self.pointerLimit {
+        throw RecordError(.badRequest, "More than \(Limit.cascadeCount) records hang below '\(name)', which is what one request may move out of a share or into one")
       }
     }
     return found

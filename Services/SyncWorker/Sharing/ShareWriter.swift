@@ -23,6 +23,7 @@ struct ShareWriter {
       let earlier = try transaction.members(change.userRecordName, inZone: zone.zoneName, of: zone.databaseKey).first { $0.shareName == share.name }
       switch change.kind {
       case .begins(let role, let permission):
+        if let earlier, !earlier.isActive { try transaction.put(earlier.former, of: zone.databaseKey) }
         try transaction.put(
           ShareMember(
             zoneName: zone.zoneName, userRecordName: change.userRecordName, shareName: share.name, rootRecordName: share.rootRecordName, role: role,
@@ -79,6 +80,19 @@ struct ShareWriter {
     record.modified = stamp
     return try writer.save(record, replacing: root)
   }
+}
+
+extension ShareMember {
+  /// A membership that ended, kept beside the one that begins anew: whoever did not look in between is told of that end, too. No share has that name.
+  fileprivate var former: ShareMember {
+    ShareMember(
+      zoneName: zoneName, userRecordName: userRecordName, shareName: shareName + Self.formerMark, rootRecordName: rootRecordName, role: role, permission: permission,
+      since: since, until: until)
+  }
+
+  private static let formerMark = "\u{1f}"
+  /// Whether it is the membership before the one that began anew.
+  var isFormer: Bool { shareName.hasSuffix(Self.formerMark) }
 }
 
 extension ShareState.Making {

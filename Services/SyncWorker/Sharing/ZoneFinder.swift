@@ -51,9 +51,18 @@ struct ZoneFinder: Sendable {
   }
 }
 
-/// Which records of a zone a caller sees: of a zone that is shared as a whole all, else what hangs below the records that are shared with him, and
-/// those shares.
+/// Which records of a zone a caller sees, on both planes: of a zone that is shared as a whole all, else what hangs below the records that are shared with
+/// him, and those shares.
 final class VisibleRecords {
+  /// How a row looks to a caller.
+  enum Sight: Hashable {
+    case visible
+    /// It went out of his sight: it was deleted, or left what is shared with him.
+    case gone(at: Int64)
+    /// He never saw it, as far as he takes part now.
+    case hidden
+  }
+
   private let snapshot: any ShardSnapshot
   private let zone: Int64
   private let access: ZoneAccess?
@@ -68,12 +77,17 @@ final class VisibleRecords {
   /// Chains of parents that are longer lead nowhere.
   static let depthLimit = 500
 
-  init(_ view: ZoneView, in snapshot: any ShardSnapshot) {
+  convenience init(_ view: ZoneView, in snapshot: any ShardSnapshot) { self.init(view.access, to: view.row.key, in: snapshot) }
+
+  /// - Parameters:
+  ///   - access: nil: to everything.
+  ///   - zone: the zone's key.
+  init(_ access: ZoneAccess?, to zone: Int64, in snapshot: any ShardSnapshot) {
     self.snapshot = snapshot
-    zone = view.row.key
-    access = view.access
-    roots = view.access?.roots.map(Set.init)
-    shareNames = roots == nil ? [] : Set((view.access?.members ?? []).map(\.shareName))
+    self.zone = zone
+    self.access = access
+    roots = access?.roots.map(Set.init)
+    shareNames = roots == nil ? [] : Set((access?.members ?? []).map(\.shareName))
   }
 
   var seesEverything: Bool { roots == nil }
@@ -90,17 +104,40 @@ final class VisibleRecords {
     (try? isVisible(record)) ?? false
   }
 
-  /// Whether a record that is not visible was, below a root that the caller still sees: it is to be told as deleted.
-  func hasLeft(_ stored: StoredRecord) throws -> Bool {
-    if stored.isDeleted { return false }
-    for root in (roots ?? []).sorted() where try snapshot.departure(of: stored.record.recordName, from: root, in: zone) != nil { return true }
-    return false
+  /// What a feed has to tell of a row. A deletion is told to who took part when it happened, and a record that left his hierarchies is one for him,
+  /// whatever becomes of it afterwards.
+  func sight(of stored: StoredRecord) throws -> Sight {
+    if try !stored.isDeleted && isVisible(stored.record) { return .visible }
+    guard let access else { return .gone(at: stored.sequence) }
+    var departures: [Int64] = []
+    for member in access.members {
+      guard let root = member.rootRecordName else { return stored.sequence > member.since ? .gone(at: stored.sequence) : .hidden }
+      guard let departure = try snapshot.departure(of: stored.record.recordName, from: root, in: zone) else { continue }
+      if departure > member.since { departures.append(departure) }
+    }
+    return departures.max().map { .gone(at: $0) } ?? .hidden
   }
 
   func mayWrite(_ record: Record) throws -> Bool {
     guard let access else { return true }
     return access.mayWrite(root: roots == nil ? nil : try root(above: record))
   }
+
+  /// How many records there are for the caller; of hierarchies about as many as are worth counting.
+  func recordCount() throws -> Int {
+    guard let roots else { return try snapshot.recordCount(in: zone) }
+    var (next, seen, count) = (roots.sorted(), roots, 0)
+    while count < Self.countLimit, let name = next.popLast() {
+      if try snapshot.record(named: name, in: zone)?.isDeleted == false { count += 1 }
+      for pointer in try snapshot.references(to: name, in: zone, limit: Self.countLimit)
+      where pointer.field == ReservedName.parentReference && seen.insert(pointer.source).inserted {
+        next.append(pointer.source)
+      }
+    }
+    return count
+  }
+
+  private static let countLimit = 20_000
 
   /// The record on top of what the record belongs to, of those that are shared with the caller; itself, perhaps. Tombstones hold a chain together: who
   /// deletes a record does not thereby take what hangs below it out of the share.

@@ -29,6 +29,8 @@ final class ZoneSharing {
   private let making: ShareState.Making
   let visible: VisibleRecords
   private var plans: [String: Plan] = [:]
+  /// Names that creations want and that records have which the caller does not see.
+  private var taken: Set<String> = []
   /// Of the unit that is being executed.
   private var writes: [Write] = []
   /// Whose access the commit began, ended or changed.
@@ -54,12 +56,13 @@ final class ZoneSharing {
 
   // MARK: Deciding
 
-  /// What an operation on a record is answered that the caller does not see: the same as if there were none. Where a new one would have been made the
-  /// name is told to be taken.
+  /// What an operation on a record is answered that the caller does not see: the same as if there were none. Where the caller could have made a new one
+  /// the name is told to be taken, which `judge` decides.
   func decision(onHidden operation: RecordOperation, _ missing: () -> Result<OperationDecision, RecordError>) -> Result<OperationDecision, RecordError> {
     if operation.kind.needsTag || operation.kind.isDelete { return missing() }
-    guard case .success(let patch) = operation.patch, case .set(_?) = patch.parent else { return .failure(Self.outside) }
-    return operation.kind == .create ? .failure(RecordError(.conflict, "record to insert already exists")) : .failure(Self.outside)
+    guard operation.kind == .create else { return .failure(Self.outside) }
+    taken.insert(operation.recordName)
+    return missing()
   }
 
   /// What an operation on a share does; nil for an operation on anything else.
@@ -163,38 +166,71 @@ final class ZoneSharing {
 
   /// Turns steps of a unit into failures that the caller may not make, or that share what is not there.
   func judge(_ steps: inout [RecordExecution.Step]) throws {
+    let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
+    for (index, step) in steps.enumerated() { if let limits { steps[index].decision = try limits.keepingRoot(in: step) } }
     var planned: [String: Record] = [:]
-    for step in steps { if case .success(.save(let record)) = step.decision { planned[record.recordName] = record } }
+    var going: Set<String> = []
+    for step in steps {
+      switch step.decision {
+      case .success(.save(let record)): planned[record.recordName] = record
+      case .success(.delete): going.insert(step.operation.recordName)
+      case .success(.nothing), .failure: break
+      }
+    }
     visible.planned = planned
     for (index, step) in steps.enumerated() {
-      if let error = try problem(of: step, planned) { steps[index].decision = .failure(error) }
+      if let error = try sharingProblem(of: step, planned, going) { steps[index].decision = .failure(error) }
+      if plans[step.operation.recordName] == nil, let limits, let error = try problem(of: step, limits) { steps[index].decision = .failure(error) }
     }
   }
 
-  private func problem(of step: RecordExecution.Step, _ planned: [String: Record]) throws -> RecordError? {
+  /// Turns steps into failures whose deletions take records along that the caller may not delete, or the records on top of what the unit shares.
+  /// - Parameter causes: the unit's deletions by what goes with them.
+  func judge(_ steps: inout [RecordExecution.Step], alongWith causes: [String: String]) throws {
+    if causes.isEmpty { return }
+    let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
+    let refused = Set(try causes.keys.sorted().filter { try limits?.mayDeleteAlong($0) == false }.compactMap { causes[$0] })
+    let going = Set(causes.keys)
+    for (index, step) in steps.enumerated() {
+      if refused.contains(step.operation.recordName) { steps[index].decision = .failure(RecordError.shareAccessDenied) }
+      if let error = try sharingProblem(of: step, [:], going) { steps[index].decision = .failure(error) }
+    }
+  }
+
+  /// What is wrong with sharing a record.
+  /// - Parameter going: what the unit deletes.
+  private func sharingProblem(of step: RecordExecution.Step, _ planned: [String: Record], _ going: Set<String>) throws -> RecordError? {
+    let share: StoredShare
     switch plans[step.operation.recordName] {
-    case .create(let share, _): return try share.rootRecordName.flatMap { try problem(ofRoot: $0, step.operation, planned) }
-    case .save, .leave, .stop: return nil
-    case nil: break
+    case .create(let new, _)?: share = new
+    case .save(let known, _)?: share = known
+    case .leave?, .stop?, nil: return nil
     }
-    if access == nil { return nil }
+    guard let root = share.rootRecordName else { return nil }
+    if going.contains(root) { return Self.notThere }
+    guard case .create? = plans[step.operation.recordName], !planned.isEmpty else { return nil }
+    return try problem(ofRoot: root, step.operation, planned)
+  }
+
+  /// Why a participant may not make a step.
+  private func problem(of step: RecordExecution.Step, _ limits: HierarchyLimits) throws -> RecordError? {
+    let name = step.operation.recordName
+    switch step.decision {
     // Of what he does not see there is nothing to delete.
-    if case .success(.nothing) = step.decision { return nil }
-    if case .success(.delete) = step.decision, let root = step.existing?.record, root.shortGUID != nil,
-      try transaction.share(ofRoot: root.recordName, in: zone.key) != nil
-    {
-      // With the record on top its share would end, which is the owner's to do.
-      return RecordError.shareAccessDenied
+    case .success(.nothing), .failure: return nil
+    case .success(.delete):
+      guard let earlier = step.existing?.record, try limits.now.mayWrite(earlier), try !limits.isRoot(name) else { return RecordError.shareAccessDenied }
+      return nil
+    case .success(.save(let record)):
+      let denied = visible.seesEverything ? RecordError.shareAccessDenied : Self.outside
+      if taken.contains(name) { return try visible.mayWrite(record) ? RecordError(.conflict, "record to insert already exists") : denied }
+      if let earlier = step.existing, !earlier.isDeleted {
+        guard try limits.now.mayWrite(earlier.record) else { return RecordError.shareAccessDenied }
+      } else if try !limits.isFree(name, step.existing) {
+        return denied
+      }
+      return try visible.mayWrite(record) ? nil : denied
     }
-    if let earlier = step.existing, !earlier.isDeleted {
-      // Where it is now, whatever the unit makes of it.
-      let now = planned[earlier.record.recordName]
-      visible.planned[earlier.record.recordName] = nil
-      defer { visible.planned[earlier.record.recordName] = now }
-      guard try visible.mayWrite(earlier.record) else { return RecordError.shareAccessDenied }
-    }
-    guard case .success(.save(let record)) = step.decision, try !visible.mayWrite(record) else { return nil }
-    return visible.seesEverything ? RecordError.shareAccessDenied : Self.outside
   }
 
   private func problem(ofRoot root: String, _ operation: RecordOperation, _ planned: [String: Record]) throws -> RecordError? {
@@ -213,6 +249,12 @@ final class ZoneSharing {
   func forget(_ steps: [RecordExecution.Step]) {
     for step in steps { plans[step.operation.recordName] = nil }
     visible.planned = [:]
+  }
+
+  /// Whether a participant's batch may merge a record with its duplicates. What is on top of a share stays what it is.
+  func mayMerge(_ record: Record) -> Bool {
+    // Dropped because the same row is met again by whoever reads it for itself.
+    (try? visible.mayWrite(record) && transaction.share(ofRoot: record.recordName, in: zone.key) == nil) ?? false
   }
 
   // MARK: Following

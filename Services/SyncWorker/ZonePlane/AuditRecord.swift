@@ -89,8 +89,7 @@ extension StoreCall {
         guard let zone = try locator.zone(of: objectID) else { throw RecordError(.notFound, "The store has no zone") }
         guard let guest = locator.guest else { return try audit.answer(in: zone, permissions, from: snapshot) }
         // Of what its user sees: the record as it is, and what it was in zones that are wholly his to read.
-        let source = locator.source(in: zone)
-        guard let access = guest.access[zone.zoneName], let row = try source.row(named: objectID), GuestAccess(access, in: source).mayRead(row.record) else {
+        guard let seen = guest.visible(in: zone, snapshot), let row = try locator.row(of: objectID), try seen.mayRead(row.record) else {
           throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
         }
         var visible = audit

@@ -57,6 +57,9 @@ extension ZoneCall {
     for item in lines.records {
       let existing = try transaction.record(named: item.record.recordName, in: zone.key)
       if let existing, !existing.isDeleted {
+        if existing.record.recordType == ReservedName.shareRecordType {
+          throw RecordError(.badRequest, "'\(item.record.recordName)' is the name of a share of the zone, which no other record replaces").inLine(item.line)
+        }
         var present = existing.record
         // It carries its server's shard: an import does not bring it along.
         present.shortGUID = nil

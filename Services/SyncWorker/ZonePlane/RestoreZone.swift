@@ -69,6 +69,8 @@ extension ZoneCall {
       }
       if !row.isDeleted, row.record.saysTheSame(as: record) { continue }
       record.modified = stamp
+      // Where its URL leads is none of it either.
+      record.shortGUID = row.record.shortGUID ?? record.shortGUID
       _ = try writer.save(record, replacing: row)
       touched.append(DuplicateMerge.Touched(earlier: row.isDeleted ? nil : row.record, later: record))
       answer.restoredCount += 1

@@ -106,7 +106,7 @@ public struct Deduplicator {
       var fields = record.fields
       let ends = parts.ends.first == loser ? (survivor, other) : (other, survivor)
       fields[ReservedName.linkRecordNames] = Field(.string("\(ends.0)\(ReservedName.linkSeparator)\(ends.1)"))
-      if isWanted, try !isLinked(as: fields, other) { exporter.makeLink(with: fields) }
+      if isWanted, try !isLinked(as: fields, other) { exporter.makeLink(with: fields, between: LinkRecord.Pair(first: ends.0, second: ends.1)) }
     } else {
       return
     }
@@ -151,7 +151,7 @@ public struct Deduplicator {
   }
 
   /// What differs now from the zone as it is stored.
-  public consuming func plan() -> [PlannedWrite] { exporter.plan().writes.map { PlannedWrite(item: $0.item, isServersOwn: true) } }
+  public mutating func plan() -> [PlannedWrite] { exporter.plan().writes.map { PlannedWrite(item: $0.item, isServersOwn: true) } }
 }
 
 /// Attributes are not read or written here.

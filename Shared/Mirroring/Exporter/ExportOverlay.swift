@@ -32,7 +32,11 @@ struct OverlayEntry {
   var base: SourceRecord? { origin?.stored }
 
   /// A tombstone, or deleted earlier in this run: unlike a name nobody knows yet, nothing may point here any more.
-  var isGone: Bool { record == nil && origin != nil }
+  var isGone: Bool {
+    // Asked without comparing records, which copies them.
+    if case .some = record { return false }
+    return origin != nil
+  }
 
   /// Whether what is written of it is a link record's.
   var isLink: Bool { (record?.recordType ?? baseRecord?.recordType).map { LinkRecord.isLink(recordType: $0) } ?? false }
@@ -51,6 +55,12 @@ struct ExportOverlay {
   private var stored: [String: [RecordPointer]] = [:]
 
   init(source: any RecordSource) { self.source = source }
+
+  /// Makes room for as many more, at least doubling it: entries are large, and moved whenever they outgrow it.
+  mutating func reserve(_ count: Int) {
+    let needed = entries.count + count
+    if needed > entries.capacity { entries.reserveCapacity(max(needed, 2 * entries.capacity)) }
+  }
 
   var hasRedirects: Bool { source.hasRedirects }
 
@@ -98,11 +108,11 @@ struct ExportOverlay {
 
   /// Gives the entries away, in their order, and has none afterwards.
   mutating func takeEntries() -> [OverlayEntry] {
-    defer {
-      entries = []
-      places = [:]
-    }
-    return entries
+    // Exchanged, so that they are nobody else's for a moment: changing them would copy them all.
+    var taken: [OverlayEntry] = []
+    swap(&taken, &entries)
+    places = [:]
+    return taken
   }
 
   mutating func notePointer(from source: String, field: String, to target: String) {

@@ -52,19 +52,20 @@ extension Exporter {
 
   /// - Returns: the new record's name.
   @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) -> String {
-    makeLink(with: LinkRecord.fields(of: link, source: owner, target: target), isToldAgain: standIns.contains(owner) || standIns.contains(target))
+    makeLink(
+      with: LinkRecord.fields(of: link, source: owner, target: target), between: LinkRecord.Pair(first: owner, second: target),
+      isToldAgain: standIns.contains(owner) || standIns.contains(target))
   }
 
-  @discardableResult mutating func makeLink(with fields: Fields, isToldAgain: Bool = false) -> String {
+  /// - Parameter ends: the objects that the fields name, in either order.
+  @discardableResult mutating func makeLink(with fields: Fields, between ends: LinkRecord.Pair, isToldAgain: Bool = false) -> String {
     let name = makeRecordName()
     let record = Record(recordName: name, recordType: ReservedName.linkRecordType, fields: fields, created: stamp, modified: stamp)
     var entry = OverlayEntry(base: nil)
     entry.isToldAgain = isToldAgain
     entry.record = record
     overlay.set(entry, named: name)
-    if let ends = LinkRecord(record)?.ends {
-      for end in [ends.first, ends.second] { overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: end) }
-    }
+    for end in [ends.first, ends.second] { overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: end) }
     return name
   }
 

@@ -89,8 +89,9 @@ extension Exporter {
     let isSet = try overlay.with(source) { entry in
       if entry.record == nil { return false }
       entry.record?.fields[field] = target.map { Field(.string($0)) }
-      entry.serverFields.remove(field)
-      entry.clearedFields.remove(field)
+      // Nearly always there are none.
+      if !entry.serverFields.isEmpty { entry.serverFields.remove(field) }
+      if !entry.clearedFields.isEmpty { entry.clearedFields.remove(field) }
       return true
     }
     if isSet, let target { overlay.notePointer(from: source, field: field, to: target) }

@@ -115,6 +115,7 @@ public struct Exporter {
   }
 
   private mutating func applyChanges(_ original: [HistoryChange]) throws {
+    overlay.reserve(original.count)
     var changes = original
     var refused: Set<Int> = []
     var lastDeletion: [String: Int] = [:]
@@ -141,20 +142,22 @@ public struct Exporter {
         if change.changeType == .update, !reverting.contains(change.objectID) { try isolating(change) { exporter in try exporter.tellAgain(change) } }
         continue
       }
-      let relationships = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
-      try setRelationships(relationships) { exporter in try exporter.setRelationships(of: change) }
+      try setRelationships(
+        HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
+      ) { exporter in try exporter.setRelationships(of: change) }
     }
   }
 
   /// - Parameter change: the relationships that are set, which overtake what was left out of them before.
-  private mutating func setRelationships(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws {
+  private mutating func setRelationships(_ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void) throws {
     let total = leftOutTotal
-    if try isolating(change, step) { supersede(by: change, before: leftOut.count - (leftOutTotal - total)) }
+    guard try isolating(change(), step) else { return }
+    let count = leftOut.count - (leftOutTotal - total)
+    if count > 0 { supersede(by: change(), before: count) }
   }
 
   /// What has gone through is newer than what was left out: that must not come after it.
   private mutating func supersede(by change: HistoryChange, before count: Int) {
-    if count == 0 { return }
     let later = leftOut[count...]
     leftOut =
       leftOut[..<count].compactMap { item in
@@ -237,22 +240,25 @@ public struct Exporter {
       judge?.withdraw(change.objectID)
     } else if !leftOut.isEmpty {
       let attributes = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
-      supersede(by: attributes, before: leftOut.count - (leftOutTotal - total))
+      let count = leftOut.count - (leftOutTotal - total)
+      if count > 0 { supersede(by: attributes, before: count) }
     }
     return true
   }
 
   /// Runs one step of the work; when it can't be done, it is as if it had not been begun, and `change` is left out.
-  @discardableResult mutating func isolating(_ change: HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
+  /// - Parameter change: made only if it is left out.
+  @discardableResult mutating func isolating(_ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
     let before = isolatesErrors ? self : nil
     do {
       try step(&self)
       return true
     } catch let problem as MirroringProblem {
-      leaveOut(change, problem)
+      leaveOut(change(), problem)
     } catch {
       guard let before else { throw error }
       self = before
+      let change = change()
       leaveOut(change, .damaged(change.objectID, change.entity))
     }
     return false
@@ -296,17 +302,16 @@ public struct Exporter {
     leaveOut(relationship.name, value, of: change, "\(change.entity).\(relationship.name) names an object of the zone '\(zoneName)'", .mirroring)
   }
 
-  /// Everything that differs now from the zone as it is stored.
-  public consuming func plan() -> ExportPlan {
+  /// Everything that differs now from the zone as it is stored. The exporter gives it away, and is of no more use.
+  public mutating func plan() -> ExportPlan {
     var objects: [PlannedWrite] = []
     var links: [PlannedWrite] = []
-    // From the end, so that each is moved out: copies of records cost more than all that is done here.
+    // Each gives its record away in its place: copies of records cost more than all that is done here.
     var entries = overlay.takeEntries()
-    entries.reverse()
     objects.reserveCapacity(entries.count)
-    while var entry = entries.popLast() {
-      let isLink = entry.isLink
-      guard let write = Self.write(of: &entry, stamp: stamp) else { continue }
+    for place in entries.indices {
+      let isLink = entries[place].isLink
+      guard let write = Self.write(of: &entries[place], stamp: stamp) else { continue }
       if isLink { links.append(write) } else { objects.append(write) }
     }
     objects.append(contentsOf: links)
@@ -335,7 +340,7 @@ public struct Exporter {
 
   /// Names of fields that differ, ascending.
   static func changedKeys(from base: Record?, to record: Record) -> [String] {
-    guard let base else { return record.fields.map(\.name) }
+    guard let base else { return record.fields.elements.map { $0.name } }
     var changed: [String] = []
     var (old, new) = (base.fields.elements[...], record.fields.elements[...])
     while let first = [old.first?.name, new.first?.name].compactMap({ $0 }).min() {

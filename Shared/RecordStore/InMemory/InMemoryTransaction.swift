@@ -92,7 +92,8 @@ extension InMemoryTransaction: ShardTransaction {
         }
       }
       rows.names[zone, default: [:]][record.sequence] = name
-      rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(record.isDeleted ? [] : references))
+      let kept = record.isDeleted ? references.filter(\.isOfTombstones) : references
+      rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(kept))
       rows.zones[zone] = row.advanced(to: record.sequence)
       let byteCount = record.isDeleted ? 0 : record.record.countedByteCount
       if database.placementState != .untracked, earlier?.stored.record.recordType != record.record.recordType, row.places(recordType: record.record.recordType) {

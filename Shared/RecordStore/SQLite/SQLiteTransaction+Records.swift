@@ -31,7 +31,7 @@ extension SQLiteTransaction {
       let name = WriterCache.Name(parent: zone, name: stored.record.recordName)
       let earlier = try seenRecord(name)
       if isNew && earlier != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
-      let entries = stored.isDeleted ? [] : try references.map(entry)
+      let entries = try (stored.isDeleted ? references.filter(\.isOfTombstones) : references).map(entry)
       let references = try StoredReferences.encode(entries)
       let known = indexes.byDatabase[row.zone.databaseKey]
       let predecessor = known == nil ? nil : try indexedPredecessor(earlier, named: name.name, in: zone)

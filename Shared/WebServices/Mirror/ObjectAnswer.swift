@@ -106,7 +106,7 @@ extension RecordError {
 
   func writeMirrorMembers(to writer: inout JSONWriter) {
     writeMembers(to: &writer)
-    writer.member("ckErrorCode", ckErrorCode)
+    if specialCKErrorCode == nil { writer.member("ckErrorCode", ckErrorCode) }
     if let recovery { writer.member("recovery", recovery.rawValue) }
   }
 

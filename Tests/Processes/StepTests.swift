@@ -1,0 +1,245 @@
+// SIGKILL of each process at each of its steps of sharing, accepting, moving, leaving and stopping.
+
+import Foundation
+import Testing
+
+@Suite(.serialized) struct StepTests {
+  /// The processes that are killed, by what they are to the operations.
+  private enum Victim: String, CaseIterable {
+    case gateway, ownersWorker, guestsWorker, share
+  }
+
+  /// More steps than these are no operation's: something goes on for ever.
+  private static let stepLimit = 60
+
+  private struct Run {
+    let installation: Installation
+    let shim: StepShim
+    let cast: StepCast
+    /// Holders of the shards while everything runs.
+    let holders: Value
+    var zones: Set<String> = []
+    var graphs: [StepGraph] = []
+    /// How often a process was killed after which all of an operation was there, or nothing.
+    var doneCount = 0
+    var notBegunCount = 0
+
+    func name(of victim: Victim) -> String {
+      switch victim {
+      case .gateway, .share: victim.rawValue
+      case .ownersWorker: cast.ownersWorker
+      case .guestsWorker: cast.guestsWorker
+      }
+    }
+
+    /// Waits until every shard is where it belongs and no process has anything to do.
+    func settle() async throws {
+      try await comeBack()
+      try await calm()
+    }
+
+    private func comeBack() async throws {
+      for _ in 0..<1500 {
+        // Dropped because a process that is not there yet is asked again.
+        if let shards = try? await installation.admin("GET", "/admin/1/shards"), shards == holders { return }
+        try await Task.sleep(for: .milliseconds(10))
+      }
+      throw Unexpected("the shards do not come back")
+    }
+
+    private func calm(orKilled victim: String? = nil) async throws {
+      let names = ["gateway", "share", "worker-1", "worker-2"]
+      var (last, stillCount) = ([Int](), 0)
+      for _ in 0..<500 where stillCount < 4 {
+        if let victim, try shim.progress(of: victim).wasKilled { return }
+        let counts = try names.map(shim.count)
+        stillCount = counts == last ? stillCount + 1 : 0
+        last = counts
+        try await Task.sleep(for: .milliseconds(10))
+      }
+    }
+
+    /// Asks for an operation, with a process that is killed at a step of it.
+    /// - Parameter hangsUp: nobody waits for an answer once it is killed, and so nobody in the installation repeats the request either.
+    private func attempt(
+      _ operation: StepOperation, _ shape: StepGraph, _ requestID: String, killing name: String, at step: Int, hangsUp: Bool
+    ) async throws -> (StepOutcome, StepShim.Progress) {
+      try await settle()
+      try shim.arm(name, at: step)
+      let (people, shim, watcher, guest) = (cast.people, shim, cast.watcher, cast.bobs)
+      let request = Task { try await people.attempt(operation, shape, requestID: requestID) }
+      let watch = Task {
+        while try !shim.progress(of: name).wasKilled { try await Task.sleep(for: .milliseconds(1)) }
+        if hangsUp { request.cancel() }
+        async let own: Void = watcher.watch(shape, asOwner: true, "\(operation), \(name) killed at step \(step)")
+        async let others: Void = guest.watch(shape, asOwner: false, "\(operation), \(name) killed at step \(step)")
+        _ = try await (own, others)
+      }
+      let outcome = try await request.value
+      // What an answer leaves to be done is part of the operation.
+      try await calm(orKilled: name)
+      if try shim.progress(of: name).wasKilled { try await comeBack() }
+      watch.cancel()
+      if case .failure(let error) = await watch.result, !(error is CancellationError) { throw error }
+      let progress = try shim.progress(of: name)
+      try shim.disarm(name)
+      return (outcome, progress)
+    }
+
+    /// What is there after a process died: the operation as a whole, or nothing of it.
+    /// - Returns: whether it was done.
+    private mutating func expectWhole(_ operation: StepOperation, _ shape: StepGraph, _ outcome: StepOutcome, _ note: Comment) async throws -> Bool {
+      try await settle()
+      let before = cast.sight(of: shape)
+      let seen = try await cast.look(at: shape)
+      let isDone = seen != before
+      let zoneName = shape.zoneName ?? (isDone ? seen.zoneName : nil)
+      if isDone {
+        #expect(seen == cast.sight(of: cast.done(operation, shape, in: zoneName)), note)
+        doneCount += 1
+      } else {
+        notBegunCount += 1
+      }
+      if case .answered = outcome { #expect(isDone, note) }
+      #expect(try await cast.shareZones() == zones.union([zoneName].compactMap { $0 }), note)
+      try await cast.expectGuests(see: seen, of: shape, in: zoneName)
+      return isDone
+    }
+
+    /// Does an operation, looks, if need be repeats it, and looks again.
+    mutating func run(
+      _ operation: StepOperation, _ shape: StepGraph, killing name: String, at step: Int, hangsUp: Bool
+    ) async throws -> (StepGraph, StepShim.Progress) {
+      var requestID = UUID().uuidString
+      var (outcome, progress) = try await attempt(operation, shape, requestID, killing: name, at: step, hangsUp: hangsUp)
+      let note: Comment = "\(operation) with \(name) killed at step \(step) of \(progress.kinds)"
+      var isDone = false
+      if progress.wasKilled {
+        isDone = try await expectWhole(operation, shape, outcome, note)
+        let first = outcome
+        // Somebody who has forgotten what he asked asks anew.
+        let isAnew = hangsUp && operation.isRepeatable
+        if isAnew { requestID = UUID().uuidString } else { isDone = false }
+        outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
+        if case .answered(let answer) = outcome, case .answered(let earlier) = first, !isAnew { #expect(answer["moved"] == earlier["moved"], note) }
+      }
+      let (answer, done) = try await finish(operation, shape, outcome, requestID: requestID, note)
+      if operation.isMove { #expect(Set(answer["moved"].elements.compactMap(\.string)) == Set(isDone ? [] : shape.objectIDs), note) }
+      #expect(try await cast.look(at: done) == cast.sight(of: done), note)
+      try await cast.expectGuests(see: cast.sight(of: done), of: done, in: done.zoneName)
+      try await cast.expectIndex(cast.sight(of: done).members.count)
+      try await expectNews(of: operation, shape, note)
+      return (done, progress)
+    }
+
+    /// Does an operation with everybody alive.
+    mutating func run(_ operation: StepOperation, _ shape: StepGraph) async throws -> StepGraph {
+      let done = try await finish(operation, shape, .unanswered, requestID: UUID().uuidString, "\(operation)").done
+      try await cast.tablet.pull()
+      try await expectNews(of: operation, shape, "\(operation)")
+      return done
+    }
+
+    /// Asks until there is an answer.
+    private mutating func finish(
+      _ operation: StepOperation, _ shape: StepGraph, _ first: StepOutcome, requestID: String, _ note: Comment
+    ) async throws -> (answer: Value, done: StepGraph) {
+      var outcome = first
+      for _ in 0..<500 {
+        if case .answered = outcome { break }
+        outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
+        if case .unanswered = outcome { try await Task.sleep(for: .milliseconds(20)) }
+      }
+      guard case .answered(let answer) = outcome else { throw Unexpected("\(note): it is not answered") }
+      var done = cast.done(operation, shape, in: shape.zoneName ?? answer["zoneID"]["zoneName"].string)
+      if operation == .share { done.shortGUID = try #require(answer["share"]["shortGUID"].string) }
+      if let zoneName = done.zoneName { zones.insert(zoneName) }
+      return (answer, done)
+    }
+
+    /// A move came as one move of each object, whatever happened meanwhile.
+    private func expectNews(of operation: StepOperation, _ shape: StepGraph, _ note: Comment) async throws {
+      let news = await cast.tablet.takeNews().filter { shape.objectIDs.contains($0["objectID"].string ?? "") }
+      let kinds = news.compactMap { $0["changeType"].string }
+      #expect(!kinds.contains("delete") && !kinds.contains("unlink"), note)
+      #expect(kinds.count { $0 == "move" } == (operation.isMove ? shape.objectIDs.count : 0), "\(note) told \(kinds)")
+    }
+
+    /// Devices that come new have all graphs of their owner, and nothing of theirs.
+    func expectEverything() async throws {
+      var expected = Graph()
+      for shape in graphs {
+        expected.objects.merge(shape.graph.objects) { $1 }
+        expected.pairs.formUnion(shape.graph.pairs)
+      }
+      #expect(try await cast.alice.device("new").importedGraph().graph == expected)
+      for guest in [cast.bob, cast.carol] { #expect(try await guest.device("new", in: "shared").importedGraph().graph == Graph()) }
+    }
+
+    /// Carol comes without anybody being killed.
+    func letCarolIn(_ shape: StepGraph) async throws -> StepGraph {
+      var shape = shape
+      _ = try await cast.carols.device.repeated("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]])
+      shape.carolIsIn = true
+      return shape
+    }
+  }
+
+  @Test(.timeLimit(.minutes(10)))
+  func `T-P01 T-P02 T-P09 T-P10 whoever is killed at whatever step, sharing, accepting, moving, leaving and stopping are done wholly or not begun`() async throws {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let shim = try StepShim(in: folder)
+    let began = ContinuousClock.now
+    try await Installation.run(workers: 2, options: ["--restart-pause", "50"], environment: shim.environment) { installation in
+      let cast = try await StepCast(installation)
+      var run = Run(installation: installation, shim: shim, cast: cast, holders: try await installation.admin("GET", "/admin/1/shards"))
+      var killCounts: [StepOperation: [Victim: Int]] = [:]
+      // With answers that are waited for, which those who are left try to get; and without.
+      for (victim, hangsUp) in [
+        (Victim.gateway, false), (.ownersWorker, false), (.ownersWorker, true), (.guestsWorker, false), (.guestsWorker, true), (.share, false),
+      ] {
+        var open = Set(StepOperation.allCases)
+        for step in 1...Self.stepLimit where !open.isEmpty {
+          var shape = try await cast.make(run.graphs.count + 1)
+          for operation in StepOperation.allCases {
+            if open.contains(operation) {
+              let (next, progress) = try await run.run(operation, shape, killing: run.name(of: victim), at: step, hangsUp: hangsUp)
+              shape = next
+              if progress.wasKilled {
+                killCounts[operation, default: [:]][victim, default: 0] += 1
+              } else {
+                open.remove(operation)
+                print("\(operation), \(victim)\(hangsUp ? " without waiting" : ""): \(step - 1) kills, steps at last \(progress.kinds)")
+              }
+            } else {
+              shape = try await run.run(operation, shape)
+            }
+            if operation == .accept { shape = try await run.letCarolIn(shape) }
+          }
+          run.graphs.append(shape)
+        }
+        #expect(open.isEmpty, "\(victim) has no end of steps in \(open)")
+      }
+      print("killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was done, in \(began.duration(to: .now))")
+      for operation in StepOperation.allCases {
+        for (victim, least) in Self.leastKills(of: operation) { #expect(killCounts[operation]?[victim] ?? 0 >= least, "\(operation), \(victim)") }
+      }
+      #expect(run.doneCount > 0 && run.notBegunCount > 0)
+      try await run.expectEverything()
+    }
+  }
+
+  /// Every operation is asked for at the gateway and written by the owner's worker; who else takes part depends.
+  private static func leastKills(of operation: StepOperation) -> [Victim: Int] {
+    let others: [Victim: Int] =
+      switch operation {
+      case .share: [.share: 1]
+      case .accept: [.share: 3, .guestsWorker: 4]
+      case .leave: [.share: 3, .guestsWorker: 6]
+      case .stop: [.share: 2]
+      case .moveOut, .moveIn: [:]
+      }
+    return others.merging([.gateway: 2, .ownersWorker: 8]) { $1 }
+  }
+}
