@@ -5,7 +5,8 @@ import Records
 import ServiceBus
 import Synchronization
 
-/// Pushes every change to all notifiers and gateways that are connected, and every notification to all notifiers.
+/// Pushes every change to all notifiers and gateways that are connected, those of shared zones to the other workers, too (`SharedDatabaseFiring`), and
+/// every notification to all notifiers.
 final class ConflatedChangePublisher: ChangePublisher {
   private struct ZoneKey: Hashable {
     let database: DatabaseID
@@ -14,6 +15,7 @@ final class ConflatedChangePublisher: ChangePublisher {
 
   private let bus: any Bus
   private let pushes: ConflatedPush<ZoneKey, ZoneChange>
+  private let sharedPushes: ConflatedPush<ZoneKey, ZoneChange>
   private let notifications: ConflatedPush<SubscriptionNotification.Key, SubscriptionNotification>
   private let stores: ConflatedPush<StoreChange, StoreChange>
   private let fired = Atomic<Int>(0)
@@ -28,11 +30,15 @@ final class ConflatedChangePublisher: ChangePublisher {
 
   init(bus: any Bus) {
     self.bus = bus
-    pushes = ConflatedPush(
-      spacing: Self.spacing,
-      send: { [weak bus] peer, changes in
-        _ = try await bus?.call(PushZoneChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
-      }, key: { ZoneKey(database: $0.database, zoneName: $0.zoneName) }, merge: { $0.merged(with: $1) })
+    @Sendable func pushZones() -> ConflatedPush<ZoneKey, ZoneChange> {
+      ConflatedPush(
+        spacing: Self.spacing,
+        send: { [weak bus] peer, changes in
+          _ = try await bus?.call(PushZoneChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
+        }, key: { ZoneKey(database: $0.database, zoneName: $0.zoneName) }, merge: { $0.merged(with: $1) })
+    }
+    pushes = pushZones()
+    sharedPushes = pushZones()
     notifications = ConflatedPush(
       limit: Self.notificationLimit, batchCount: Self.notificationBatchCount, spacing: Self.spacing,
       send: { [weak bus] peer, notifications in
@@ -45,7 +51,10 @@ final class ConflatedChangePublisher: ChangePublisher {
       }, key: { $0 }, merge: { _, later in later })
   }
 
-  func publish(_ change: ZoneChange) { pushes.push(change) }
+  func publish(_ change: ZoneChange) {
+    pushes.push(change)
+    if change.isShared { sharedPushes.push(change) }
+  }
 
   func publish(_ change: StoreChange) { stores.push(change) }
 
@@ -58,10 +67,12 @@ final class ConflatedChangePublisher: ChangePublisher {
   func run() async {
     for await peers in bus.peerChanges() {
       pushes.subscribers(peers.filter { $0.role == .notifier || $0.role == .gateway })
+      sharedPushes.subscribers(peers.filter { $0.role == .worker })
       notifications.subscribers(peers.filter { $0.role == .notifier })
       stores.subscribers(peers.filter { $0.role == .gateway })
     }
     pushes.close()
+    sharedPushes.close()
     notifications.close()
     stores.close()
   }

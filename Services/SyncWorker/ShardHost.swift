@@ -59,6 +59,9 @@ actor ShardHost {
   /// Assigned shards that are not open.
   var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil } }
 
+  /// How many shards there are, wherever.
+  nonisolated var shardCount: Int { recordStore.shardCount }
+
   /// The open shards, ascending.
   var openStores: [any ShardStore] { shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil } }
 

@@ -46,6 +46,7 @@ public final class Worker: Sendable {
     let changes: ConflatedChangePublisher
     let audit: AccessAudit
     let shareNews: ShareNewsSignals
+    let sharedFiring: SharedDatabaseFiring
     let planes: Planes
   }
 
@@ -132,6 +133,10 @@ public final class Worker: Sendable {
       }
       return Answer(Acknowledgement(), body: try await commands.answer(message))
     }
+    handlers.on(PushZoneChanges.self) { [self] message, _, _ in
+      parts.withLock { $0 }?.sharedFiring.note(message.changes)
+      return Answer(Acknowledgement())
+    }
     handlers.on(DirectoryChanged.self) { [self] message, _, _ in
       if let parts = parts.withLock({ $0 }) {
         await parts.schemas.invalidate(message)
@@ -174,7 +179,9 @@ public final class Worker: Sendable {
     let schemas = DirectorySchemaSource(bus: bus, clock: context.clock, log: context.log)
     let changes = ConflatedChangePublisher(bus: bus)
     let audiences = ShareAudiences(context.log)
-    let publisher = AudiencePublisher(audiences: audiences, changes: changes)
+    let subscriptions = SubscriptionIndexes()
+    let firing = SharedDatabaseFiring(schemas: schemas, indexes: subscriptions, changes: changes, random: context.random, log: context.log)
+    let publisher = AudiencePublisher(audiences: audiences, changes: changes, firing: firing)
     let audit = AccessAudit(context.log)
     let sleep = context.timing.sleep
     let pause: @Sendable (Duration) async -> Void = { duration in
@@ -185,7 +192,7 @@ public final class Worker: Sendable {
     let planeContext = PlaneContext(
       clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: publisher,
       assets: assets, signingKey: signingKey, assetThresholdByteCount: assetThreshold,
-      userQuota: Int64(context.options.integer("user-quota") ?? 0), pause: pause,
+      userQuota: Int64(context.options.integer("user-quota") ?? 0), subscriptions: subscriptions, pause: pause,
       people: DirectoryPeople(bus: bus, log: context.log), audit: audit, audiences: audiences,
       owners: OwnersByBus(bus: bus, cluster: context.cluster, timing: context.timing))
     let planes = makePlanes(planeContext)
@@ -207,7 +214,7 @@ public final class Worker: Sendable {
       log: context.log, pause: pause)
     return Parts(
       host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit, shareNews: planeContext.shareNews,
-      planes: planes)
+      sharedFiring: firing, planes: planes)
   }
 
   // MARK: Requests
@@ -283,6 +290,7 @@ private final class RunningWorker: Service {
   /// The process's background work; the service's end is theirs.
   private let holding: Task<Void, Never>
   private let publishing: Task<Void, Never>
+  private let firing: Task<Void, Never>
 
   init(parts: Worker.Parts, cluster: Cluster, name: String) {
     self.parts = parts
@@ -290,6 +298,7 @@ private final class RunningWorker: Service {
     self.name = name
     holding = Task { await parts.host.run(cluster.updates()) }
     publishing = Task { await parts.changes.run() }
+    firing = Task { await parts.sharedFiring.run(on: parts.host) }
   }
 
   var checks: [HealthCheck] {
@@ -307,8 +316,10 @@ private final class RunningWorker: Service {
 
   func close() async {
     publishing.cancel()
+    firing.cancel()
     holding.cancel()
     await holding.value
     await publishing.value
+    await firing.value
   }
 }

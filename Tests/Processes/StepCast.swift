@@ -7,8 +7,10 @@ import Testing
 /// A post with two attachments and a tag, and how far its sharing has come.
 struct StepGraph: Sendable {
   let post: String
-  let attachments: [String]
+  private(set) var attachments: [String]
   let tag: String
+  /// An attachment that bob puts in.
+  let bobs: String
   /// The share's zone; nil before it is shared.
   var zoneName: String?
   var shortGUID = ""
@@ -23,7 +25,10 @@ struct StepGraph: Sendable {
     post = id(1)
     attachments = [id(2), id(3)]
     tag = id(4)
+    bobs = id(5)
   }
+
+  mutating func addBobs() { attachments.append(bobs) }
 
   var objectIDs: [String] { [post] + attachments + [tag] }
 
@@ -37,9 +42,15 @@ struct StepGraph: Sendable {
     return graph
   }
 
+  private func insert(_ attachment: String) -> Value {
+    MainJob.insert("Attachment", attachment, ["fileName": .string(attachment)], ["post": .string(post)])
+  }
+
+  var bobsInserts: [Value] { [insert(bobs)] }
+
   var inserts: [Value] {
     [MainJob.insert("Post", post, ["title": .string(post)])]
-      + attachments.map { MainJob.insert("Attachment", $0, ["fileName": .string($0)], ["post": .string(post)]) }
+      + attachments.map(insert)
       + [MainJob.insert("Tag", tag, ["name": .string(tag)], ["posts": [.string(post)]])]
   }
 }
@@ -75,6 +86,9 @@ actor StepDevice {
       #expect(zones(of: shape).count <= 1, note)
     }
   }
+
+  /// What was saved on this very device: it is not imported.
+  func have(_ id: String, _ object: Graph.Object) { graph.objects[id] = object }
 
   func takeNews() -> [Value] {
     defer { news = [] }
@@ -186,11 +200,11 @@ final class StepCast {
 
 /// What is done to a graph, one after the other.
 enum StepOperation: String, CaseIterable {
-  case share, accept, moveOut, moveIn, leave, stop
+  case share, accept, write, moveOut, moveIn, leave, stop
 
   var isMove: Bool { [.share, .moveOut, .moveIn].contains(self) }
   /// Whether another request for the same is answered the same when it is done; an end of something finds nothing to end.
-  var isRepeatable: Bool { ![.leave, .stop].contains(self) }
+  var isRepeatable: Bool { ![.leave, .stop, .write].contains(self) }
 }
 
 extension StepPeople {
@@ -205,6 +219,8 @@ extension StepPeople {
       let body: Value = ["objectIDs": [.string(shape.attachments[1])], "to": nil, "title": .string(shape.post), "participants": .array(people)]
       return try await phone.attempt("POST", "/shares", body, requestID: requestID)
     case .accept: return try await bobs.attempt("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]], requestID: requestID)
+    case .write:
+      return try await bobs.attempt("POST", "/transactions?wait=export", Device.transactions(shape.bobsInserts, id: requestID), requestID: requestID)
     case .moveOut: return try await phone.attempt("POST", "/move", ["objectIDs": [.string(shape.tag)], "to": nil], requestID: requestID)
     case .moveIn: return try await phone.attempt("POST", "/move", ["objectIDs": [.string(shape.post)], "to": zoneID], requestID: requestID)
     case .leave: return try await bobs.attempt("POST", "/purge", ["zoneID": zoneID], requestID: requestID)
@@ -222,6 +238,7 @@ extension StepCast {
     switch operation {
     case .share: (shape.zoneName, shape.isInside, shape.isShared) = (zoneName, true, true)
     case .accept: shape.bobIsIn = true
+    case .write: shape.addBobs()
     case .moveOut: shape.isInside = false
     case .moveIn: shape.isInside = true
     case .leave: shape.bobIsIn = false

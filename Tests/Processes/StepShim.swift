@@ -106,7 +106,8 @@ struct StepShim: Sendable {
     let source = folder.appending(path: "steps.c")
     try Self.source.write(to: source, atomically: true, encoding: .utf8)
     let library = folder.appending(path: "steps.so").path
-    let made = try CommandLineTool.run(["-shared", "-fPIC", "-O1", "-Wall", "-o", library, source.path, "-ldl"], executable: URL(filePath: "/usr/bin/cc"))
+    let words = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", library, source.path, "-ldl"]
+    let made = try CommandLineTool.run(words, executable: URL(filePath: "/usr/bin/env"))
     guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
   }
 

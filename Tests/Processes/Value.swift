@@ -23,20 +23,21 @@ enum Value: Hashable, Sendable, Codable, ExpressibleByStringLiteral, Expressible
 
   init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
+    // A guess that is wrong costs an error: what there is most of comes first.
     if container.decodeNil() {
       self = .null
+    } else if let value = try? container.decode(String.self) {
+      self = .string(value)
+    } else if let value = try? container.decode([String: Value].self) {
+      self = .object(value)
+    } else if let value = try? container.decode([Value].self) {
+      self = .array(value)
     } else if let value = try? container.decode(Bool.self) {
       self = .bool(value)
     } else if let value = try? container.decode(Int64.self) {
       self = .integer(value)
-    } else if let value = try? container.decode(Double.self) {
-      self = .number(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .string(value)
-    } else if let value = try? container.decode([Value].self) {
-      self = .array(value)
     } else {
-      self = .object(try container.decode([String: Value].self))
+      self = .number(try container.decode(Double.self))
     }
   }
 

@@ -106,10 +106,14 @@ extension ShareAudiences: ShardWork {
 struct AudiencePublisher: ChangePublisher {
   let audiences: ShareAudiences
   let changes: any ChangePublisher
+  /// Of participants whose shards are held here.
+  var firing: SharedDatabaseFiring?
 
   func publish(_ change: ZoneChange) {
     let users = audiences.take(change)
-    changes.publish(users.isEmpty ? change : change.heard(by: users))
+    let heard = users.isEmpty ? change : change.heard(by: users)
+    changes.publish(heard)
+    firing?.note([heard])
   }
 
   func publish(_ notification: SubscriptionNotification) { changes.publish(notification) }

@@ -31,6 +31,7 @@ struct SubscriptionIndex: Sendable {
   private var queries: [String: [Group]] = [:]
   private var zones: [String: [Entry]] = [:]
   private var databases: [Entry] = []
+  private var sharedDatabases: [Entry] = []
   /// Those that can't be read with the present schema.
   let unreadable: [StoredSubscription]
 
@@ -55,7 +56,7 @@ struct SubscriptionIndex: Sendable {
       entries[row.key] = entry
       switch entry.subscription.subject {
       // A shared database's zones are elsewhere: their owners' workers tell of them.
-      case .database: if row.scope != .shared { databases.append(entry) }
+      case .database: if row.scope == .shared { sharedDatabases.append(entry) } else { databases.append(entry) }
       case .zone(let zone): zones[zone.zoneName, default: []].append(entry)
       case .query(let query, let json, let zone, _):
         let question = Question(json: json, zoneName: zone?.zoneName)
@@ -96,6 +97,8 @@ struct SubscriptionIndex: Sendable {
   func subscribers(ofZone zoneName: String) -> [Entry] { zones[zoneName] ?? [] }
   /// Those that tell of any change in the database.
   var subscribersOfDatabase: [Entry] { databases }
+  /// The owner's, to what others share with him.
+  var subscribersOfSharedDatabase: [Entry] { sharedDatabases }
 
   /// Those that a zone's deletion ends.
   func bound(toZone zoneName: String) -> [Entry] {

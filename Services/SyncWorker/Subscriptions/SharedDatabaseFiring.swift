@@ -1,0 +1,119 @@
+// Subscriptions to the whole of a shared database: they live with their user, and what they tell of changes with its owners.
+
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Synchronization
+import WebServices
+
+/// Fires them. Every worker hears of changes of shared zones, its own and the others', and looks for those participants whose shards it holds. Hints, like
+/// all notifications: what is lost while a shard changes hands loses no data.
+final class SharedDatabaseFiring: Sendable {
+  private struct ZoneKey: Hashable {
+    let database: DatabaseID
+    let zoneName: String
+  }
+
+  private let schemas: any SchemaSource
+  private let indexes: SubscriptionIndexes
+  private let changes: any ChangePublisher
+  private let random: any RandomSource
+  private let log: Log
+  /// Merged while others are looked at.
+  private let pending = Mutex<[ZoneKey: ZoneChange]>([:])
+  private let wakes: AsyncStream<Void>
+  private let wake: AsyncStream<Void>.Continuation
+
+  /// Zones that wait; beyond them nothing is taken up.
+  private static let limit = 50_000
+
+  init(schemas: any SchemaSource, indexes: SubscriptionIndexes, changes: any ChangePublisher, random: any RandomSource, log: Log) {
+    self.schemas = schemas
+    self.indexes = indexes
+    self.changes = changes
+    self.random = random
+    self.log = log
+    (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+  }
+
+  func note(_ changes: [ZoneChange]) {
+    let shared = changes.filter(\.isShared)
+    if shared.isEmpty { return }
+    pending.withLock { pending in
+      for change in shared where pending.count < Self.limit {
+        let key = ZoneKey(database: change.database, zoneName: change.zoneName)
+        pending[key] = pending[key]?.merged(with: change) ?? change
+      }
+    }
+    wake.yield()
+  }
+
+  /// Until the task is cancelled.
+  func run(on host: ShardHost) async {
+    for await _ in wakes {
+      let noted = pending.withLock { pending in
+        defer { pending = [:] }
+        return pending.values.sorted { $0.sequence < $1.sequence }
+      }
+      let stores = await host.openStores
+      for change in noted {
+        for user in change.participants {
+          let home = change.home(of: user)
+          guard let store = stores.first(where: { $0.shard == home.shard(of: host.shardCount) }) else { continue }
+          do {
+            try await fire(change, of: user, in: store)
+          } catch StoreError.fenced, StoreError.closed {
+            // Dropped because the shard is somebody else's now, who heard of it, too.
+          } catch {
+            log.warning("a shared database's subscriptions were not told of a change", ["user": .text(user), "error": .text(String(describing: error))])
+          }
+        }
+      }
+    }
+  }
+
+  /// Tells a participant's subscriptions of a change.
+  /// - Parameter store: his shard.
+  func fire(_ change: ZoneChange, of user: String, in store: any ShardStore) async throws {
+    let (home, indexes, log) = (change.home(of: user), indexes, log)
+    let isSubscribed = try await store.read { snapshot in try snapshot.database(home).map { $0.subscriptionEdition != 0 } ?? false }
+    if !isSubscribed { return }
+    let schema = try await schemas.schema(of: home.container, home.environment)
+    var entries = try await store.read { snapshot -> [SubscriptionIndex.Entry] in
+      guard let row = try snapshot.database(home) else { return [] }
+      return try indexes.index(of: row, schema: schema, in: snapshot, log: log).subscribersOfSharedDatabase
+    }
+    let spent = entries.filter(\.subscription.firesOnce)
+    if !spent.isEmpty {
+      // Which are removed here are told here, and nowhere a second time.
+      let removed = try await store.enqueue { transaction -> Set<Int64> in
+        guard let row = try transaction.database(home) else { return [] }
+        let present = spent.filter { entry in
+          // Dropped because what can't be read is not told of.
+          (try? transaction.subscription(entry.stored.identifier, of: entry.stored.userRecordName, scope: .shared, in: row.key))??.key == entry.stored.key
+        }
+        for entry in present { try transaction.deleteSubscription(entry.stored.key, in: row.key) }
+        return Set(present.map(\.stored.key))
+      }.value
+      entries.removeAll { $0.subscription.firesOnce && !removed.contains($0.stored.key) }
+    }
+    let zone = Zone.ID(zoneName: change.zoneName, ownerName: change.database.owner)
+    let origin = change.originUser == nil || change.originUser == user ? change.originStore : nil
+    for entry in entries {
+      let fired = FiredSubscription(database: home, entry: entry, change: .database(zone), sequence: change.sequence, originDevice: origin)
+      changes.publish(fired.notification(identifiedBy: random.uuid()))
+    }
+  }
+}
+
+extension ZoneChange {
+  /// Those who hear of it besides the owner.
+  fileprivate var participants: [String] { database.isPublic ? [] : audience.filter { $0 != database.owner } }
+
+  /// Whether somebody besides the owner hears of it.
+  var isShared: Bool { !database.isPublic && audience.contains { $0 != database.owner } }
+
+  /// The database in whose shard a user has what is his.
+  fileprivate func home(of user: String) -> DatabaseID { DatabaseID(container: database.container, environment: database.environment, owner: user) }
+}

@@ -1,0 +1,57 @@
+import JSON
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Testing
+
+@testable import SyncWorker
+
+private typealias World = RecordPlaneWorld
+
+/// A participant's subscription to the whole of his shared database tells of every zone that is shared with him.
+struct SharedDatabaseFiringTests {
+  private static func firing(_ world: RecordPlaneWorld) -> SharedDatabaseFiring {
+    SharedDatabaseFiring(
+      schemas: world.plane.context.schemas, indexes: world.plane.context.subscriptions, changes: world.changes, random: SeededRandom(seed: 3), log: .silent)
+  }
+
+  @Test func `who subscribed to his shared database is told of a change in a zone that is shared with him, and of his own only elsewhere`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    _ = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
+    for (identifier, more) in [("all", ""), ("once", #","firesOnce":true"#)] {
+      let made = try await world.subscribe(identifier, #""subscriptionType":"database"\#(more)"#, user: "_bob", scope: .shared)
+      try #require(made.json["subscriptions"]?.elements.first?.code == nil, "\(made.text)")
+    }
+    try await world.subscribe("own", #""subscriptionType":"database""#, user: "_bob")
+    _ = world.changes.take()
+    _ = try await world.modify([World.note("a")])
+    #expect(try world.told() == [], "the owner's shard knows nothing of it")
+    let change = try #require(world.changes.take().last)
+    #expect(change.isShared && change.audience == ["_alice", "_bob", "_carol"])
+    let firing = Self.firing(world)
+    for user in ["_bob", "_carol"] { try await firing.fire(change, of: user, in: world.store) }
+    let told = world.changes.takeNotifications()
+    #expect(try told.map { try $0.line }.sorted() == ["_bob all: met Trips", "_bob once: met Trips"])
+    for one in told {
+      let subject = try JSONValue(parsing: one.json)["ck"]?["met"]
+      #expect(subject?["zoid"]?.string == "_alice" && subject?["dbs"]?.int64 == 2)
+      #expect(one.scope == .shared && one.sequence == change.sequence && one.originDevice == nil)
+    }
+    // One that fires once is gone; the device that made a change is left out.
+    let own = ZoneChange(
+      database: change.database, zoneName: "Trips", sequence: change.sequence + 1, syncToken: "t", originStore: "phone", originUser: "_bob",
+      audience: change.audience)
+    try await firing.fire(own, of: "_bob", in: world.store)
+    let second = world.changes.takeNotifications()
+    #expect(second.map(\.subscriptionID) == ["all"] && second.map(\.originDevice) == ["phone"])
+  }
+
+  @Test func `a change of a zone that nobody shares concerns no other worker`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    _ = try await world.modify([World.note("a")])
+    #expect(world.changes.take().allSatisfy { !$0.isShared })
+  }
+}
