@@ -43,15 +43,30 @@ final class SharedWorld: Sendable {
 
     fileprivate let plane = Mutex<ObjectPlane?>(nil)
     fileprivate let stores: [any ShardStore]
+    private struct State {
+      var away: Set<String> = []
+      var hidden: Set<String> = []
+      var isListOld = false
+      var fault: (path: String, owner: String?, kind: Fault, count: Int)?
+      var first: (path: String, body: @Sendable () async -> Void)?
+      var calls: [String] = []
+    }
+
+    private let state = Mutex(State())
     /// What owners' record planes answer; nil: nothing arrives there.
     private let records = Mutex<(@Sendable (DatabaseRequest, [UInt8]) async throws -> String)?>(nil)
-    private let state = Mutex<(away: Set<String>, fault: (path: String, owner: String?, kind: Fault, count: Int)?, calls: [String])>(([], nil, []))
 
     init(_ stores: [any ShardStore]) { self.stores = stores }
 
     var shardCount: Int? { stores.count }
     var calls: [String] { state.withLock { $0.calls } }
 
+    /// Owners whom the list lacks.
+    func setHidden(_ owners: Set<String>) { state.withLock { $0.hidden = owners } }
+    /// What happens before the next call of that path arrives.
+    func before(_ path: String, _ body: @escaping @Sendable () async -> Void) { state.withLock { $0.first = (path, body) } }
+    /// The list of owners is what was known before.
+    func setListOld(_ isOld: Bool) { state.withLock { $0.isListOld = isOld } }
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
     func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) { records.withLock { $0 = answer } }
     /// The next so many calls of that path fail.
@@ -69,7 +84,13 @@ final class SharedWorld: Sendable {
 
     func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
       let owner = request.request.database.owner
-      let fault = fault(of: request.request.path.dropFirst(2).joined(separator: "/"), owner)
+      let path = request.request.path.dropFirst(2).joined(separator: "/")
+      let first = state.withLock { state in
+        defer { if state.first?.path == path { state.first = nil } }
+        return state.first?.path == path ? state.first?.body : nil
+      }
+      await first?()
+      let fault = fault(of: path, owner)
       let silence = RecordError(.tryAgainLater, "The service did not answer in time", retryAfter: 1)
       if case .refused(let error) = fault { return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.mirrorDictionary(uuid: "uuid")) }
       var isLost = state.withLock { $0.away.contains(owner) }
@@ -101,7 +122,7 @@ final class SharedWorld: Sendable {
     }
 
     /// As the index has it: who has a membership, active or ended.
-    func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] {
+    func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
       do {
         var owners: [SharedOwner] = []
         for (name, store) in zip(SharedWorld.users, stores) {
@@ -109,9 +130,9 @@ final class SharedWorld: Sendable {
             guard let row = try snapshot.database(SharedWorld.database(name)) else { return [] }
             return try snapshot.members(user, of: row.key)
           }
-          if !members.isEmpty { owners.append(SharedOwner(name: name, isActive: members.contains(where: \.isActive))) }
+          if !members.isEmpty, !state.withLock({ $0.hidden.contains(name) }) { owners.append(SharedOwner(name: name, isActive: members.contains(where: \.isActive))) }
         }
-        return owners
+        return SharedOwnerList(owners: owners, isCurrent: !state.withLock { $0.isListOld })
       } catch {
         throw RecordError(.internalError, "\(error)")
       }
@@ -211,6 +232,29 @@ final class SharedWorld: Sendable {
     }.value
   }
 
+  /// Deletes an object, as its owner.
+  func bury(_ name: String, in zoneName: String, of owner: String) async throws {
+    let (schema, time) = (try await schemas.schema(of: Self.container, .development), clock.now)
+    try await store(of: owner).enqueue { transaction in
+      let database = try transaction.makeDatabase(Self.database(owner))
+      let zone = try transaction.makeZone(named: zoneName, in: database.key)
+      let writer = ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+      guard let row = try transaction.record(named: name, in: zone.key) else { return }
+      _ = try writer.delete(row, modified: Stamp(timestamp: time, userRecordName: owner))
+    }.value
+  }
+
+  /// What the loop of an owner's shard does when something that a guest holds back is due.
+  func drainGuest(of owner: String) async throws {
+    let store = try store(of: owner)
+    let schema = try await schemas.schema(of: Self.container, .development)
+    for mirror in try await store.read({ snapshot in try snapshot.mirrors(afterKey: 0, limit: 100) }) where mirror.isGuest {
+      let model = try #require(schema.mirrorModels[mirror.modelHash])
+      let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: Self.database(owner), model: model, schema: schema, context: plane.context)
+      _ = try await run.commit(to: store)
+    }
+  }
+
   /// The live records of a zone by name, with their display name, value or target.
   func records(_ zoneName: String, of owner: String) async throws -> [String: String] {
     let store = try store(of: owner)
@@ -258,6 +302,16 @@ final class SharedWorld: Sendable {
 
   /// Export events of the participant's store, oldest first.
   func exportEvents() async throws -> [JSONValue] { try await send("GET", "events", ["type": "export"]).json["events"]?.elements ?? [] }
+
+  /// All of the journal, page by page.
+  func allConflicts() async throws -> [JSONValue] {
+    var all: [JSONValue] = []
+    while true {
+      let page = try await send("GET", "conflicts", ["after": String(all.last?["number"]?.int64 ?? 0)]).json
+      all += page["conflicts"]?.elements ?? []
+      if page["moreComing"]?.bool != true { return all }
+    }
+  }
 
   func conflicts() async throws -> [JSONValue] { try await send("GET", "conflicts").json["conflicts"]?.elements ?? [] }
 }

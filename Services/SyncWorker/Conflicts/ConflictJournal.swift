@@ -48,14 +48,26 @@ struct ConflictJournal {
     }
   }
 
-  private func append(_ loss: ConflictLoss, _ zoneName: String, _ incarnation: UInt64) throws -> Int64 {
+  /// The same for what may have been written down before: an entry that says the same of the object stands for it.
+  func appendOnce(_ loss: ConflictLoss, inZone zoneName: String) throws {
+    var known: [StoredConflict] = []
+    var last: Int64 = 0
+    while case let page = try transaction.conflicts(in: databaseKey, afterNumber: last, ConflictFilter(recordName: loss.objectID), limit: 100), let end = page.last {
+      known += page.filter { $0.kind == loss.kind.rawValue && $0.userRecordName == loss.edit.userRecordName && $0.deviceID == loss.edit.deviceID }
+      last = end.number
+    }
+    _ = try append(loss.compacted, zoneName, 0, unlessIn: known)
+  }
+
+  private func append(_ loss: ConflictLoss, _ zoneName: String, _ incarnation: UInt64, unlessIn known: [StoredConflict] = []) throws -> Int64 {
     let content = loss.content
     let payload = content.encoded()
     if payload.count > Self.entryByteCount, let halves = loss.halves {
-      let first = try append(halves.0, zoneName, incarnation)
-      _ = try append(halves.1, zoneName, incarnation)
+      let first = try append(halves.0, zoneName, incarnation, unlessIn: known)
+      _ = try append(halves.1, zoneName, incarnation, unlessIn: known)
       return first
     }
+    if let same = try known.first(where: { try transaction.conflictContent($0.number, in: databaseKey) == payload }) { return same.number }
     // What nobody has any more can't be counted; that is told when it is to be restored.
     let assets = try content.assets.filter { try transaction.hasContent(of: $0) }
     return try transaction.appendConflict(

@@ -19,6 +19,7 @@ extension ExportRun {
     var problems: [MirroringProblem] = []
     for loss in kept {
       let number = try journal.append(loss, inZone: zone.zoneName)
+      try keep(loss, of: mirror, in: transaction)
       switch loss.kind {
       case .undecided:
         let properties = loss.lost.flatMap(\.updatedProperties).joined(separator: ", ")

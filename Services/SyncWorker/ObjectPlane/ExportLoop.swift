@@ -192,8 +192,8 @@ struct ExportLoop: Sendable {
     var running = drain.running
     do {
       if try await isHome(mirrorKey) {
-        try await forward(mirrorKey, id)
-        return await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: nil), on: store.shard)
+        let retryAt = try await forward(mirrorKey, id)
+        return await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
       }
       var retryAt: Int64?
       if var run = try await exportRun(mirrorKey) {
@@ -216,16 +216,18 @@ struct ExportLoop: Sendable {
 
   /// Whether the store's objects are in others' databases.
   private func isHome(_ mirrorKey: Int64) async throws -> Bool {
-    try await store.read { snapshot in try snapshot.mirror(key: mirrorKey).map { $0.scope == .shared && !$0.isGuest } ?? false }
+    try await store.read { snapshot in try snapshot.mirror(key: mirrorKey)?.isHome ?? false }
   }
 
-  /// Forwards batch after batch until nothing is left.
-  private func forward(_ mirrorKey: Int64, _ id: MirrorID) async throws {
+  /// Forwards batch after batch until nothing is left but what waits for an owner.
+  /// - Returns: when that is tried again.
+  private func forward(_ mirrorKey: Int64, _ id: MirrorID) async throws -> Int64? {
     let forwarding = SharedForward(store: store, context: context, mirrorKey: mirrorKey)
     while !Task.isCancelled, let outcome = try await forwarding.run() {
       exports.runs.succeeded(id)
-      if !outcome.moreComing { return }
+      if !outcome.moreComing { return outcome.retryAt }
     }
+    return nil
   }
 
   /// nil when the store is gone.

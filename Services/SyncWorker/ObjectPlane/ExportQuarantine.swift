@@ -30,7 +30,13 @@ extension ExportRun {
     var seen: Set<String> = []
     var byteCount = 0
     func take(_ row: StoredQuarantine) throws {
-      guard seen.insert(row.name).inserted, let changes = try heldChanges(row, retriedIn: transaction) else { return }
+      guard seen.insert(row.name).inserted else { return }
+      if KeptChanges.isName(row.name) {
+        // Whoever asked for all to be tried again did not mean what is given up.
+        _ = try transaction.retryQuarantined(.names([row.name]), of: mirror.key, at: StoredQuarantine.never)
+        return
+      }
+      guard let changes = try heldChanges(row, retriedIn: transaction) else { return }
       byteCount += changes.byteCount
       objects.append(
         RetriedObject(row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp, edit: changes.transaction.edit))

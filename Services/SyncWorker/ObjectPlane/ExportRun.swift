@@ -96,6 +96,12 @@ struct ExportRun: Sendable {
   func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
     isolation?.end()
     guard var mirror = try transaction.mirror(key: mirrorKey) else { return ExportOutcome(exportedNumber: .max) }
+    if mirror.isHome {
+      // Its objects are in others' databases: they are forwarded.
+      var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
+      outcome.moreComing = mirror.exportedTransactionNumber < mirror.lastTransactionNumber
+      return outcome
+    }
     var problems: [MirroringProblem] = []
     if mirror.exportedTransactionNumber < mirror.purgedTransactionNumber {
       problems.append(Self.purgedProblem(mirror))

@@ -22,7 +22,9 @@ extension StoreCall {
     }
     let moreComing = rows.count > limit
     if moreComing { rows.removeLast() }
-    return PlaneAnswer(body: StoreAnswer.quarantine(rows.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
+    // What a guest keeps for its home's journal waits for nothing.
+    let listed = rows.filter { !KeptChanges.isName($0.name) }
+    return PlaneAnswer(body: StoreAnswer.quarantine(listed.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
   }
 
   private static let quarantineLimit = 200

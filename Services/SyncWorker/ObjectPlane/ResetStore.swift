@@ -90,7 +90,10 @@ extension StoreCall {
             // Also whether somebody else has its lease by now.
             guard try self.mirror(in: transaction).incarnation == mirror.incarnation else { throw missing }
             let outcome = try run.callAsFunction(transaction)
-            guard !outcome.moreComing, let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
+            guard let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
+            // A save came while what was before it was forwarded.
+            if current.isHome, outcome.moreComing { throw RecordError(.tryAgainLater, "What the store saved is not forwarded yet", retryAfter: 1) }
+            if outcome.moreComing { return (outcome, nil) }
             return (outcome, try body(transaction, current))
           }
           if isFirst { startNext() }

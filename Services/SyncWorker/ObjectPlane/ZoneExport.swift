@@ -84,12 +84,12 @@ extension ExportRun {
     _ refusal: ExportWrites.Refusal, of batch: ExportBatch, after earlier: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone,
     _ transaction: any ShardTransaction
   ) throws {
-    // A guest's home writes it down: there its user can see it.
-    if mirror.isGuest { return }
     let sent = earlier + (batch.slice.map { [$0.transaction] } ?? batch.transactions)
     let lost = HeldChanges.compacted(changes(of: refusal, sent: sent))
     guard let first = lost.first, batch.slice?.begins(first.objectID) ?? true else { return }
     let saved = sent.last { $0.timestamp > 0 && $0.changes.contains { $0.objectID == first.objectID } }
+    // A guest's home writes it down: there its user can see it.
+    if mirror.isGuest { return try keep(lost, timestamp: saved?.timestamp ?? context.clock.now, refusal.problem, of: mirror, in: transaction) }
     let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
     let loss = ConflictLoss(kind: .reverted, objectID: first.objectID, entity: first.entity, lost: lost, edit: edit)
     try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now).append(loss, inZone: zone.zoneName)

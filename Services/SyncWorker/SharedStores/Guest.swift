@@ -16,6 +16,9 @@ extension StoredMirror {
   /// Whether the store is of a user with whom zones of the database are shared.
   var isGuest: Bool { scope == .shared && identifier.contains(Self.guestSeparator) }
 
+  /// Whether the store's objects are in others' databases, and here is its history.
+  var isHome: Bool { scope == .shared && !isGuest }
+
   /// The store's identifier as its client knows it.
   var deviceID: String { isGuest ? identifier.split(separator: Self.guestSeparator, maxSplits: 1).last.map(String.init) ?? identifier : identifier }
 
@@ -45,6 +48,14 @@ struct GuestZones {
   /// The zones themselves, ascending by name.
   func zones(in database: Int64, _ snapshot: any ShardSnapshot) throws -> [StoredZone] {
     try access.keys.sorted().compactMap { name in try snapshot.zone(named: name, in: database).flatMap { $0.isDeleted ? nil : $0 } }
+  }
+
+  /// Whether something of a name was in a zone when his access ended, as far as anybody knows: what was made since is not for him to find.
+  func knew(_ recordName: String, in zoneName: String, of database: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
+    guard let end = members.lazy.filter({ $0.zoneName == zoneName }).compactMap(\.until).max(), let zone = try snapshot.zone(named: zoneName, in: database),
+      !zone.isDeleted, zone.endSequence < end, let horizon = try snapshot.horizon(of: zone.key), horizon <= end
+    else { return true }
+    return try snapshot.state(of: recordName, in: zone.key, at: end) != nil
   }
 
   /// What he sees of a zone; nil: nothing.
@@ -81,22 +92,15 @@ extension ExportRun {
     return VisibleRecords(ZoneAccess(try snapshot.members(mirror.userRecordName, inZone: zone.zoneName, of: mirror.databaseKey)), to: zone.key, in: snapshot)
   }
 
-  /// Takes out of a guest's batch what is of objects that its user does not reach any more, or never did: its home is told, and keeps it.
+  /// Takes out of a guest's batch what is of objects that its user does not reach any more, or never did: it is kept for its home's journal.
   func leaveOutUnreachable(
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Unwritten? {
     let locator = try ObjectLocator(of: mirror, in: transaction)
     func isGone(_ objectID: String) throws -> Bool { try locator.zone(of: objectID) == nil || locator.hasLeft(objectID) }
-    var problems: [MirroringProblem] = []
-    func note(_ change: HistoryChange) {
-      if problems.contains(where: { $0.recordName == change.objectID }) { return }
-      problems.append(
-        MirroringProblem(
-          recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: "the object is in no zone that is shared with the store's user",
-          cause: .zoneEnded))
-    }
+    var lost: [String: (changes: [HistoryChange], timestamp: Int64)] = [:]
     for object in try retried.filter({ try isGone($0.row.name) }) {
-      object.changes.last.map(note)
+      lost[object.row.name] = (object.changes, object.heldAt)
       try transaction.removeQuarantined(object.row.name, of: mirror.key)
     }
     retried = try retried.filter { try !isGone($0.row.name) }
@@ -104,11 +108,24 @@ extension ExportRun {
       let isExported = Exporter.exports(author: batch.transactions[index].author)
       let gone = try batch.transactions[index].changes.filter { try isGone($0.objectID) }
       if gone.isEmpty { continue }
-      if isExported { gone.forEach(note) }
+      if isExported {
+        for change in gone {
+          lost[change.objectID, default: ([], 0)].changes.append(change)
+          lost[change.objectID]?.timestamp = batch.transactions[index].timestamp
+        }
+      }
       let names = Set(gone.map(\.objectID))
       batch.transactions[index].changes.removeAll { names.contains($0.objectID) }
       // The transactions are the slice's parts.
       batch.slice = nil
+    }
+    var problems: [MirroringProblem] = []
+    for (name, held) in lost.sorted(by: { $0.key < $1.key }) {
+      guard let last = held.changes.last else { continue }
+      let problem = MirroringProblem(
+        recordName: name, entity: last.entity, code: .zoneNotFound, reason: "the object is in no zone that is shared with the store's user", cause: .zoneEnded)
+      problems.append(problem)
+      try keep(held.changes, timestamp: held.timestamp, problem, of: mirror, in: transaction)
     }
     return problems.isEmpty ? nil : Unwritten(problems: problems)
   }

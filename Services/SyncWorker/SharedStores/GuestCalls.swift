@@ -27,9 +27,15 @@ extension ObjectPlane {
     }
     guard let guest = message.store else { throw call.missing }
     try await call.makeGuest(guest)
-    switch (request.method, request.path.count == 3 ? request.path[2] : "") {
-    case ("GET", "held"): return try await call.heldTransactions()
+    switch (request.method, request.path.dropFirst(2).joined(separator: "/")) {
+    case ("GET", "held"): return try await call.listHeld()
+    case ("POST", "held/acknowledge"): return try await call.acknowledgeHeld(startNext: startNext)
     case ("POST", "forward"): return try await call.takeForwarded(startNext: startNext)
+    case ("GET", "changes"): return try await call.fetchChanges().telling(hasKept: call.hasKept())
+    case ("DELETE", ""):
+      // Its home takes all of it first.
+      if try await call.locate().quarantinedCount > 0 { throw RecordError(.conflict, "the guest holds changes that its home has not written down") }
+      return try await Endpoint.of(request).answer(call, startNext)
     default: return try await Endpoint.of(request).answer(call, startNext)
     }
   }
@@ -82,6 +88,7 @@ extension StoreCall {
 
   fileprivate func locateObjects() async throws(RecordError) -> PlaneAnswer {
     let asked: LocateObjects = try decodedBody()
+    guard asked.objectIDs.count <= LocateObjects.limit else { throw RecordError(.badRequest, "objectIDs: at most \(LocateObjects.limit) at once") }
     let found = try await read { snapshot -> LocatedObjects in
       guard let mirror = try visitor(in: snapshot) else { return LocatedObjects() }
       let locator = try ObjectLocator(of: mirror, in: snapshot)
@@ -108,7 +115,7 @@ extension StoreCall {
           found.objects.append(
             LocatedObjects.Object(
               objectID: name, zone: place(zone.zoneName, isLost: false), isTombstone: isTombstone, mayWrite: mayWrite, hasLeft: try locator.hasLeft(name)))
-        } else if let zoneName = try locator.lostZone(of: name) {
+        } else if let zoneName = try locator.lostZone(of: name), try guest.knew(name, in: zoneName, of: mirror.databaseKey, snapshot) {
           found.objects.append(LocatedObjects.Object(objectID: name, zone: place(zoneName, isLost: true), isTombstone: false, mayWrite: false, hasLeft: false))
         }
       }
@@ -132,26 +139,6 @@ extension StoreCall {
     return try encodedAnswer(list)
   }
 
-  fileprivate func heldTransactions() async throws(RecordError) -> PlaneAnswer {
-    let held = try await read { snapshot -> HeldTransactions in
-      let mirror = try mirror(in: snapshot)
-      let rows = try snapshot.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit)
-      return HeldTransactions(
-        transactions: try rows.compactMap { row in
-          do {
-            return try snapshot.quarantinedChanges(row.key)
-          } catch StoreError.corrupt {
-            // Dropped because what can't be read nobody can keep; the log has it.
-            return nil
-          }
-        })
-    }
-    return try encodedAnswer(held)
-  }
-
-  /// More objects than a store's exports are likely ever to hold back.
-  private static let heldLimit = 1000
-
   // MARK: Bodies
 
   func decodedBody<Value: Decodable>() throws(RecordError) -> Value {
@@ -168,5 +155,15 @@ extension StoreCall {
     } catch {
       throw RecordError(.internalError, "the answer can't be written")
     }
+  }
+}
+
+extension PlaneAnswer {
+  /// A page of an import with a member for the store's home, which no client sees.
+  fileprivate func telling(hasKept: Bool) -> PlaneAnswer {
+    guard hasKept, body.last == UInt8(ascii: "}") else { return self }
+    var answer = self
+    answer.body = body.dropLast() + Array(#","hasKept":true}"#.utf8)
+    return answer
   }
 }

@@ -25,24 +25,39 @@ extension StoreCall {
       }
     }
     try await date(&transactions, of: mirror)
-    let rows = transactions.map {
-      SavedRow(transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
-    }
     let run = ExportRun(
       mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: await ownersQuota(),
       recent: Dictionary(
-        zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }))
+        transactions.map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $0.encoded())) }, uniquingKeysWith: { first, _ in first }))
     let saved = transactions
     let at = now
+    let index = model.index
+    @Sendable func row(_ transaction: HistoryTransaction) -> SavedRow {
+      SavedRow(
+        transactionID: transaction.transactionID, author: transaction.author, payload: transaction.encoded(), isEncrypted: index.isEncrypted(transaction.changes),
+        assets: transaction.assets)
+    }
     let append = store.enqueue { transaction -> (last: Int64, since: Int64, event: Int64) in
-      guard let current = try transaction.mirror(key: mirror.key) else { throw missing }
-      let earlier = try saved.map { try transaction.transaction(withID: $0.transactionID, of: current.key) }
-      let new = zip(saved.enumerated(), earlier).compactMap { item, earlier in earlier == nil ? (place: item.offset, transaction: item.element) : nil }
-      try ZoneChoice.make(for: new, of: current, model.index, in: transaction)
+      guard let current = try transaction.mirror(key: mirror.key) else { throw Self.wasRemoved }
+      var new: [(place: Int, transaction: HistoryTransaction)] = []
+      var since: Int64?
+      for (place, sent) in saved.enumerated() {
+        for part in try Self.pieces(of: sent, in: current, transaction) {
+          if let earlier = try transaction.transaction(withID: part.transactionID, of: current.key) {
+            since = min(earlier.appendedAt, since ?? .max)
+          } else {
+            new.append((place, part))
+          }
+        }
+      }
+      try ZoneChoice.make(for: new, of: current, index, in: transaction)
       let known = try transaction.latestEvent(of: current.key, kind: .export)?.number ?? 0
-      let appended = try Self.append(rows, to: mirror, at: at, in: transaction)
-      let since = earlier.compactMap { $0?.appendedAt }.min()
-      return (appended.numbers.max() ?? appended.last, since ?? at, since == nil ? known : 0)
+      do {
+        let appended = try Self.append(new.map { row($0.transaction) }, to: mirror, at: at, in: transaction)
+        return (appended.last, since ?? at, since == nil ? known : 0)
+      } catch let error as RecordError where error.isAbsence {
+        throw Self.wasRemoved
+      }
     }
     let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
@@ -53,7 +68,35 @@ extension StoreCall {
     }
     var outcome = try await outcome(of: mirror, since: appended.since, after: appended.event)
     outcome.syncToken = exported.syncToken
+    outcome.hasKept = try await hasKept()
     return try encodedAnswer(outcome)
+  }
+
+  /// The guest began anew, or went, while the request was under way: that says nothing of whether its user takes part.
+  private static let wasRemoved = RecordError(.tryAgainLater, "the guest was reset or removed while the request was under way", retryAfter: 1)
+
+  /// A transaction as it is looked up and stored: whole, or as what was stored of it before and an own one for each object that was not among
+  /// that, which its home found to be here only later.
+  private static func pieces(
+    of sent: HistoryTransaction, in mirror: StoredMirror, _ snapshot: any ShardSnapshot
+  ) throws -> [HistoryTransaction] {
+    guard let earlier = try snapshot.transaction(withID: sent.transactionID, of: mirror.key) else { return [sent] }
+    let stored: HistoryTransaction
+    do {
+      stored = try HistoryTransaction(decoding: earlier.payload)
+    } catch {
+      // Dropped because the export reports it.
+      return [sent]
+    }
+    let known = Set(stored.changes.map(\.objectID))
+    let late = Dictionary(grouping: sent.changes.filter { !known.contains($0.objectID) }, by: \.objectID)
+    return [sent]
+      + late.keys.sorted().map { name in
+        var piece = HistoryTransaction(
+          transactionID: "\(sent.transactionID)\u{1f}\(name)", timestamp: sent.timestamp, author: sent.author, changes: late[name] ?? [])
+        piece.edit = sent.edit
+        return piece
+      }
   }
 
   /// What is charged to the owner, whoever writes.
@@ -74,14 +117,19 @@ extension StoreCall {
     }
   }
 
+  /// Milliseconds between two workers' clocks.
+  private static let clockDifference: Int64 = 1000
+
   /// What the export of transactions did, told again as often as they are sent again.
   /// - Parameters:
-  ///   - time: when the first of them was appended (milliseconds since 1970).
+  ///   - time: when the first of them was appended (milliseconds since 1970). Only figures depend on it: what is given up is kept.
   ///   - number: of the last event before that, as far as it is known.
   private func outcome(of mirror: StoredMirror, since time: Int64, after number: Int64) async throws(RecordError) -> ForwardOutcome {
     try await read { snapshot in
       var outcome = ForwardOutcome()
-      for event in try snapshot.events(of: mirror.key, after: number, kind: .export, limit: 2 * StoredEvent.keptCount) where event.startedAt >= time {
+      let events = try snapshot.events(of: mirror.key, after: number, kind: .export, limit: 2 * StoredEvent.keptCount)
+      // Whoever exported it may have another clock than who appended it.
+      for event in events where event.startedAt >= time - Self.clockDifference {
         outcome.savedCount += event.savedCount
         outcome.deletedCount += event.deletedCount
         outcome.problems += MirrorErrors.problems(in: event.errorJSON).map(ForwardOutcome.Problem.init)

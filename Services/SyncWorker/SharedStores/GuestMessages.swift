@@ -7,6 +7,9 @@ import Records
 /// `GET stores/{id}/locate`: where objects are among what is shared with the store's user.
 struct LocateObjects: Codable, Sendable {
   let objectIDs: [String]
+
+  /// Of one question.
+  static let limit = 2000
 }
 
 struct LocatedObjects: Codable, Sendable {
@@ -75,12 +78,40 @@ struct ForwardOutcome: Codable, Sendable {
   var problems: [Problem] = []
   /// A sync token of the owner's database that covers what was written.
   var syncToken: String?
+  /// The guest keeps something for its home's journal.
+  var hasKept: Bool?
 }
 
-/// `GET stores/{id}/held`: changes that the guest's exports hold back.
-struct HeldTransactions: Codable, Sendable {
-  /// `HistoryTransaction.encoded()`, one an object.
-  let transactions: [[UInt8]]
+/// `GET stores/{id}/held`: what the guest keeps for its home's journal.
+struct HeldChangesPage: Codable, Sendable {
+  struct Row: Codable, Sendable {
+    let key: Int64
+    let name: String
+    let attempts: Int
+    /// `QuarantineCause`.
+    let cause: Int
+    /// Where the object is, or was; empty: nobody knows.
+    let zoneName: String
+    /// `HistoryTransaction.encoded()`, of one object; nil: it can't be read.
+    let payload: [UInt8]?
+  }
+
+  var rows: [Row] = []
+  /// Rows that were looked at, and the key of the last.
+  var rowCount = 0
+  var last: Int64 = 0
+  var moreComing = false
+}
+
+/// `POST stores/{id}/held/acknowledge`: the guest need not keep them any more.
+struct AcknowledgeHeld: Codable, Sendable {
+  struct Row: Codable, Sendable {
+    let key: Int64
+    let name: String
+    let attempts: Int
+  }
+
+  let rows: [Row]
 }
 
 /// `GET stores/{id}/zones`: what is shared with the store's user.

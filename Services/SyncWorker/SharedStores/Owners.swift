@@ -12,6 +12,14 @@ struct SharedOwner: Hashable, Sendable {
   let isActive: Bool
 }
 
+/// Who they are.
+struct SharedOwnerList: Hashable, Sendable {
+  /// Ascending by name.
+  var owners: [SharedOwner]
+  /// false: it is what was known before: somebody may be missing.
+  var isCurrent = true
+}
+
 /// Asks the holders of owners' shards, and who the owners are.
 protocol Owners: Sendable {
   /// - Parameter limit: the time for all attempts; the request is repeatable.
@@ -19,9 +27,8 @@ protocol Owners: Sendable {
   func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer
   /// As `ResolveShortGUIDs` is answered: a JSON array.
   func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8]
-  /// Ascending by name.
   /// - Throws: `TRY_AGAIN_LATER` when nobody can tell.
-  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner]
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList
   /// How many shards there are; nil: not known yet.
   var shardCount: Int? { get }
 }
@@ -40,8 +47,13 @@ final class OwnersByBus: Owners {
   /// For when the share service is away: all are forgotten when more users than `limit` were asked about.
   private let known = Mutex<[Key: [SharedOwner]]>([:])
 
+  /// Owners whose shards did not answer, and until when nobody waits for them again.
+  private let away = Mutex<[DatabaseID: ContinuousClock.Instant]>([:])
+
   private static let limit = 10_000
+  private static let silence = Duration.seconds(3)
   private static let deadline = Duration.seconds(2)
+  private static let shortWait = Duration.seconds(1)
 
   init(bus: any Bus, cluster: Cluster, timing: Timing) {
     calls = ShardCalls(bus: bus, cluster: cluster, timing: timing)
@@ -52,7 +64,22 @@ final class OwnersByBus: Owners {
   var shardCount: Int? { cluster.current.flatMap { $0.shardCount > 0 ? $0.shardCount : nil } }
 
   func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
-    let answer = try await calls.ask(request, body: body, holderOf: request.request.database, within: limit)
+    let database = request.request.database
+    let isAway = away.withLock { $0[database].map { $0 > .now } ?? false }
+    let answer: Answer<DatabaseRequest.Reply>
+    do {
+      // Somebody waited in vain a moment ago: everybody else is to have time left for the others.
+      answer = try await calls.ask(request, body: body, holderOf: database, within: isAway ? min(limit, Self.shortWait) : limit)
+    } catch {
+      // Whoever had no time left says nothing of the owner.
+      guard isAway || limit >= Self.shortWait else { throw error }
+      away.withLock { away in
+        if away.count >= Self.limit { away.removeAll() }
+        away[database] = .now + Self.silence
+      }
+      throw error
+    }
+    if !away.withLock({ $0.isEmpty }) { away.withLock { $0[database] = nil } }
     return PlaneAnswer(
       status: answer.reply.status, contentType: answer.reply.contentType, retryAfter: answer.reply.retryAfter, mayWait: answer.reply.mayWait ?? false,
       body: answer.body)
@@ -63,7 +90,7 @@ final class OwnersByBus: Owners {
   }
 
   /// Asked every time: an invitation that was accepted is in the index by then. While the share service is away what it said last holds.
-  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] {
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
     let key = Key(user: userRecordName, container: container, environment: environment)
     do {
       let message = FetchSharedZones(userRecordName: userRecordName, container: container, environment: environment)
@@ -74,12 +101,12 @@ final class OwnersByBus: Owners {
         if known.count >= Self.limit { known.removeAll() }
         known[key] = owners
       }
-      return owners
+      return SharedOwnerList(owners: owners)
     } catch {
       guard let last = known.withLock({ $0[key] }) else {
         throw RecordError(.tryAgainLater, "Nobody can tell what is shared with the user", retryAfter: RetryPlan.retryAfterSeconds)
       }
-      return last
+      return SharedOwnerList(owners: last, isCurrent: false)
     }
   }
 }
@@ -90,7 +117,9 @@ struct NoOwners: Owners {
 
   func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer { throw Self.alone }
   func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] { throw Self.alone }
-  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [SharedOwner] { [] }
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
+    SharedOwnerList(owners: [])
+  }
 
   private static let alone = RecordError(.tryAgainLater, "No other shard can be reached")
 }

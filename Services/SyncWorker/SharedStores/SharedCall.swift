@@ -18,13 +18,37 @@ struct SharedHome: Sendable {
   /// For URLs in answers.
   var baseURL = ""
   var standing: UserStanding?
+  /// For all that is asked for one call.
+  let deadline: ContinuousClock.Instant
+
+  /// - Parameter deadline: of all questions together.
+  init(
+    mirror: StoredMirror, database: DatabaseID, context: PlaneContext, baseURL: String = "", standing: UserStanding? = nil,
+    deadline: ContinuousClock.Instant = .now + patience
+  ) {
+    self.mirror = mirror
+    self.database = database
+    self.context = context
+    self.baseURL = baseURL
+    self.standing = standing
+    self.deadline = deadline
+  }
 
   var user: String { mirror.userRecordName }
 
-  /// What a call may take that somebody waits for.
+  /// What a call may take that somebody waits for: less than its gateway does.
   static let patience = Duration.seconds(8)
+  /// For owners to export what they got.
+  static let exportPatience = Duration.seconds(40)
+  /// An owner who answers at all does within that, also where others took all the time.
+  private static let shortestPatience = Duration.milliseconds(500)
 
-  func owners() async throws(RecordError) -> [SharedOwner] {
+  private var remaining: Duration { max(ContinuousClock.now.duration(to: deadline), Self.shortestPatience) }
+
+  /// Those who share with the user, or did.
+  func owners() async throws(RecordError) -> [SharedOwner] { try await ownerList().owners }
+
+  func ownerList() async throws(RecordError) -> SharedOwnerList {
     try await context.owners.owners(sharingWith: user, database.container, database.environment)
   }
 
@@ -32,28 +56,27 @@ struct SharedHome: Sendable {
   ///   - path: behind the store's identifier.
   ///   - requestID: of the client's request, where the answer is to be the same however often it is asked for.
   func ask(
-    _ owner: String, _ method: String, _ path: [String], query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil,
-    within limit: Duration = patience
+    _ owner: String, _ method: String, _ path: [String], query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil
   ) async throws(RecordError) -> PlaneAnswer {
     try await ask(
       .object, owner, method, ["stores", mirror.identifier] + path, query: query, body: body, requestID: requestID,
-      of: GuestRequest.Store(modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName), within: limit)
+      of: GuestRequest.Store(modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName))
   }
 
   /// The record plane of an owner, as the user sees it.
   func askRecords(_ owner: String, _ path: [String], body: [UInt8], requestID: String? = nil) async throws(RecordError) -> PlaneAnswer {
-    try await ask(.record, owner, "POST", path, query: [:], body: body, requestID: requestID, of: nil, within: Self.patience)
+    try await ask(.record, owner, "POST", path, query: [:], body: body, requestID: requestID, of: nil)
   }
 
   private func ask(
     _ plane: DatabaseRequest.Plane, _ owner: String, _ method: String, _ path: [String], query: [String: String], body: [UInt8], requestID: String?,
-    of store: GuestRequest.Store?, within limit: Duration
+    of store: GuestRequest.Store?
   ) async throws(RecordError) -> PlaneAnswer {
     let request = DatabaseRequest(
       plane: plane, method: method, path: path, query: query,
       database: DatabaseID(container: database.container, environment: database.environment, owner: owner), scope: .shared,
       caller: Caller(userRecordName: user, standing: standing), requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
-    return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: limit)
+    return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: remaining)
   }
 
   /// Asks several owners at once.
@@ -142,6 +165,8 @@ struct SharedCall: Sendable {
     case ("DELETE", "", 0): return try await forget(startNext: startNext)
     case ("POST", "reset", 1): return try await reset(startNext: startNext)
     case ("POST", "transactions", 1): return try await save(startNext: startNext)
+    case ("DELETE", "history", 1): return try await purgeHistory(startNext: startNext)
+    case ("GET", "audit", 1): return try await audit()
     case ("GET", "changes", 1): return try await fetchChanges()
     case ("GET", "status", 1): return try await status()
     case ("GET", "objects", 2): return try await object(path[1], path)

@@ -4,17 +4,23 @@ import Assets
 import History
 import MessagePack
 import Mirroring
+import ObjectModel
 import RecordStore
 import Records
 import ServiceKit
 import WebServices
 
-/// Forwards a shared store's transactions after its export position. An owner's guest knows a transaction that it has, so that whatever is sent
-/// again after a crash is done once; the position moves when every owner has his part.
+/// Forwards a shared store's transactions after its export position, and what waits of earlier ones.
+///
+/// Each owner gets his parts, whatever the others do. The position moves when all has been offered once; what an owner did not take waits at
+/// home (`WaitingParts`), in the commit that moves the position. A guest knows the objects of a transaction that it has, so that whatever is
+/// sent again because that commit failed is done once.
 struct SharedForward: Sendable {
   let store: any ShardStore
   let context: PlaneContext
   let mirrorKey: Int64
+  /// Until when owners are waited for; nil: as long as exports may take.
+  var deadline: ContinuousClock.Instant?
 
   struct Outcome: Sendable {
     /// The store's position afterwards.
@@ -22,9 +28,16 @@ struct SharedForward: Sendable {
     var moreComing: Bool
     /// Covers what owners wrote.
     var written = SharedImportToken()
+    /// Owners who may not have all that the store saved: what they have is behind what the client has.
+    var behind: Set<String> = []
+    /// Transactions of which something waits, and why.
+    var waiting: Set<Int64> = []
+    var error: RecordError?
+    /// When that is tried again.
+    var retryAt: Int64?
   }
 
-  /// Some owners did not take their parts; the others have theirs.
+  /// Nothing more can be taken from the history until an owner takes what waits for him.
   struct Unreached: Error {
     let owners: Set<String>
     let error: RecordError
@@ -33,17 +46,17 @@ struct SharedForward: Sendable {
   /// Of a batch.
   private static let transactionLimit = 100
   private static let byteLimit = 4_000_000
-  /// For owners to export what they got.
-  private static let patience = Duration.seconds(40)
 
   /// What was read of the store.
   private struct Backlog: Sendable {
     var mirror: StoredMirror
     var database: DatabaseID
-    var transactions: [HistoryTransaction] = []
+    var outgoing: [OutgoingTransaction] = []
     var unreadable: [Int64] = []
     /// The position when they are forwarded.
     var end: Int64
+    /// Too much waits for anything more to be taken.
+    var isFull = false
   }
 
   /// Forwards a batch.
@@ -52,45 +65,65 @@ struct SharedForward: Sendable {
   func run() async throws -> Outcome? {
     guard let backlog = try await store.read({ snapshot in try self.backlog(in: snapshot) }) else { return nil }
     let mirror = backlog.mirror
-    guard backlog.end > mirror.exportedTransactionNumber else { return Outcome(forwardedNumber: mirror.exportedTransactionNumber, moreComing: false) }
+    guard !backlog.outgoing.isEmpty || backlog.end > mirror.exportedTransactionNumber else {
+      return Outcome(forwardedNumber: mirror.exportedTransactionNumber, moreComing: false)
+    }
     let schema = try await context.schemas.schema(of: backlog.database.container, backlog.database.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
       context.log.warning("a shared store's model is unknown: it is not forwarded until it is set up again", ["mirror": .integer(mirrorKey)])
       return nil
     }
-    let home = SharedHome(mirror: mirror, database: backlog.database, context: context)
-    let names = Set(backlog.transactions.lazy.flatMap(\.changes).flatMap(\.names))
+    let home = SharedHome(mirror: mirror, database: backlog.database, context: context, deadline: deadline ?? .now + SharedHome.exportPatience)
+    let names = Set(backlog.outgoing.lazy.flatMap(\.transaction.changes).flatMap(\.names))
     let (places, away) = try await home.located(names.sorted())
-    let parts = SharedParts(backlog.transactions, places, isComplete: away.isEmpty, model: model.index)
-    try offer(parts.parts.values.flatMap { $0 }.flatMap(\.assets))
-    let answers = await home.askAll(parts.parts.keys.sorted()) { [parts = parts.parts] owner throws(RecordError) in
-      try await send(parts[owner] ?? [], to: owner, home)
-    }
+    let parts = SharedParts(backlog.outgoing, places, isComplete: away.isEmpty, model: model.index)
+    try offer(parts.outgoing.flatMap(\.transaction.assets))
+    let sending = PartSending(home: home, model: model.index, parts: parts)
+    let sent = await home.askAll(parts.parts.keys.sorted()) { owner throws(RecordError) in await sending.send(to: owner) }
     var result = ForwardResult(mirror: mirror, now: context.clock.now)
     for (change, timestamp, zone, reason) in parts.lost { result.lose(change, timestamp, zone, reason) }
     for number in backlog.unreadable { result.note(unreadable: number) }
-    var unreached: (owners: Set<String>, error: RecordError)?
-    for (owner, answer) in answers {
-      switch answer {
-      case .success(let outcome): result.add(outcome, of: parts.parts[owner] ?? [], places, owner)
-      case .failure(let error) where error.isAbsence || error.isRefusedGraph: result.refuse(parts.parts[owner] ?? [], error, owner, places)
-      case .failure(let error): unreached = ((unreached?.owners ?? []).union([owner]), error.asAway)
+    var held = parts.held
+    var told = Outcome(forwardedNumber: backlog.end, moreComing: false)
+    if !held.isEmpty {
+      told.behind = Set(away.map(\.owner))
+      told.error = away.first?.error
+    }
+    for (owner, answer) in sent {
+      guard case .success(let outcome) = answer else { continue }
+      for taken in outcome.taken { result.add(taken) }
+      for (change, timestamp, zone, reason) in outcome.lost { result.lose(change, timestamp, zone, reason) }
+      for part in outcome.left { held[part.place, default: []] += part.changes }
+      if let error = outcome.error {
+        told.behind.insert(owner)
+        told.error = error
       }
-    }
-    if parts.isHeld, let first = away.first { unreached = ((unreached?.owners ?? []).union(away.map(\.owner)), unreached?.error ?? first.error) }
-    if let unreached { throw Unreached(owners: unreached.owners, error: unreached.error) }
-    var outcome = try await commit(result, through: backlog)
-    for (owner, answer) in answers {
       // Dropped because a token that can't be read only means that nobody waits for what it covers.
-      guard case .success(let told) = answer, let token = told.syncToken.flatMap({ try? SyncToken($0, as: .database) }) else { continue }
-      outcome.written[owner] = SyncToken(.importBatch, token.positions)
+      if let token = outcome.syncToken.flatMap({ try? SyncToken($0, as: .database) }) { told.written[owner] = SyncToken(.importBatch, token.positions) }
+      // Dropped because the guest keeps it until it is asked again: the next import does.
+      if outcome.hasKept { try? await home.collect(from: owner, into: store) }
     }
-    return outcome
+    told.waiting = Set(held.keys.map { parts.outgoing[$0].number })
+    // Where nothing waited and nothing does, there is nothing to note.
+    if backlog.isFull, held.count == parts.outgoing.count {
+      throw Unreached(owners: told.behind, error: told.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1))
+    }
+    return try await commit(result, parts.outgoing, held, told, through: backlog)
   }
 
   private func backlog(in snapshot: any ShardSnapshot) throws -> Backlog? {
     guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
     var backlog = Backlog(mirror: mirror, database: database.id, end: max(mirror.exportedTransactionNumber, mirror.purgedTransactionNumber))
+    let (waiting, isAll, damaged) = try WaitingParts.read(of: mirror, in: snapshot)
+    if !damaged.isEmpty {
+      context.log.error("what waits for an owner can't be read", ["mirror": .integer(mirrorKey), "transaction": .integer(damaged[0])])
+    }
+    backlog.outgoing = waiting
+    guard isAll else {
+      backlog.end = mirror.exportedTransactionNumber
+      backlog.isFull = true
+      return backlog
+    }
     let rows: [StoredTransaction]
     do {
       rows = try snapshot.transactions(of: mirror.key, after: backlog.end, limit: Self.transactionLimit, byteLimit: Self.byteLimit)
@@ -102,7 +135,7 @@ struct SharedForward: Sendable {
     }
     for row in rows {
       do {
-        backlog.transactions.append(try HistoryTransaction(decoding: row.payload))
+        backlog.outgoing.append(OutgoingTransaction(number: row.number, transaction: try HistoryTransaction(decoding: row.payload)))
       } catch {
         // Dropped because the event tells of it.
         backlog.unreadable.append(row.number)
@@ -122,127 +155,145 @@ struct SharedForward: Sendable {
     }
   }
 
-  private func send(_ transactions: [HistoryTransaction], to owner: String, _ home: SharedHome) async throws(RecordError) -> ForwardOutcome {
-    let body: [UInt8]
-    do {
-      body = try MessagePackEncoder().encode(ForwardTransactions(transactions: transactions.map { $0.encoded() }))
-    } catch {
-      throw RecordError(.internalError, "the request can't be written")
-    }
-    return try await home.ask(owner, "POST", ["forward"], body: body, within: Self.patience).decoded(as: ForwardOutcome.self)
-  }
-
-  private func commit(_ result: ForwardResult, through backlog: Backlog) async throws -> Outcome {
+  /// - Parameter held: by transaction, the places of what waits of it.
+  private func commit(
+    _ result: ForwardResult, _ outgoing: [OutgoingTransaction], _ held: [Int: [Int]], _ told: Outcome, through backlog: Backlog
+  ) async throws -> Outcome {
     let identifier = context.random.uuid()
+    let now = context.clock.now
     let outcome = try await store.enqueue { transaction -> Outcome? in
       guard var mirror = try transaction.mirror(key: mirrorKey), mirror.incarnation == backlog.mirror.incarnation else { return nil }
       // Somebody else forwarded the same meanwhile, and told of it.
-      guard mirror.exportedTransactionNumber == backlog.mirror.exportedTransactionNumber else {
-        return Outcome(forwardedNumber: mirror.exportedTransactionNumber, moreComing: mirror.exportedTransactionNumber < mirror.lastTransactionNumber)
+      let isCurrent = mirror.exportedTransactionNumber == backlog.mirror.exportedTransactionNumber
+      guard try isCurrent && outgoing.allSatisfy({ try WaitingParts.isCurrent($0, mirror, in: transaction) }) else {
+        var outcome = told
+        outcome.forwardedNumber = mirror.exportedTransactionNumber
+        outcome.moreComing = true
+        return outcome
       }
       mirror.exportedTransactionNumber = backlog.end
       try transaction.update(mirror)
+      var outcome = told
+      for (place, item) in outgoing.enumerated() {
+        let changes = (held[place] ?? []).sorted().map { item.transaction.changes[$0] }
+        guard let dueAt = try WaitingParts.put(changes, of: item, at: now, mirror, in: transaction) else { continue }
+        outcome.retryAt = min(dueAt, outcome.retryAt ?? dueAt)
+      }
       try result.store(identifier, of: mirror, in: transaction)
-      return Outcome(forwardedNumber: backlog.end, moreComing: backlog.end < mirror.lastTransactionNumber)
+      outcome.moreComing = backlog.end < mirror.lastTransactionNumber
+      return outcome
     }.value
     if result.isEvent { context.noticed(MirrorID(shard: store.shard, key: mirrorKey)) }
     return outcome ?? Outcome(forwardedNumber: .max, moreComing: false)
   }
 }
 
-/// What became of a batch: one event, and entries of the journal for what its user is to have again one day.
-private struct ForwardResult: Sendable {
-  let mirror: StoredMirror
-  /// Milliseconds since 1970.
-  let now: Int64
-  private var savedCount = 0
-  private var deletedCount = 0
-  private var problems: [MirroringProblem] = []
-  private var losses: [(loss: ConflictLoss, zone: Zone.ID)] = []
+/// Sends owners their parts.
+private struct PartSending: Sendable {
+  let home: SharedHome
+  let model: ModelIndex
+  let parts: SharedParts
 
-  init(mirror: StoredMirror, now: Int64) {
-    self.mirror = mirror
-    self.now = now
+  /// What an owner did with his.
+  struct Outcome: Sendable {
+    var taken: [ForwardOutcome] = []
+    /// What he did not take yet.
+    var left: [SharedParts.Part] = []
+    var lost: [(change: HistoryChange, timestamp: Int64, zone: Zone.ID?, reason: String)] = []
+    /// Why something is left.
+    var error: RecordError?
+    var syncToken: String?
+    var hasKept = false
   }
 
-  var isEvent: Bool { savedCount + deletedCount > 0 || !problems.isEmpty }
+  /// Of one request.
+  private static let transactionLimit = 100
+  private static let byteLimit = 4_000_000
 
-  private static let nowhere = Zone.ID(zoneName: "", ownerName: "")
-
-  mutating func lose(_ change: HistoryChange, _ timestamp: Int64, _ zone: Zone.ID?, _ reason: String) {
-    if !problems.contains(where: { $0.recordName == change.objectID }) {
-      problems.append(MirroringProblem(recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: reason, cause: .zoneEnded))
-    }
-    keep([change], .unexported, timestamp, zone)
-  }
-
-  mutating func note(unreadable number: Int64) {
-    problems.append(
-      MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read", cause: .damaged))
-  }
-
-  /// - Parameter sent: what the owner got.
-  mutating func add(_ outcome: ForwardOutcome, of sent: [HistoryTransaction], _ places: SharedPlaces, _ owner: String) {
-    savedCount += outcome.savedCount
-    deletedCount += outcome.deletedCount
-    for told in outcome.problems {
-      let problem = told.problem
-      problems.append(problem)
-      let kind: ConflictKind
-      switch problem.cause {
-      case .permission: kind = .reverted
-      case .zoneEnded: kind = .unexported
-      default: continue
+  func send(to owner: String) async -> Outcome {
+    var outcome = Outcome()
+    var rest = (parts.parts[owner] ?? [])[...]
+    while !rest.isEmpty, outcome.error == nil {
+      var (chunk, byteCount) = ([SharedParts.Part](), 0)
+      while let next = rest.first, chunk.isEmpty || (chunk.count < Self.transactionLimit && byteCount < Self.byteLimit) {
+        byteCount += parts.transaction(next).encoded().count
+        chunk.append(next)
+        rest = rest.dropFirst()
       }
-      let own = sent.flatMap { transaction in transaction.changes.filter { $0.objectID == problem.recordName }.map { (transaction.timestamp, $0) } }
-      keep(own.map(\.1), kind, own.last?.0 ?? now, places.objects[problem.recordName]?.zone ?? Zone.ID(zoneName: "", ownerName: owner))
+      await send(chunk, to: owner, &outcome)
     }
+    outcome.left += rest
+    return outcome
   }
 
-  /// An owner took nothing of it, and never will.
-  mutating func refuse(_ sent: [HistoryTransaction], _ error: RecordError, _ owner: String, _ places: SharedPlaces) {
-    for transaction in sent where Exporter.exports(author: transaction.author) {
-      for change in transaction.changes {
-        lose(change, transaction.timestamp, places.objects[change.objectID]?.zone ?? Zone.ID(zoneName: "", ownerName: owner), error.reason)
+  private func send(_ chunk: [SharedParts.Part], to owner: String, _ outcome: inout Outcome) async {
+    do throws(RecordError) {
+      try await send(chunk.map(parts.transaction), to: owner, &outcome)
+    } catch {
+      switch true {
+      case error.isAbsence: for part in chunk { lose(part, owner, error, &outcome) }
+      // One of them is no longer where it was, or may never be: the others are not to suffer for it.
+      case error.isRefusedGraph where chunk.count > 1: await sendOneByOne(chunk, to: owner, &outcome)
+      case error.isRefusedGraph: await sendAgain(chunk[0], error, to: owner, &outcome)
+      default:
+        outcome.left += chunk
+        outcome.error = error.asAway
       }
     }
   }
 
-  private mutating func keep(_ changes: [HistoryChange], _ kind: ConflictKind, _ timestamp: Int64, _ zone: Zone.ID?) {
-    guard let last = changes.last else { return }
-    let edit = Stamp(timestamp: timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
-    if let index = losses.firstIndex(where: { $0.loss.objectID == last.objectID && $0.loss.kind == kind }) {
-      let earlier = losses[index].loss
-      losses[index].loss = ConflictLoss(
-        kind: kind, objectID: last.objectID, entity: last.entity, lost: HeldChanges.compacted(earlier.lost + changes), edit: edit)
-    } else {
-      losses.append(
-        (ConflictLoss(kind: kind, objectID: last.objectID, entity: last.entity, lost: HeldChanges.compacted(changes), edit: edit), zone ?? Self.nowhere))
+  private func send(_ transactions: [HistoryTransaction], to owner: String, _ outcome: inout Outcome) async throws(RecordError) {
+    let body: [UInt8]
+    do {
+      body = try MessagePackEncoder().encode(ForwardTransactions(transactions: transactions.map { $0.encoded() }))
+    } catch {
+      throw RecordError(.internalError, "the request can't be written")
+    }
+    let answer = try await home.ask(owner, "POST", ["forward"], body: body).decoded(as: ForwardOutcome.self)
+    outcome.taken.append(answer)
+    outcome.syncToken = answer.syncToken ?? outcome.syncToken
+    if answer.hasKept == true { outcome.hasKept = true }
+  }
+
+  private func sendOneByOne(_ chunk: [SharedParts.Part], to owner: String, _ outcome: inout Outcome) async {
+    for part in chunk {
+      if outcome.error == nil { await send([part], to: owner, &outcome) } else { outcome.left.append(part) }
     }
   }
 
-  /// - Parameter identifier: of the event.
-  func store(_ identifier: String, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
-    let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
-    for (loss, zone) in losses { try journal.append(loss, inZone: SharedZoneName.text(zone)) }
-    guard isEvent else { return }
-    let told = Array(problems.prefix(RunningExport.problemLimit))
-    let event = StoredEvent(
-      identifier: identifier, kind: .export, startedAt: now, endedAt: now, succeeded: told.isEmpty,
-      errorJSON: told.isEmpty ? nil : MirrorErrors.partialFailure(told), savedCount: savedCount, deletedCount: deletedCount)
-    _ = try transaction.put(event, of: mirror.key)
+  /// Asks once more where the objects are: whoever shares them may have moved them, or shares some no longer.
+  private func sendAgain(_ part: SharedParts.Part, _ refusal: RecordError, to owner: String, _ outcome: inout Outcome) async {
+    let transaction = parts.transaction(part)
+    let names = Set(transaction.changes.flatMap(\.names)).sorted()
+    do throws(RecordError) {
+      let (places, away) = try await home.located(names)
+      if let failure = away.first { throw failure.error }
+      let again = SharedParts([OutgoingTransaction(number: 0, transaction: transaction)], places, isComplete: true, model: model)
+      outcome.lost += again.lost
+      for (next, list) in again.parts {
+        for piece in list {
+          if next == owner {
+            try await send([again.transaction(piece)], to: owner, &outcome)
+          } else {
+            // Another's by now: he gets it with the next batch.
+            outcome.left.append(SharedParts.Part(place: part.place, changes: piece.changes.map { part.changes[$0] }))
+            outcome.error = RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1)
+          }
+        }
+      }
+    } catch {
+      guard error.isAbsence || error.isRefusedGraph else {
+        outcome.left.append(part)
+        outcome.error = error.asAway
+        return
+      }
+      lose(part, owner, refusal, &outcome)
+    }
   }
-}
 
-/// How a journal at home names a zone that is somebody else's: no zone of the user's own can be called so.
-enum SharedZoneName {
-  private static let separator: Character = "\u{1f}"
-
-  static func text(_ zone: Zone.ID) -> String { "\(zone.zoneName)\(separator)\(zone.ownerName)" }
-
-  /// nil for a zone of the user's own.
-  static func zone(_ text: String) -> Zone.ID? {
-    let parts = text.split(separator: separator, maxSplits: 1, omittingEmptySubsequences: false)
-    return parts.count == 2 ? Zone.ID(zoneName: String(parts[0]), ownerName: String(parts[1])) : nil
+  private func lose(_ part: SharedParts.Part, _ owner: String, _ error: RecordError, _ outcome: inout Outcome) {
+    let transaction = parts.transaction(part)
+    guard Exporter.exports(author: transaction.author) else { return }
+    for change in transaction.changes { outcome.lost.append((change, transaction.timestamp, Zone.ID(zoneName: "", ownerName: owner), error.reason)) }
   }
 }

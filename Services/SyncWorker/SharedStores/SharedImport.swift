@@ -104,12 +104,12 @@ extension SharedCall {
     let mirror = try await call.locate()
     _ = try await call.model(of: mirror)
     // What the store saved and an owner has not is to be there before the client is shown his records.
-    let behind = try await forwardEverything(mirror)
     let home = home(of: mirror)
+    let behind = try await forwardEverything(home)
     let owners = try await importedOwners(home, presented)
     var page = SharedPage(presented ?? SharedImportToken())
     page.token.makeRoom(for: owners.map(\.name))
-    var unreached = behind
+    var unreached = behind.intersection(owners.map(\.name))
     var ended: [String] = []
     var rest = owners.filter { !behind.contains($0.name) }[...]
     while !rest.isEmpty, page.count < limit, !page.moreComing {
@@ -120,7 +120,10 @@ extension SharedCall {
       let answers = await home.askAll(group.map(\.name)) { owner throws(RecordError) in
         var query = ["limit": String(share)]
         if let after = token[owner] { query["after"] = after.text }
-        return try await home.ask(owner, "GET", ["changes"], query: query).json()
+        let page = try await home.ask(owner, "GET", ["changes"], query: query).json()
+        // Dropped because the guest keeps it until the next import.
+        if page["hasKept"]?.bool == true { try? await home.collect(from: owner, into: call.store) }
+        return page
       }
       for (owner, answer) in zip(group, answers.map(\.result)) {
         switch answer {
@@ -144,6 +147,8 @@ extension SharedCall {
     for owner in ended where presented?[owner] != nil && page.count == 0 {
       if await dismiss(owner, home) { page.token[owner] = nil }
     }
+    // Who waits for the store to have everything looks again.
+    if let presented, await call.imports.confirm(presented.progress, of: call.id(of: mirror), stored: 0) { call.context.noticed(call.id(of: mirror)) }
     let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: unreached.isEmpty, started: started)
     let mayWait = waits && page.count == 0 && !page.moreComing && unreached.isEmpty
     return PlaneAnswer(mayWait: mayWait, body: page.json(isComplete: unreached.isEmpty, isInitialImportDone: isFirstDone, reset: reset))
@@ -210,18 +215,12 @@ extension SharedCall {
   /// - Returns: whether it is gone.
   func dismiss(_ owner: String, _ home: SharedHome) async -> Bool {
     do throws(RecordError) {
-      let held = try await home.ask(owner, "GET", ["held"]).decoded(as: HeldTransactions.self).transactions
-      let mirror = home.mirror
-      let at = call.now
-      try await call.value(
-        of: call.store.enqueue { transaction in
-          let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
-          for payload in held {
-            for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses {
-              try journal.append(loss, inZone: SharedZoneName.text(Zone.ID(zoneName: "", ownerName: owner)))
-            }
-          }
-        })
+      // What is sent again because a commit failed would find a guest that has forgotten it.
+      let isSettled = try await call.read { snapshot in
+        try snapshot.mirror(key: home.mirror.key).map { $0.exportedTransactionNumber == $0.lastTransactionNumber && $0.quarantinedCount == 0 } ?? false
+      }
+      guard isSettled else { return false }
+      try await home.collect(from: owner, all: true, into: call.store)
       try await home.ask(owner, "DELETE", []).check()
       return true
     } catch {

@@ -12,13 +12,29 @@ extension SharedCall {
   /// `objects/{objectID}` and what is below it: asked of the owner who has the object, after what is saved has reached him.
   func object(_ objectID: String, _ path: [String]) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
-    _ = try await forwardEverything(mirror)
     let home = home(of: mirror)
+    _ = try await forwardEverything(home)
     guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
       if path.last == "explain" { return try await call.explain(objectID) }
       throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
     }
     return try await home.ask(place.zone.ownerName, "GET", path)
+  }
+
+  /// `GET audit`: asked of the owner who has the object.
+  func audit() async throws(RecordError) -> PlaneAnswer {
+    guard let objectID = call.request.query["objectID"], !objectID.isEmpty else { throw RecordError(.badRequest, "objectID is missing") }
+    let home = try await home()
+    guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
+      throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
+    }
+    return try await home.ask(place.zone.ownerName, "GET", ["audit"], query: call.request.query)
+  }
+
+  /// `DELETE history`: by force, after all of it was forwarded.
+  func purgeHistory(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    if try call.flag("force") { _ = try await forwardEverything(try await home()) }
+    return try await call.purgeHistory(startNext: startNext)
   }
 
   func records() async throws(RecordError) -> PlaneAnswer {
@@ -141,7 +157,7 @@ extension SharedCall {
     let home = home(of: mirror)
     let missing = RecordError(.zoneNotFound, "zoneID: no zone '\(reference.zoneName.prefix(Limit.nameByteCount))' is shared with the user")
     guard let owner = reference.ownerRecordName, try await home.owners().contains(where: { $0.name == owner }) else { throw missing }
-    _ = try await forwardEverything(mirror)
+    _ = try await forwardEverything(home)
     guard let list = try await zones(home, of: [owner]).first?.list else { throw missing }
     let present = list.zones.first { $0.zoneName == reference.zoneName }
     guard let zone = present ?? list.lost?.first(where: { $0.zoneName == reference.zoneName }) else { throw missing }

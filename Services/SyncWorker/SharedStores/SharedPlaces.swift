@@ -16,10 +16,12 @@ struct SharedPlaces: Sendable {
   }
 
   private(set) var objects: [String: Place] = [:]
+  /// Objects that several owners have alive: whoever takes part in a share can make records of its names.
+  private var ambiguous: Set<String> = []
   private var writableZones: Set<Zone.ID> = []
   private var lostZones: Set<Zone.ID> = []
 
-  /// What several owners have under one name is the first one's that lives.
+  /// What several owners have under one name is the one's where it lives.
   mutating func add(_ located: LocatedObjects, of owner: String) {
     let zones = located.zones.map { Zone.ID(zoneName: $0.zoneName, ownerName: owner) }
     for (zone, id) in zip(located.zones, zones) {
@@ -29,10 +31,15 @@ struct SharedPlaces: Sendable {
     for object in located.objects where zones.indices.contains(object.zone) {
       let place = Place(
         zone: zones[object.zone], isTombstone: object.isTombstone, isLost: located.zones[object.zone].isLost || object.hasLeft, mayWrite: object.mayWrite)
-      if let known = objects[object.objectID], known.rank <= place.rank { continue }
+      if let known = objects[object.objectID] {
+        if known.rank == 0, place.rank == 0, known.zone.ownerName != owner { ambiguous.insert(object.objectID) }
+        if known.rank <= place.rank { continue }
+      }
       objects[object.objectID] = place
     }
   }
+
+  func isAmbiguous(_ objectID: String) -> Bool { ambiguous.contains(objectID) }
 
   func home(of objectID: String) -> ObjectHome {
     guard let place = objects[objectID] else { return .nowhere }
@@ -85,63 +92,5 @@ struct SharedAssignment {
       return place.mayWrite ? nil : RecordError(.accessDenied, "WRITE operation not permitted")
     }
     return places.mayWrite(zone) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")
-  }
-}
-
-/// Transactions by the owners whose objects they change.
-struct SharedParts {
-  /// By owner: each transaction with those of its changes that are his.
-  private(set) var parts: [String: [HistoryTransaction]] = [:]
-  /// What nobody takes, with what is to be said of it: the zone, where it is known which that was.
-  private(set) var lost: [(change: HistoryChange, timestamp: Int64, zone: Zone.ID?, reason: String)] = []
-
-  /// Some transactions, and those after them that name the same objects, wait for owners who don't answer.
-  private(set) var isHeld = false
-
-  static let leftReason = "the object's zone is not shared with the store's user any more"
-
-  /// - Parameter isComplete: all owners have answered: what is found nowhere is nowhere.
-  init(_ transactions: [HistoryTransaction], _ places: SharedPlaces, isComplete: Bool, model: ModelIndex) {
-    var assignment = SharedAssignment(places, model: model)
-    var held: Set<String> = []
-    for transaction in transactions {
-      if !isComplete {
-        let names = Set(transaction.changes.flatMap(\.names))
-        let made = [transaction].made
-        if !held.isDisjoint(with: names) || names.contains(where: { !made.contains($0) && !assignment.isKnown($0) }) {
-          held.formUnion(names)
-          isHeld = true
-          continue
-        }
-      }
-      do {
-        try assignment.add(transaction, place: "transaction \(transaction.transactionID)")
-      } catch let refusal as ZoneAssignment.Refusal {
-        for change in transaction.changes { lost.append((change, transaction.timestamp, assignment.zone(of: change.objectID), refusal.recordError.reason)) }
-        continue
-      } catch {
-        // Dropped because nothing else is asked that could throw.
-        continue
-      }
-      split(transaction, assignment)
-    }
-  }
-
-  private mutating func split(_ transaction: HistoryTransaction, _ assignment: SharedAssignment) {
-    var changes: [String: [HistoryChange]] = [:]
-    for change in transaction.changes {
-      guard let zone = assignment.zone(of: change.objectID), !assignment.isLost(change.objectID) else {
-        // The deletion of what is not there is done.
-        if change.changeType == .delete || !Exporter.exports(author: transaction.author) { continue }
-        lost.append((change, transaction.timestamp, assignment.zone(of: change.objectID), Self.leftReason))
-        continue
-      }
-      changes[zone.ownerName, default: []].append(change)
-    }
-    for (owner, changes) in changes {
-      var part = transaction
-      part.changes = changes
-      parts[owner, default: []].append(part)
-    }
   }
 }

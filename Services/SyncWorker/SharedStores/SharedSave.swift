@@ -13,11 +13,10 @@ import WebServices
 
 extension SharedHome {
   /// Where objects are.
-  /// - Parameter made: those that are made now, and need not be anywhere.
-  /// - Throws: `TRY_AGAIN_LATER` when another was found nowhere and an owner did not answer.
-  func locate(_ names: [String], made: Set<String> = []) async throws(RecordError) -> SharedPlaces {
+  /// - Throws: `TRY_AGAIN_LATER` when one was found nowhere and an owner did not answer.
+  func locate(_ names: [String]) async throws(RecordError) -> SharedPlaces {
     let (places, away) = try await located(names)
-    if let failure = away.first, names.contains(where: { places.objects[$0] == nil && !made.contains($0) }) { throw failure.error }
+    if let failure = away.first, names.contains(where: { places.objects[$0] == nil }) { throw failure.error }
     return places
   }
 
@@ -25,27 +24,77 @@ extension SharedHome {
   /// - Returns: besides, those who don't, and why.
   func located(_ names: [String]) async throws(RecordError) -> (places: SharedPlaces, away: [(owner: String, error: RecordError)]) {
     if names.isEmpty { return (SharedPlaces(), []) }
-    let body: [UInt8]
+    var questions: [[UInt8]] = []
     do {
-      body = try MessagePackEncoder().encode(LocateObjects(objectIDs: names))
+      for start in stride(from: 0, to: names.count, by: LocateObjects.limit) {
+        questions.append(try MessagePackEncoder().encode(LocateObjects(objectIDs: Array(names[start..<min(start + LocateObjects.limit, names.count)]))))
+      }
     } catch {
       throw RecordError(.internalError, "the request can't be written")
     }
     var places = SharedPlaces()
     var away: [(owner: String, error: RecordError)] = []
-    let owners = try await owners().map(\.name)
-    let answers = await askAll(owners) { owner throws(RecordError) in
-      try await ask(owner, "GET", ["locate"], body: body).decoded(as: LocatedObjects.self)
+    let list = try await ownerList()
+    let answers = await askAll(list.owners.map(\.name)) { [questions] owner throws(RecordError) in
+      var located: [LocatedObjects] = []
+      for body in questions { located.append(try await ask(owner, "GET", ["locate"], body: body).decoded(as: LocatedObjects.self)) }
+      return located
     }
+    // Somebody may be missing in what was known before, who has what nobody else has.
+    if !list.isCurrent { away.append(("", RecordError(.tryAgainLater, "Nobody can tell what is shared with the user", retryAfter: 1))) }
     for (owner, answer) in answers {
       switch answer {
-      case .success(let located): places.add(located, of: owner)
+      case .success(let located): for found in located { places.add(found, of: owner) }
       // Dropped because an owner who knows nothing of the user has nothing of the store's.
       case .failure(let error) where error.isAbsence: break
       case .failure(let error): away.append((owner, error.asAway))
       }
     }
     return (places, away)
+  }
+}
+
+/// What a shared store has saved and nobody has: of the history, and of what waits for owners.
+struct SharedPending: Sendable {
+  private var transactions: [HistoryTransaction] = []
+  /// The objects that it says something of.
+  private(set) var objects: Set<String> = []
+  /// false: there is more than a save is compared with.
+  private(set) var isAll: Bool
+
+  /// Transactions that are read for one save.
+  private static let limit = 1000
+
+  init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
+    let (waiting, isAll, unreadable) = try WaitingParts.read(of: mirror, in: snapshot)
+    self.isAll = isAll && unreadable.isEmpty
+    for item in waiting { add(item.transaction) }
+    var pending: [HistoryTransaction] = []
+    if try !PendingTransactions.forEach(of: mirror, rowLimit: Self.limit, in: snapshot, { _, transaction in pending.append(transaction) }) { self.isAll = false }
+    for transaction in pending { add(transaction) }
+  }
+
+  private mutating func add(_ transaction: HistoryTransaction) {
+    transactions.append(transaction)
+    for change in transaction.changes { objects.insert(change.objectID) }
+  }
+
+  /// Those that name an object which a save names, or which another of them does, in their order.
+  func concerning(_ saved: [HistoryTransaction]) -> [HistoryTransaction] {
+    var names = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
+    var isChosen = Array(repeating: false, count: transactions.count)
+    var hasGrown = true
+    while hasGrown {
+      hasGrown = false
+      for (index, transaction) in transactions.enumerated() where !isChosen[index] {
+        let own = Set(transaction.changes.flatMap(\.names))
+        guard !own.isDisjoint(with: names) else { continue }
+        isChosen[index] = true
+        hasGrown = true
+        names.formUnion(own)
+      }
+    }
+    return zip(transactions, isChosen).compactMap { $1 ? $0 : nil }
   }
 }
 
@@ -69,11 +118,9 @@ extension SharedCall {
       StoreCall.SavedRow(
         transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
     }
-    let (new, pending) = try await call.read { snapshot -> (Set<String>, [HistoryTransaction]) in
+    let (new, pending) = try await call.read { snapshot -> (Set<String>, SharedPending) in
       let new = try transactions.filter { try snapshot.transaction(withID: $0.transactionID, of: mirror.key) == nil }
-      var pending: [HistoryTransaction] = []
-      _ = try PendingTransactions.forEach(of: mirror, rowLimit: Self.backlogLimit, in: snapshot) { _, transaction in pending.append(transaction) }
-      return (Set(new.map(\.transactionID)), pending)
+      return (Set(new.map(\.transactionID)), try SharedPending(of: mirror, in: snapshot))
     }
     try await check(transactions, new: new, after: pending, model, home(of: mirror))
     let at = call.now
@@ -82,7 +129,7 @@ extension SharedCall {
     let appended = try await call.value(of: append)
     var exported: (event: StoredEvent?, written: SharedImportToken)?
     if waitsForExport {
-      exported = try await forwarded(through: appended.last, mirror)
+      exported = try await forwarded(appended.numbers, mirror)
     } else {
       await call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
     }
@@ -91,9 +138,6 @@ extension SharedCall {
         zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { call.event($0) },
         syncToken: exported?.written.text))
   }
-
-  /// Transactions of a backlog that a save is compared with.
-  private static let backlogLimit = 100
 
   private func read(_ json: JSONValue, _ model: MirrorModel, _ mirror: StoredMirror) throws(RecordError) -> [HistoryTransaction] {
     let reader = TransactionReader(
@@ -111,25 +155,43 @@ extension SharedCall {
   /// - Throws: `NOT_FOUND` for updates of what nobody has heard of, 134060 and 2988 for objects that have no zone or two, `ACCESS_DENIED` (10) for
   ///   what the user may not write, all naming the place.
   private func check(
-    _ transactions: [HistoryTransaction], new: Set<String>, after pending: [HistoryTransaction], _ model: MirrorModel, _ home: SharedHome
+    _ transactions: [HistoryTransaction], new: Set<String>, after pending: SharedPending, _ model: MirrorModel, _ home: SharedHome
   ) async throws(RecordError) {
-    let concerned = pending + transactions.filter { new.contains($0.transactionID) }
-    let places = try await home.locate(Set(concerned.lazy.flatMap(\.changes).flatMap(\.names)).sorted(), made: concerned.made)
+    let saved = transactions.filter { new.contains($0.transactionID) }
+    let earlier = pending.concerning(saved)
+    let made = (earlier + saved).made
+    let (places, away) = try await home.located(Set((earlier + saved).lazy.flatMap(\.changes).flatMap(\.names)).sorted())
+    let names = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
+    func isOpen(_ name: String) -> Bool { places.objects[name] == nil && !made.contains(name) && !pending.objects.contains(name) }
+    if let failure = away.first, names.contains(where: isOpen) { throw failure.error }
+    if let name = names.first(where: places.isAmbiguous) {
+      throw RecordError(.conflict, "\(name.prefix(Limit.nameByteCount)): two owners share an object of that name: it can't be told whose is meant")
+    }
     var assignment = SharedAssignment(places, model: model.index)
-    for earlier in pending {
+    for transaction in earlier {
       // Dropped because it was accepted: whoever forwards it says what became of it.
-      try? assignment.add(earlier, place: "an earlier transaction")
+      try? assignment.add(transaction, place: "an earlier transaction")
     }
     for (place, transaction) in transactions.enumerated() where new.contains(transaction.transactionID) {
       let isExported = Exporter.exports(author: transaction.author)
       let made = Set(transaction.changes.lazy.filter { $0.changeType == .insert }.map(\.objectID))
       for (index, change) in transaction.changes.enumerated() where isExported && change.changeType == .update {
-        guard !made.contains(change.objectID), !assignment.isKnown(change.objectID) else { continue }
+        // Of a long backlog everything is believed: whoever forwards it says what is wrong.
+        let isKnown = made.contains(change.objectID) || assignment.isKnown(change.objectID) || pending.objects.contains(change.objectID) || !pending.isAll
+        if isKnown { continue }
         throw RecordError(.notFound, "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
       }
+      // What is connected with something that waits for an owner who is away goes where that goes.
+      func waits(_ name: String) -> Bool { !away.isEmpty && places.objects[name] == nil && pending.objects.contains(name) }
+      var placed = transaction
+      placed.changes.removeAll { $0.names.contains(where: waits) }
       do {
-        try assignment.add(transaction, place: "transactions[\(place)]")
+        try assignment.add(placed, place: "transactions[\(place)]")
       } catch let refusal as ZoneAssignment.Refusal {
+        if case .noZone = refusal {
+          if let failure = away.first { throw failure.error }
+          if !pending.isAll { continue }
+        }
         throw refusal.recordError
       } catch {
         throw RecordError(storing: error, log: call.context.log)
@@ -147,7 +209,7 @@ extension SharedCall {
   /// - Returns: the event of the run that did it (nil: it had nothing to do), and a token that covers what it wrote; nil when it did not come to an
   ///   end within 30 s.
   private func forwarded(
-    through number: Int64, _ mirror: StoredMirror
+    _ numbers: [Int64], _ mirror: StoredMirror
   ) async throws(RecordError) -> (event: StoredEvent?, written: SharedImportToken)? {
     let deadline = call.now + Self.exportWait
     var written = SharedImportToken()
@@ -159,7 +221,8 @@ extension SharedCall {
       }
       guard let outcome = try await forward(mirror) else { return nil }
       written.positions.merge(outcome.written.positions) { _, later in later }
-      if outcome.forwardedNumber >= number {
+      if outcome.forwardedNumber >= numbers.max() ?? 0 {
+        if !outcome.waiting.isDisjoint(with: numbers) { throw outcome.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1) }
         return (try await call.read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }, written)
       }
     }
@@ -173,7 +236,9 @@ extension SharedCall {
   func forward(_ mirror: StoredMirror) async throws(RecordError) -> SharedForward.Outcome? {
     let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key)
     do {
-      return try await forwarding.run()
+      let outcome = try await forwarding.run()
+      if let retryAt = outcome?.retryAt { await call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
+      return outcome
     } catch {
       await call.exports.signal(.failed(mirrorKey: mirror.key, ExportFailure(error), running: nil, isDrain: false), on: call.store.shard)
       throw RecordError(storing: error, log: call.context.log)
@@ -182,19 +247,21 @@ extension SharedCall {
 
   /// Forwards what is saved, as far as owners take it.
   /// - Returns: those who don't: what they have is behind what the client has.
-  func forwardEverything(_ mirror: StoredMirror) async throws(RecordError) -> Set<String> {
-    var current = mirror
-    while current.exportedTransactionNumber < mirror.lastTransactionNumber {
-      let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key)
-      do {
-        guard let outcome = try await forwarding.run() else { return [] }
-        current.exportedTransactionNumber = outcome.forwardedNumber
-      } catch let failure as SharedForward.Unreached {
-        await call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
-        return failure.owners
-      } catch {
-        throw RecordError(storing: error, log: call.context.log)
+  func forwardEverything(_ home: SharedHome) async throws(RecordError) -> Set<String> {
+    let mirror = home.mirror
+    if mirror.exportedTransactionNumber >= mirror.lastTransactionNumber, mirror.quarantinedCount == 0 { return [] }
+    let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key, deadline: home.deadline)
+    do {
+      while let outcome = try await forwarding.run() {
+        if let retryAt = outcome.retryAt { await call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
+        if outcome.forwardedNumber >= mirror.lastTransactionNumber { return outcome.behind }
       }
+    } catch let failure as SharedForward.Unreached {
+      await call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
+      // What was not even looked at may be anybody's.
+      return Set(try await home.owners().map(\.name)).union(failure.owners)
+    } catch {
+      throw RecordError(storing: error, log: call.context.log)
     }
     return []
   }

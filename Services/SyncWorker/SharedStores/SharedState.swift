@@ -37,6 +37,8 @@ extension SharedCall {
       }
     }
     let own = try answer.json()
+    // What waits at home for an owner.
+    if own["quarantined"]?.int64 ?? 0 > 0 { isCaughtUp = false }
     isCaughtUp = isCaughtUp && (barrier != nil || own["caughtUp"]?.bool == true)
     return PlaneAnswer(mayWait: waits && !isCaughtUp, body: Self.merged(own, sums, isCaughtUp: isCaughtUp, unreached))
   }
@@ -68,7 +70,7 @@ extension SharedCall {
     for (key, value) in own.members {
       writer.key(key)
       switch key {
-      case "quarantined": writer.integer(sums["quarantined"] ?? 0)
+      case "quarantined": writer.integer((value.int64 ?? 0) + (sums["quarantined"] ?? 0))
       case "caughtUp": writer.bool(isCaughtUp)
       case "idle":
         let isHeld = value.isString(StoreFacts.Activity.nothingPending.rawValue) && (sums["quarantined"] ?? 0) > 0
@@ -97,9 +99,9 @@ extension SharedCall {
   func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
     let home = home(of: mirror)
-    try await settle(mirror)
+    try await settle(home)
     for (_, answer) in await home.askAll(
-      try await home.owners().map(\.name),
+      try await home.owners().filter(\.isActive).map(\.name),
       { owner throws(RecordError) in
         try await home.ask(owner, "POST", ["reset"], body: call.body, requestID: call.request.requestID).check()
       })
@@ -113,7 +115,7 @@ extension SharedCall {
   func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
     let home = home(of: mirror)
-    try await settle(mirror)
+    try await settle(home)
     for owner in try await home.owners().map(\.name) {
       guard await dismiss(owner, home) else { throw RecordError(.tryAgainLater, "An owner's database does not answer", retryAfter: 1) }
     }
@@ -125,8 +127,8 @@ extension SharedCall {
   }
 
   /// - Throws: `TRY_AGAIN_LATER` as long as an owner does not take what was saved.
-  private func settle(_ mirror: StoredMirror) async throws(RecordError) {
-    guard try await forwardEverything(mirror).isEmpty else {
+  private func settle(_ home: SharedHome) async throws(RecordError) {
+    guard try await forwardEverything(home).isEmpty else {
       throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: 1)
     }
   }
@@ -142,14 +144,21 @@ extension SharedCall {
     let answers = await home.askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
       try await home.ask(owner, "GET", ["quarantine"], query: asked).json()
     }
+    let waiting = asked["direction"] == "import" ? [] : try await call.read { snapshot in try WaitingParts.objects(of: home.mirror, in: snapshot) }
     var writer = JSONWriter()
     writer.beginObject()
     writer.key("quarantined")
     writer.beginArray()
+    for object in waiting {
+      writer.beginObject()
+      object.writeMembers(to: &writer)
+      writer.endObject()
+    }
     var moreComing = false
-    for (_, answer) in answers {
+    var unreached: [String] = []
+    for (owner, answer) in answers {
       guard case .success(let page) = answer else {
-        if case .failure(let error) = answer, !error.isAbsence { throw error }
+        if case .failure(let error) = answer, !error.isAbsence { unreached.append(owner) }
         continue
       }
       for entry in page["quarantined"]?.elements ?? [] { writer.value(entry) }
@@ -158,6 +167,10 @@ extension SharedCall {
     writer.endArray()
     writer.member("lastQuarantined", "0")
     writer.member("moreComing", moreComing)
+    writer.key("unreachedOwners")
+    writer.beginArray()
+    for owner in unreached { writer.string(owner) }
+    writer.endArray()
     writer.endObject()
     return PlaneAnswer(body: writer.bytes)
   }

@@ -4,6 +4,7 @@ import Mirroring
 import RecordStore
 import Records
 import ServiceBus
+import Sharing
 import WebServices
 
 /// One record's states, as changes.
@@ -84,8 +85,16 @@ extension StoreCall {
     return PlaneAnswer(
       body: try await read { snapshot in
         let mirror = try mirror(in: snapshot)
-        guard let zone = try ObjectLocator(of: mirror, in: snapshot).zone(of: objectID) else { throw RecordError(.notFound, "The store has no zone") }
-        return try audit.answer(in: zone, permissions, from: snapshot)
+        let locator = try ObjectLocator(of: mirror, in: snapshot)
+        guard let zone = try locator.zone(of: objectID) else { throw RecordError(.notFound, "The store has no zone") }
+        guard let guest = locator.guest else { return try audit.answer(in: zone, permissions, from: snapshot) }
+        // Of what its user sees: the record as it is, and what it was in zones that are wholly his to read.
+        guard let seen = guest.visible(in: zone, snapshot), let row = try locator.row(of: objectID), try seen.mayRead(row.record) else {
+          throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
+        }
+        var visible = audit
+        visible.mayRead = { guest.access[$0.zoneName]?.zoneWide != nil }
+        return try visible.answer(in: zone, nil, from: snapshot)
       })
   }
 }

@@ -1,0 +1,82 @@
+// What became of a batch that a shared store's home forwarded: one event, and entries of the journal for what nobody took.
+
+import History
+import Mirroring
+import RecordStore
+import Records
+import WebServices
+
+struct ForwardResult: Sendable {
+  let mirror: StoredMirror
+  /// Milliseconds since 1970.
+  let now: Int64
+  private var savedCount = 0
+  private var deletedCount = 0
+  private var problems: [MirroringProblem] = []
+  private var named: Set<String> = []
+  private var losses: [(loss: ConflictLoss, zone: Zone.ID)] = []
+  /// By object, among `losses`.
+  private var places: [String: Int] = [:]
+
+  init(mirror: StoredMirror, now: Int64) {
+    self.mirror = mirror
+    self.now = now
+  }
+
+  var isEvent: Bool { savedCount + deletedCount > 0 || !problems.isEmpty }
+
+  private static let nowhere = Zone.ID(zoneName: "", ownerName: "")
+
+  /// Nobody takes a change.
+  mutating func lose(_ change: HistoryChange, _ timestamp: Int64, _ zone: Zone.ID?, _ reason: String) {
+    if named.insert(change.objectID).inserted {
+      problems.append(MirroringProblem(recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: reason, cause: .zoneEnded))
+    }
+    let edit = Stamp(timestamp: timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
+    if let index = places[change.objectID] {
+      let earlier = losses[index].loss
+      losses[index].loss = ConflictLoss(
+        kind: .unexported, objectID: change.objectID, entity: change.entity, lost: HeldChanges.compacted(earlier.lost + [change]), edit: edit)
+    } else {
+      places[change.objectID] = losses.count
+      losses.append((ConflictLoss(kind: .unexported, objectID: change.objectID, entity: change.entity, lost: [change], edit: edit), zone ?? Self.nowhere))
+    }
+  }
+
+  mutating func note(unreadable number: Int64) {
+    problems.append(
+      MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read", cause: .damaged))
+  }
+
+  /// What an owner's export said. What it gave up the guest keeps until it is in the journal (`KeptChanges`).
+  mutating func add(_ outcome: ForwardOutcome) {
+    savedCount += outcome.savedCount
+    deletedCount += outcome.deletedCount
+    problems += outcome.problems.map(\.problem)
+  }
+
+  /// - Parameter identifier: of the event.
+  func store(_ identifier: String, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+    let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
+    for (loss, zone) in losses { try journal.append(loss, inZone: SharedZoneName.text(zone)) }
+    guard isEvent else { return }
+    let told = Array(problems.prefix(RunningExport.problemLimit))
+    let event = StoredEvent(
+      identifier: identifier, kind: .export, startedAt: now, endedAt: now, succeeded: told.isEmpty,
+      errorJSON: told.isEmpty ? nil : MirrorErrors.partialFailure(told), savedCount: savedCount, deletedCount: deletedCount)
+    _ = try transaction.put(event, of: mirror.key)
+  }
+}
+
+/// How a journal at home names a zone that is somebody else's: no zone of the user's own can be called so.
+enum SharedZoneName {
+  private static let separator: Character = "\u{1f}"
+
+  static func text(_ zone: Zone.ID) -> String { "\(zone.zoneName)\(separator)\(zone.ownerName)" }
+
+  /// nil for a zone of the user's own.
+  static func zone(_ text: String) -> Zone.ID? {
+    let parts = text.split(separator: separator, maxSplits: 1, omittingEmptySubsequences: false)
+    return parts.count == 2 ? Zone.ID(zoneName: String(parts[0]), ownerName: String(parts[1])) : nil
+  }
+}
