@@ -221,4 +221,51 @@ import Testing
       #expect(bea.graph.objects["map"]?.toOnes["post"] == "dunes")
     }
   }
+
+  @Test(.timeLimit(.minutes(2))) func `T-P05 what was saved by who might write, and is held back, is undone once he may only read`() async throws {
+    try await Installation.run(workers: 2) { installation in
+      let people = try await App(installation, model: Self.model).usersApart(["ann", "bea"])
+      let (owner, ann, bea) = (people[0], try await Copy(people[0], in: "private"), try await Copy(people[1], in: "shared"))
+      try await ann.save(MainJob.insert("Post", "dunes", ["title": "Dunes"]))
+      let share = try await ann.share(["dunes"], with: [people[1]]).json
+      let zone = try #require(share["zoneID"]["zoneName"].string)
+      try await bea.accept(share)
+      try await bea.pull { $0.objects.count == 1 }
+
+      // Ann's database is full: what Bea saves is held back.
+      #expect(try await installation.aquifer("user", "quota", "ann", "1").code == 0)
+      for _ in 0..<100 {
+        let probe = try await owner.save("probe", String(repeating: "x", count: 2000), in: zone)
+        if "\(probe)".contains("QUOTA_EXCEEDED") { break }
+        try await Task.sleep(for: .milliseconds(50))
+      }
+      let long = Value.string(String(repeating: "n", count: 2000))
+      try await bea.device.save([MainJob.update("Post", "dunes", ["title": long])], waitsForExport: false)
+      try await bea.device.save([MainJob.insert("Attachment", "map", ["fileName": long], ["post": "dunes"])], waitsForExport: false)
+      let full = try await owner.allRecords(in: zone).records
+      #expect(full["map"] == nil && full["dunes"]?["fields"]["CD_title"]["value"] == "Dunes")
+
+      // By the time there is room she may only read.
+      let current = try await owner.zoneShare(zone)
+      let lowered = current["participants"].elements.filter { $0["type"] != "OWNER" }.map { participant -> Value in
+        var members = participant.members
+        members["permission"] = "READ_ONLY"
+        return .object(members)
+      }
+      #expect(try await owner.updateShare(zone, current, ["participants": .array(lowered)])["serverErrorCode"] == .null)
+      #expect(try await installation.aquifer("user", "quota", "ann", "0").code == 0)
+      var undone: Set<String> = []
+      for _ in 0..<200 where undone != ["dunes", "map"] {
+        try await bea.device.call("POST", "/quarantine/retry", [:])
+        try await bea.pull()
+        let conflicts = try await bea.device.call("GET", "/conflicts")["conflicts"].elements
+        undone = Set(conflicts.filter { $0["kind"] == "reverted" }.compactMap { $0["objectID"].string })
+        try await Task.sleep(for: .milliseconds(50))
+      }
+      #expect(undone == ["dunes", "map"], "the journal has what was undone")
+      let records = try await owner.allRecords(in: zone).records
+      #expect(records["map"] == nil && records["dunes"]?["fields"]["CD_title"]["value"] == "Dunes")
+      #expect(bea.graph.objects["dunes"]?.attributes["title"] == "Dunes" && bea.graph.objects["map"] == nil)
+    }
+  }
 }

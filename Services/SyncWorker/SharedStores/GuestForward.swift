@@ -117,19 +117,16 @@ extension StoreCall {
     }
   }
 
-  /// Milliseconds between two workers' clocks.
-  private static let clockDifference: Int64 = 1000
-
   /// What the export of transactions did, told again as often as they are sent again.
   /// - Parameters:
-  ///   - time: when the first of them was appended (milliseconds since 1970). Only figures depend on it: what is given up is kept.
+  ///   - time: when the first of them was appended (milliseconds since 1970). Whoever exported it may have another clock than who appended it:
+  ///     only figures depend on that, because what is given up is kept.
   ///   - number: of the last event before that, as far as it is known.
   private func outcome(of mirror: StoredMirror, since time: Int64, after number: Int64) async throws(RecordError) -> ForwardOutcome {
     try await read { snapshot in
       var outcome = ForwardOutcome()
       let events = try snapshot.events(of: mirror.key, after: number, kind: .export, limit: 2 * StoredEvent.keptCount)
-      // Whoever exported it may have another clock than who appended it.
-      for event in events where event.startedAt >= time - Self.clockDifference {
+      for event in events where event.startedAt >= time {
         outcome.savedCount += event.savedCount
         outcome.deletedCount += event.deletedCount
         outcome.problems += MirrorErrors.problems(in: event.errorJSON).map(ForwardOutcome.Problem.init)
