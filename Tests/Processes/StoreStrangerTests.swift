@@ -132,7 +132,8 @@ import Testing
         #expect(!answer.text.contains(Self.secret), "who was removed, \(call.method) \(call.path): \(answer.text)")
       }
       let later = Names(store: former.store, owner: ann.recordName, zone: zone, object: afterwards, shortGUID: guid)
-      try await expectNothing("who was removed", removed, at: former.store, in: ["shared"], later, missing) { call in
+      let never = Names(store: former.store, owner: missing.owner, zone: missing.zone, object: missing.object, shortGUID: missing.shortGUID)
+      try await expectNothing("who was removed", removed, at: former.store, in: ["shared"], later, never) { call in
         let text = "\(call.path) \(call.body.map { "\($0)" } ?? "")"
         return text.contains(afterwards) && !text.contains(zone)
       }
