@@ -11,7 +11,7 @@ extension Console {
   func events(_ invocation: Invocation) async -> Int32 {
     let events = AdminCall(.events, invocation)
     if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(events, .events, invocation, every: seconds) }
-    guard invocation.flag("follow") else { return await send(events, invocation) { show($0, of: .events, textKey: nil, invocation) } }
+    guard invocation.flag("follow") else { return await send(events, invocation, within: HTTPSender.viewLimit) { show($0, of: .events, textKey: nil, invocation) } }
     var tail = EventTail()
     while true {
       var fresh: [JSONValue] = []

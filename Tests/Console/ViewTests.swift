@@ -204,6 +204,17 @@ struct WatchTests {
     #expect(screen.lines.withLock(\.self) == [line, line])
   }
 
+  @Test func `who looks at the installation is told soon that nobody answers`() async {
+    let limits = Mutex<[Duration]>([])
+    let http = HTTPSender { _, _, _, _, limit in
+      limits.withLock { $0.append(limit) }
+      return .failure(HTTPSender.Failure(reason: "nobody answered in time"))
+    }
+    let console = Console(environment: [:], terminal: Terminal(output: { _ in }, problem: { _ in }, input: { [] }), http: http)
+    for words in [["status"], ["workers"], ["shards"], ["stores"], ["events"], ["quarantine", "list"], ["user", "list"]] { #expect(await console.run(words) == 1) }
+    #expect(limits.withLock(\.self) == Array(repeating: .seconds(10), count: 6) + [.seconds(60)])
+  }
+
   @Test(arguments: [["--watch=0"], ["--watch=soon"], ["--watch", "5", "6"]]) func `a watch takes seconds or nothing`(words: [String]) async {
     #expect(await Screen().run(["status"] + words, answers: [.success(Self.answer)], isScreen: false) == 2)
   }

@@ -10,6 +10,9 @@ enum View {
     let cells: [String]
   }
 
+  /// The calls that have one.
+  static let kinds: Set<AdminCall.Kind> = [.status, .workers, .shards, .stores, .events, .listQuarantine]
+
   /// - Parameter now: milliseconds since 1970, for ages.
   /// - Returns: nil for a call without a view of its own.
   static func text(of kind: AdminCall.Kind, _ answer: JSONValue, now: Int64) -> String? {
