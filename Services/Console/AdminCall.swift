@@ -13,7 +13,7 @@ struct AdminCall: Hashable, Sendable {
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
     case exportRules, importRules, listDuplicates
-    case status, workers, shards, stores, zones, subscriptions
+    case status, workers, shards, stores, zones, subscriptions, events
     case explain, listQuarantine, retryQuarantine
     case backup, restore
     case audit, listConflicts, restoreConflict, resolveConflict
@@ -79,6 +79,7 @@ struct AdminCall: Hashable, Sendable {
     case .workers: self.init("GET", admin + ["workers"])
     case .shards: self.init("GET", admin + ["shards"])
     case .stores: self.init("GET", admin + ["stores"])
+    case .events: self.init("GET", admin + ["events"])
     case .zones: self.init("GET", admin + ["zones"])
     case .subscriptions: self.init("GET", admin + ["subscriptions"])
     case .explain:

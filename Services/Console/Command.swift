@@ -38,6 +38,8 @@ struct Command: Sendable {
       /// With the placeholder that help shows.
       case value(String)
       case values(String)
+      /// A number may follow; without one the second is meant.
+      case count(String, standard: Int)
     }
     let name: String
     let kind: Kind
@@ -50,6 +52,9 @@ struct Command: Sendable {
     }
     static func optional(_ name: String, _ placeholder: String, _ explanation: String) -> Option {
       Option(name: name, kind: .value(placeholder), isRequired: false, explanation: explanation)
+    }
+    static func count(_ name: String, _ placeholder: String, standard: Int, _ explanation: String) -> Option {
+      Option(name: name, kind: .count(placeholder, standard: standard), isRequired: false, explanation: explanation)
     }
     static func repeated(_ name: String, _ placeholder: String, _ explanation: String) -> Option {
       Option(name: name, kind: .values(placeholder), isRequired: false, explanation: explanation)

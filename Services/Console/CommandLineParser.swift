@@ -114,6 +114,13 @@ private struct Reader {
       guard inline == nil else { throw UsageError("--\(option.name) takes no value", path: path) }
       return ""
     }
+    if case .count(_, let standard) = option.kind {
+      let given = inline ?? rest.first.flatMap { UInt32($0) == nil ? nil : $0 }
+      if inline == nil, given != nil { rest = rest.dropFirst() }
+      guard let given else { return String(standard) }
+      guard let count = UInt32(given), (1...3600).contains(count) else { throw UsageError("--\(option.name) takes a number from 1 to 3600", path: path) }
+      return given
+    }
     if let inline { return inline }
     guard let next = rest.first, !next.hasPrefix("--") else { throw UsageError("--\(option.name) needs a value", path: path) }
     rest = rest.dropFirst()

@@ -22,6 +22,7 @@ extension Command {
         .optional("user-quota", "BYTES", "what each private database may hold, unless the user has a quota of his own; 0, as without it: any number"),
         .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
+        .optional("log-level", "LEVEL", "the least important lines of all processes' logs: debug, info (as without it), warning or error"),
         .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
         .optional("restart-pause", "MS", "the longest pause before a process that keeps ending is started again, 5000 without it"),
       ],
@@ -198,24 +199,42 @@ extension Command {
       examples: ["aquifer duplicates list"], action: .call(.listDuplicates)),
   ]
 
+  private static let watch = Option.count("watch", "SECONDS", standard: 2, "show it again and again, every 2 seconds unless said otherwise, until Ctrl-C")
+
   private static let looking: [Command] = [
-    Command("status", summary: "Is everything there?", examples: ["aquifer status", "aquifer --json status"], action: .call(.status)),
-    Command("workers", summary: "List the workers and what they hold", examples: ["aquifer workers"], action: .call(.workers)),
-    Command("shards", summary: "List the shards and who holds them", examples: ["aquifer shards"], action: .call(.shards)),
-    Command("stores", summary: "List the devices' stores", examples: ["aquifer stores"], action: .call(.stores)),
+    Command(
+      "status", [], [watch], summary: "Say whether all is well, and if not, what to do",
+      discussion: """
+        The first line says whether all is well, or what is wrong and what to do; the tables below have everybody, what is odd first and marked
+        by an exclamation mark. `to export` are saved transactions that are not mirrored yet, `oldest` is how long the first of them waits;
+        `held back` are objects that can't be exported; `queue` are writes that wait for a disk; `not open` are shards that serve nobody.
+        deploy/OPERATING.md goes on from there.
+        """, examples: ["aquifer status", "aquifer status --watch", "aquifer --json status"], action: .call(.status)),
+    Command(
+      "workers", [], [watch], summary: "List the workers and what they hold", discussion: "A worker that does not answer within 2 s is SILENT.",
+      examples: ["aquifer workers", "aquifer workers --watch 5"], action: .call(.workers)),
+    Command(
+      "shards", [], [watch], summary: "List who holds which shards", discussion: "With --json one object a shard.", examples: ["aquifer shards"],
+      action: .call(.shards)),
+    Command(
+      "stores", [], [watch], summary: "List the devices' stores, those with most to export first", examples: ["aquifer stores", "aquifer stores --watch"],
+      action: .call(.stores)),
     Command("zones", summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
     Command(
       "subscriptions", summary: "List what users have subscribed to", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
     Command(
-      "events", [], [.flag("follow", "go on printing new ones")], summary: "List setups, imports and exports",
-      examples: ["aquifer events", "aquifer events --follow"], action: .followEvents),
+      "events", [], [.flag("follow", "go on printing new ones, a line each"), watch], summary: "List setups, imports and exports, the latest first",
+      discussion: "Up to 20 of each store; those that failed are marked, with their first error.",
+      examples: ["aquifer events", "aquifer events --follow", "aquifer events --watch"], action: .followEvents),
     Command(
       "explain", [Argument(name: "OBJECT", explanation: "the object's ID, which is its record name")],
       [container, environment, .required("user", "NAME", "whose stores"), .flag("public", "in the public database, and not in his private one")],
       summary: "Say where an object stands in each of a user's stores, and why",
       examples: ["aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"],
       action: .call(.explain)),
-    Command("quarantine list", summary: "List records whose export is held back", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
+    Command(
+      "quarantine list", [], [watch], summary: "List objects whose export is held back, and why",
+      discussion: "Those that nothing tries again by itself are marked.", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
     Command(
       "quarantine retry", [],
       [

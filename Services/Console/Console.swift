@@ -109,18 +109,47 @@ public struct Console: Sendable {
 
   private func call(_ kind: AdminCall.Kind, _ invocation: Invocation, content: [UInt8]) async -> Int32 {
     let call = AdminCall(kind, invocation, content: content)
+    if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(call, kind, invocation, every: seconds) }
     // A document, to be imported again as it is.
-    return kind == .exportRules ? await send(call, invocation) { terminal.output(Self.line($0)) } : await send(call, invocation)
+    if kind == .exportRules { return await send(call, invocation) { terminal.output(Self.line($0)) } }
+    return await send(call, invocation, within: View.kinds.contains(kind) ? HTTPSender.viewLimit : HTTPSender.callLimit) {
+      show($0, of: kind, textKey: call.textKey, invocation)
+    }
+  }
+
+  /// Shows an answer by the call's own view, or by its shape.
+  func show(_ body: [UInt8], of kind: AdminCall.Kind, textKey: String?, _ invocation: Invocation) {
+    // Dropped because what is no JSON is shown as it came.
+    guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let text = View.text(of: kind, answer, now: terminal.now()) else {
+      return show(body, textKey: textKey, invocation)
+    }
+    terminal.output(text)
+  }
+
+  /// Shows an answer again and again: on a screen in place of the one before, elsewhere below it. A server that can't be reached is said so, and asked
+  /// again: who watches waits for it to come back.
+  func watch(_ call: AdminCall, _ kind: AdminCall.Kind, _ invocation: Invocation, every seconds: UInt32) async -> Int32 {
+    var code = ExitCode.done
+    repeat {
+      if terminal.isScreen, !invocation.globals.isJSON {
+        terminal.output("\u{1B}[H\u{1B}[2J" + "every \(seconds) s, Ctrl-C ends: aquifer \(invocation.command.path.joined(separator: " "))\n")
+      }
+      code = await send(call, invocation, within: HTTPSender.viewLimit) { show($0, of: kind, textKey: call.textKey, invocation) }
+      if !terminal.isScreen, !invocation.globals.isJSON { terminal.output("") }
+    } while terminal.pause(seconds)
+    return code
   }
 
   /// - Parameter present: shows the body of an answer; nil: by its shape.
-  func send(_ call: AdminCall, _ invocation: Invocation, present: (([UInt8]) -> Void)? = nil) async -> Int32 {
+  func send(
+    _ call: AdminCall, _ invocation: Invocation, within limit: Duration = HTTPSender.callLimit, present: (([UInt8]) -> Void)? = nil
+  ) async -> Int32 {
     let server = server(of: invocation)
     let answer: HTTPSender.Answer
     do throws(HTTPSender.Failure) {
-      answer = try await http.send(call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"])
+      answer = try await http.send(call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"], within: limit)
     } catch {
-      terminal.problem("aquifer: \(server) can't be reached: \(error.reason). Is it running? `aquifer dev --data ./data` starts one.")
+      terminal.problem("aquifer: \(server) can't be reached: \(error.reason). Is it running, and not hung? `aquifer dev --data ./data` starts one.")
       return ExitCode.refused
     }
     guard (200..<300).contains(answer.status) else {

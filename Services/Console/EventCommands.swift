@@ -9,7 +9,9 @@ extension Console {
 
   /// With `--follow` one line an event, until Ctrl-C.
   func events(_ invocation: Invocation) async -> Int32 {
-    guard invocation.flag("follow") else { return await send(AdminCall("GET", ["admin", "1", "events"]), invocation) }
+    let events = AdminCall(.events, invocation)
+    if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(events, .events, invocation, every: seconds) }
+    guard invocation.flag("follow") else { return await send(events, invocation, within: HTTPSender.viewLimit) { show($0, of: .events, textKey: nil, invocation) } }
     var tail = EventTail()
     while true {
       var fresh: [JSONValue] = []

@@ -20,12 +20,14 @@ struct HTTPSender: Sendable {
 
   /// An operator's call may take this long: a backup writes everything there is.
   static let callLimit: Duration = .seconds(60)
+  /// A look at the installation: who looks has to know soon that nobody answers.
+  static let viewLimit: Duration = .seconds(10)
 
   let exchange: Exchange
 
-  func send(_ call: AdminCall, to server: String, token: String?) async throws(Failure) -> Answer {
+  func send(_ call: AdminCall, to server: String, token: String?, within limit: Duration = Self.callLimit) async throws(Failure) -> Answer {
     let headers = token.map { [(name: "Authorization", value: "Bearer \($0)")] } ?? []
-    return try await exchange(call.method, server + call.target, headers, call.body, Self.callLimit).get()
+    return try await exchange(call.method, server + call.target, headers, call.body, limit).get()
   }
 
   func get(_ url: String, within limit: Duration) async throws(Failure) -> Answer { try await exchange("GET", url, [], [], limit).get() }

@@ -52,6 +52,7 @@ enum Help {
         switch option.kind {
         case .flag: "--\(option.name)"
         case .value(let placeholder), .values(let placeholder): "--\(option.name) \(placeholder)"
+        case .count(let placeholder, _): "--\(option.name) [\(placeholder)]"
         }
       let isRepeated = if case .values = option.kind { true } else { false }
       words.append(option.isRequired ? word : "[\(word)]\(isRepeated ? "…" : "")")
@@ -67,6 +68,7 @@ enum Help {
         switch option.kind {
         case .flag: ("--\(option.name)", option.explanation)
         case .value(let placeholder), .values(let placeholder): ("--\(option.name) \(placeholder)", option.explanation)
+        case .count(let placeholder, _): ("--\(option.name) [\(placeholder)]", option.explanation)
         }
       })
   }

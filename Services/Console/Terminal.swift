@@ -7,10 +7,27 @@ struct Terminal: Sendable {
   let output: @Sendable (String) -> Void
   let problem: @Sendable (String) -> Void
   let input: @Sendable () -> [UInt8]
+  /// Somebody looks at the output, and not another program.
+  var isScreen = false
+  /// Milliseconds since 1970.
+  var now: @Sendable () -> Int64 = Terminal.wallClock
+  /// Waits so many seconds.
+  /// - Returns: false to go on no more.
+  var pause: @Sendable (UInt32) -> Bool = { seconds in
+    sleep(seconds)
+    return true
+  }
+
+  private static let wallClock: @Sendable () -> Int64 = {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+  }
 
   /// One line each, written at once and whole.
   static let standard = Terminal(
-    output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) }, input: { readAll(from: STDIN_FILENO) })
+    output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) }, input: { readAll(from: STDIN_FILENO) },
+    isScreen: isatty(STDOUT_FILENO) == 1)
 
   private static func write(_ text: String, to descriptor: Int32) {
     var bytes = Array(text.utf8)[...]

@@ -5,7 +5,10 @@ enum TextTable {
   static func text(columns: [String], rows: [[String]]) -> String {
     guard !rows.isEmpty else { return "none" }
     let widths = columns.indices.map { column in rows.reduce(columns[column].count) { max($0, $1[column].count) } }
-    let isNumeric = columns.indices.map { column in rows.allSatisfy { Double($0[column]) != nil } }
+    // Dashes and gaps stand for numbers that nobody knows.
+    let isNumeric = columns.indices.map { column in
+      rows.allSatisfy { ["", "-"].contains($0[column]) || Double($0[column]) != nil } && rows.contains { Double($0[column]) != nil }
+    }
     func line(_ cells: [String]) -> String {
       let padded = cells.indices.map { column in
         let padding = String(repeating: " ", count: widths[column] - cells[column].count)
@@ -14,6 +17,11 @@ enum TextTable {
       return String(padded.joined(separator: "  ").reversed().drop { $0 == " " }.reversed())
     }
     return ([columns.map { $0.uppercased() }] + rows).map(line).joined(separator: "\n")
+  }
+
+  /// Without control characters: no name that somebody chose can look like another line or speak to the terminal.
+  static func printable(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
   }
 
   /// Names and values, one pair a line.

@@ -101,7 +101,7 @@ extension Gateway {
   static func preflight(_ request: HTTPRequest) -> HTTPResponse {
     let isMirror = request.pathSegments.first == "mirror" || request.pathSegments.first == "admin"
     // Both planes take a bearer token and an idempotency key.
-    let headers = "content-type, authorization, X-Request-ID"
+    let headers = "content-type, authorization, X-Request-ID, X-Apple-Request-UUID, traceparent"
     return CORS.preflight(
       methods: isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS", headers: isMirror ? headers : "\(headers), \(signatureHeaders)")
   }

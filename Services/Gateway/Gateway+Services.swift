@@ -5,6 +5,7 @@ import HTTPServer
 import JSON
 import Records
 import ServiceBus
+import ServiceKit
 import WebServices
 
 extension Gateway {
@@ -106,10 +107,27 @@ extension Gateway {
     }
   }
 
+  /// What an operator looks at when something is wrong: he is not to wait as long as clients do.
+  private static let views: Set<String> = ["status", "workers", "shards", "stores", "zones", "events", "quarantine"]
+  private static let viewLimit = Duration.seconds(4)
+
   func operatorCall(_ exchange: Exchange) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     let message = OperatorRequest(method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request))
-    let answer = try await share.call(message, body: request.body)
+    let answer: Answer<OperatorRequest.Reply>
+    if Self.views.contains(message.path.last ?? ""), message.method == "GET" {
+      do throws(RecordError) {
+        answer = try await share.call(message, body: request.body, within: Self.viewLimit)
+      } catch {
+        guard error.code == .tryAgainLater else { throw error }
+        throw RecordError(
+          .tryAgainLater,
+          "The share service does not answer. Saves and imports of users that are known here go on with the last cluster map; see to aquifer-share and its log",
+          retryAfter: error.retryAfter)
+      }
+    } else {
+      answer = try await share.call(message, body: request.body)
+    }
     return HTTPResponse(status: answer.reply.status, headers: [("Content-Type", answer.reply.contentType)], body: .bytes(answer.body))
   }
 
@@ -123,7 +141,7 @@ extension Gateway {
   /// The idempotency key: the client's own, kept apart from other users', or one of ours.
   static func requestID(_ exchange: Exchange, _ caller: Caller) throws(RecordError) -> String {
     guard let own = exchange.request.header("x-request-id") else { return "gateway:" + exchange.uuid }
-    guard (1...128).contains(own.utf8.count), own.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+    guard HTTPRequest.isTraceID(own) else {
       throw RecordError(.badRequest, "X-Request-ID has 1 to 128 printable characters without spaces")
     }
     return (caller.userRecordName ?? "-") + ":" + own

@@ -37,6 +37,7 @@ struct Gateway: HTTPHandler {
   let random: any RandomSource
   let metrics: GatewayMetrics
   let limiter: RateLimiter
+  private let requestLog: RequestLog
   private let table = RouteTable()
 
   /// - Parameters:
@@ -45,7 +46,7 @@ struct Gateway: HTTPHandler {
   ///   - findFile: the asset's file at a path; nil when there is none.
   init(
     options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics, uploads: AssetUploads,
-    findFile: @escaping @Sendable (_ path: String) throws(RecordError) -> ServedFile?
+    log: Log = .silent, findFile: @escaping @Sendable (_ path: String) throws(RecordError) -> ServedFile?
   ) {
     self.options = options
     self.state = state
@@ -59,26 +60,34 @@ struct Gateway: HTTPHandler {
     self.wallClock = wallClock
     self.random = random
     self.metrics = metrics
+    requestLog = RequestLog(log: log, metrics: metrics, clock: wallClock)
     limiter = RateLimiter(rate: options.rate, timing: state.timing)
   }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
     if request.method == .options { return Self.preflight(request) }
+    let uuid = random.uuid()
+    let exchange = Exchange(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
+    return await RequestTrace.$id.withValue(exchange.traceID) { await respond(in: exchange) }
+  }
+
+  private func respond(in exchange: Exchange) async -> HTTPResponse {
+    var exchange = exchange
+    let request = exchange.request
     let start = state.timing.now()
-    var exchange = Exchange(request: request, uuid: random.uuid())
     var response: HTTPResponse
     do throws(RecordError) {
       response = try await answer(&exchange)
     } catch {
-      response = ErrorAnswer.response(error, uuid: exchange.uuid, showsCKErrorCode: exchange.isMirror)
+      response = ErrorAnswer.response(error, uuid: exchange.traceID, showsCKErrorCode: exchange.isMirror)
       if let allowed = exchange.allowedMethods { response.headers.append(("Allow", allowed)) }
     }
-    response.headers.append(("X-Apple-Request-UUID", exchange.uuid))
+    response.headers.append(("X-Apple-Request-UUID", exchange.traceID))
     if !exchange.isPage { response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins) }
     if (200..<300).contains(response.status), let successor = await successor(exchange) {
       response.headers.append(("X-Apple-CloudKit-Web-Auth-Token", successor))
     }
-    metrics.count(route: exchange.route, status: response.status, took: state.timing.now() - start)
+    requestLog.tell(of: exchange, status: response.status, took: state.timing.now() - start)
     return response
   }
 
@@ -177,7 +186,10 @@ struct Gateway: HTTPHandler {
 /// What is known of a request while it is answered.
 struct Exchange: Sendable {
   let request: HTTPRequest
+  /// Drawn here, so nobody else's: what the directory tells repetitions of one request by.
   let uuid: String
+  /// What logs and the answer call it: the client's word, if it has one.
+  let traceID: String
   /// The route's pattern, for metrics.
   var route = GatewayMetrics.unknownRoute
   /// Of the API token, once it is known.
@@ -189,9 +201,10 @@ struct Exchange: Sendable {
   /// For people, not for other pages' scripts.
   var isPage = false
 
-  init(request: HTTPRequest, uuid: String) {
+  init(request: HTTPRequest, uuid: String, traceID: String) {
     self.request = request
     self.uuid = uuid
+    self.traceID = traceID
   }
 
   var isMirror: Bool { request.pathSegments.first == "mirror" || request.pathSegments.first == "admin" }

@@ -3,7 +3,6 @@
 import Assets
 import Authentication
 import Crypto
-import Glibc
 import HTTPServer
 import Records
 public import ServiceBus
@@ -53,9 +52,10 @@ public struct GatewayService: Service {
     context.metrics.collect("long_polls", "Imports that wait for a change.") { [Metrics.Sample(Double(await state.waiters.count))] }
     let metrics = GatewayMetrics(context.metrics)
     let folder = context.options.text("assets")
+    if let folder { context.metrics.addDisk(of: folder) }
     let uploads = AssetUploads(
       store: folder.map { AssetStore(directory: $0, keys: keys) }, byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
-      limits: uploadLimits(context.options), freeByteCount: { folder.flatMap(Self.freeByteCount) }, log: context.log, metrics: context.metrics)
+      limits: uploadLimits(context.options), freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log, metrics: context.metrics)
     return { bus in try GatewayService(context, state, metrics, uploads, keys, bus) }
   }
 
@@ -69,7 +69,7 @@ public struct GatewayService: Service {
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
-      findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
+      log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
     do throws(HTTPServer.StartError) {
       server = try HTTPServer(configuration: configuration, handler: gateway)
     } catch {
@@ -78,6 +78,7 @@ public struct GatewayService: Service {
     context.metrics.collect("rate_limit_buckets", "Credentials and addresses whose requests are counted.") { [limiter = gateway.limiter] in
       [Metrics.Sample(Double(limiter.count))]
     }
+    context.metrics.addClients(of: server)
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
   }
@@ -114,17 +115,4 @@ public struct GatewayService: Service {
   }
 
   public func close() async { server.stop() }
-
-  /// What processes without privileges may still write to the file system of a folder, or of the folder it will be made in; nil when nobody
-  /// knows. Called when an upload begins; a `statvfs` does not wait for long.
-  static func freeByteCount(_ path: String) -> Int64? {
-    var status = statvfs()
-    var folder = path
-    while statvfs(folder, &status) != 0 {
-      let parent = Folder.parent(of: folder)
-      guard errno == ENOENT, parent != folder else { return nil }
-      folder = parent
-    }
-    return Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
-  }
 }

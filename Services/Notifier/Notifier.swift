@@ -118,7 +118,12 @@ public final class Notifier: Sendable {
 
   func deliver(_ changes: [ZoneChange]) {
     metrics.changes.increment(by: changes.count)
-    for change in changes { switchboard.deliver(change) }
+    for change in changes {
+      let count = switchboard.deliver(change)
+      RequestTrace.$id.withValue(change.traceID) {
+        log.debug("ping", ["zone": .text(change.zoneName), "sequence": .integer(change.sequence), "devices": .integer(Int64(count))])
+      }
+    }
   }
 
   func deliver(_ notifications: [SubscriptionNotification]) {

@@ -23,30 +23,36 @@ struct NotifierHandler: HTTPHandler {
   func respond(to request: HTTPRequest) async -> HTTPResponse {
     let path = request.pathSegments
     if request.method == .options { return Self.preflight }
+    let traceID = request.clientTraceID ?? notifier.random.uuid()
+    let isStream = path.count == 5 && path[0] == "mirror" && path[1] == "1" && path[4] == "pings"
+    let isCourier = path.count == 3 && path[0] == "courier" && path[1] == "1"
+    let route = isStream ? "pings" : isCourier ? "courier" : "unknown"
     do throws(RecordError) {
-      let isStream = path.count == 5 && path[0] == "mirror" && path[1] == "1" && path[4] == "pings"
-      let isCourier = path.count == 3 && path[0] == "courier" && path[1] == "1"
       guard isStream || isCourier else {
         throw RecordError(.notFound, "The notifier has /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
       }
       guard request.method == .get else { throw RecordError(.badRequest, "Only GET is answered here.", httpStatus: 405) }
-      return isStream ? try await notifier.openStream(request, container: path[2], environment: path[3]) : try await notifier.poll(path[2])
+      let response = isStream ? try await notifier.openStream(request, container: path[2], environment: path[3]) : try await notifier.poll(path[2])
+      notifier.metrics.count(route: route, status: response.status)
+      return response
     } catch {
       notifier.metrics.refused[error.code.rawValue].increment()
-      return answer(error)
+      return answer(error, route: route, traceID: traceID)
     }
   }
 
-  func refusal(status: Int, reason: String) -> HTTPResponse { answer(RecordError(refusedWith: status, reason: reason)) }
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    answer(RecordError(refusedWith: status, reason: reason), route: "refused", traceID: notifier.random.uuid())
+  }
 
   func releaseHeldRequests() { notifier.releaseAll() }
 
   /// Errors can be read from any page: they tell nothing of anybody.
-  private func answer(_ error: RecordError) -> HTTPResponse {
-    let uuid = notifier.random.uuid()
-    var headers = [ErrorAnswer.jsonHeader, ("X-Apple-Request-UUID", uuid)] + CORS.headers(origin: nil, allowed: [])
+  private func answer(_ error: RecordError, route: String, traceID: String) -> HTTPResponse {
+    notifier.metrics.count(route: route, status: error.status)
+    var headers = [ErrorAnswer.jsonHeader, ("X-Apple-Request-UUID", traceID)] + CORS.headers(origin: nil, allowed: [])
     if let retryAfter = error.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
-    return HTTPResponse(status: error.status, headers: headers, body: .bytes(error.dictionary(uuid: uuid)))
+    return HTTPResponse(status: error.status, headers: headers, body: .bytes(error.dictionary(uuid: traceID)))
   }
 }
 

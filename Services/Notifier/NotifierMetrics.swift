@@ -11,6 +11,7 @@ struct NotifierMetrics: Sendable {
   /// By what became of them: `told` to at least one device, `unheard` by any, `repeated`.
   let notifications: Family<Counter>
   let refused: Family<Counter>
+  private let requests: Family<Counter>
 
   init(_ metrics: Metrics) {
     sent = metrics.counters("pings_sent_total", "Pings handed to a connection, by kind.", labels: ["kind"])
@@ -18,8 +19,11 @@ struct NotifierMetrics: Sendable {
     dropped = metrics.counter("pings_dropped_total", "Pings forgotten because too many waited for a device.")
     changes = metrics.counter("zone_changes_total", "Changed zones that workers told of.")
     notifications = metrics.counters("notifications_total", "Subscriptions' notifications that workers pushed, by outcome.", labels: ["outcome"])
+    requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
     refused = metrics.counters("pings_refused_total", "Connections that were refused, by error code.", labels: ["code"])
   }
+
+  func count(route: String, status: Int) { requests[route, String(status)].increment() }
 
   func count(_ receiverCount: Int?) {
     switch receiverCount {

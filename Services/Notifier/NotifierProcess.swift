@@ -63,6 +63,7 @@ extension Notifier {
     } catch {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
+    context.metrics.addClients(of: server)
     return RunningNotifier(
       notifier: self, server: server, url: ClientListening.url(configuration, port: server.port), publicURL: options.url("public-url"),
       housekeeping: Task { await self.run() }, telling: Task { await self.deliveries.run(on: bus) })

@@ -45,7 +45,8 @@ final class Switchboard: Sendable {
   }
 
   /// Each recipient has the ping, or has it waiting, when this returns.
-  func deliver(_ change: ZoneChange) {
+  /// - Returns: how many it is for.
+  @discardableResult func deliver(_ change: ZoneChange) -> Int {
     let groups = state.withLock { state in
       state.board.deliveries(of: change).map { delivery in
         (scope: delivery.databaseScope, receivers: delivery.listeners.compactMap { state.receivers[$0] })
@@ -55,6 +56,7 @@ final class Switchboard: Sendable {
       let ping = Ping(change, as: group.scope, notificationID: random.uuid())
       for receiver in group.receivers { receiver.put(ping) }
     }
+    return groups.reduce(0) { $0 + $1.receivers.count }
   }
 
   /// As above.

@@ -26,6 +26,7 @@ extension ShareService {
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
     try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
+    context.metrics.addDisk(of: configuration.dataPath)
     context.metrics.collect("shared_zones", "Accesses of users to zones of others: those that hold, and those that ended and are remembered.") { [directory] in
       // Dropped because a scrape says only what is known; the health check tells of a directory that can't be read.
       guard let counts = try? await directory.sharedZoneCounts() else { return [] }
@@ -37,9 +38,35 @@ extension ShareService {
 
   /// Begins to publish maps and changes.
   /// - Throws: when the last map can't be read.
-  public func start(on bus: any Bus) async throws -> any Service {
+  public func start(on bus: any Bus, _ context: ServiceContext) async throws -> any Service {
     let publisher = try await publisher(on: bus)
+    Self.add(publisher, to: context.metrics)
     return RunningShareService(share: self, publishing: Task { await self.run(publisher) })
+  }
+}
+
+extension ShareService {
+  /// What the map says of the installation.
+  private static func add(_ publisher: ClusterMapPublisher, to metrics: Metrics) {
+    let version = Metrics.Description("cluster_map_version", "Version of the cluster map that this process goes by.")
+    let shards = Metrics.Description("cluster_shards", "Shards, by whether a worker has them.")
+    let members = Metrics.Description("cluster_members", "Processes, by role and whether they are ready.")
+    metrics.collect([version, shards, members]) { [weak publisher] in
+      var readings = Metrics.Readings()
+      guard let map = publisher?.current else { return readings }
+      let held = map.holders.count { $0 != nil }
+      readings[version.name] = Double(map.version)
+      readings.samples[shards.name] = [
+        Metrics.Sample(Double(held), labels: [("state", "held")]), Metrics.Sample(Double(map.holders.count - held), labels: [("state", "unheld")]),
+      ]
+      readings.samples[members.name] = Role.allCases.flatMap { role in
+        [true, false].map { isReady in
+          Metrics.Sample(
+            Double(map.members.count { $0.role == role && $0.isReady == isReady }), labels: [("role", role.rawValue), ("ready", isReady ? "yes" : "no")])
+        }
+      }
+      return readings
+    }
   }
 }
 

@@ -52,6 +52,7 @@ final class ConflatedChangePublisher: ChangePublisher {
   }
 
   func publish(_ change: ZoneChange) {
+    let change = change.traced(to: RequestTrace.id)
     pushes.push(change)
     if change.isShared { sharedPushes.push(change) }
   }

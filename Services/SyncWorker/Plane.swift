@@ -129,8 +129,10 @@ extension Plane {
 }
 
 extension DatabaseRequest {
-  /// The request's identifier as answers show it: without what the gateway put before the client's own.
+  /// The request's identifier as answers show it.
   var uuid: String {
+    if let traceID { return traceID }
+    // Of a gateway that says nothing else: without what it put before the client's own.
     guard let colon = requestID.firstIndex(of: ":") else { return requestID }
     return String(requestID[requestID.index(after: colon)...])
   }

@@ -8,17 +8,45 @@ import ServiceKit
 struct RequestMeter: Sendable {
   private let requests: Family<Counter>
   private let latencies: Family<Histogram>
+  private let log: Log
+  private let clock: any WallClock
+  private let pace = LogPace()
 
-  init(_ metrics: Metrics) {
+  init(_ metrics: Metrics, log: Log, clock: any WallClock) {
+    self.log = log
+    self.clock = clock
     requests = metrics.counters("worker_requests_total", "Requests to a plane, by route and outcome.", labels: ["plane", "route", "code"])
     latencies = metrics.histograms("worker_request_seconds", "Time from a request's arrival to its answer.", labels: ["plane", "route"])
   }
 
-  /// - Parameter code: of a failed request; nil for one that was answered.
-  func count(_ request: DatabaseRequest, code: ServerErrorCode?, took duration: Duration) {
+  /// Worth a line, unless the client waits for an export.
+  private static let slowLimit = Duration.seconds(1)
+
+  /// Counts a request that was answered, after what it wrote was committed; logs it at the level debug, and at the usual one if the server failed or
+  /// took long, not more than some a second.
+  /// - Parameter error: of a failed request; nil for one that was answered.
+  func count(_ request: DatabaseRequest, inShard shard: Int, error: RecordError?, took duration: Duration) {
     let route = Self.route(of: request)
-    requests[request.plane.rawValue, route, code?.rawValue ?? "OK"].increment()
+    let code = error?.code.rawValue ?? "OK"
+    requests[request.plane.rawValue, route, code].increment()
     latencies[request.plane.rawValue, route].observe(duration)
+    func facts() -> KeyValuePairs<String, Log.Fact> {
+      [
+        "plane": .text(request.plane.rawValue), "method": .text(request.method), "route": .text(route), "shard": .integer(Int64(shard)), "code": .text(code),
+        "seconds": .number(duration.seconds),
+      ]
+    }
+    if let error, error.status >= 500 {
+      paced { log.with(facts()).warning("request failed", ["reason": .text(error.reason), "leftOut": .integer($0)]) }
+    } else if duration > Self.slowLimit, request.query["wait"] == nil {
+      paced { log.with(facts()).warning("request was slow", ["leftOut": .integer($0)]) }
+    } else {
+      log.debug("request", facts())
+    }
+  }
+
+  private func paced(_ write: (_ leftOut: Int64) -> Void) {
+    if let count = pace.admit(at: clock.now) { write(Int64(count)) }
   }
 
   /// Names that paths of the two planes are made of; anything else in a path is somebody's identifier or no route at all.

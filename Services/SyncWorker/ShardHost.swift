@@ -22,6 +22,8 @@ actor ShardHost {
     var isAssigned = true
     var store: (any ShardStore)?
     var failure: RecordError?
+    /// Why it could not be opened, for operators; kept while it is tried again.
+    var problem: String?
     var waiters: [AsyncStream<Opening>.Continuation] = []
     /// Ends the wait of the task that holds the shard, which then looks at the state above.
     var wake: AsyncStream<Never>.Continuation?
@@ -33,25 +35,32 @@ actor ShardHost {
   private let work: [any ShardWork]
   private let log: Log
   private let pause: @Sendable (Duration) async -> Void
+  private let patience: @Sendable (Duration) async -> Void
   /// Those that are assigned, and those that are being let go of.
   private var shards: [Int: Shard] = [:]
+  /// What shards counted that were let go of: totals must never fall.
+  private var departed = ShardTotals()
 
   /// Requests that may wait for a shard to open, so that one that never does collects no more.
   static let waiterLimit = 2048
   private static let firstPause = Duration.milliseconds(100)
   private static let longestPause = Duration.seconds(5)
+  private static let slowOpening = Duration.seconds(5)
 
   /// - Parameters:
   ///   - work: what runs on every open shard.
   ///   - pause: returns after that time, or early when its task is cancelled.
+  ///   - patience: the same, before it is said that a shard does not open.
   init(
-    name: String, store: any RecordStore, work: [any ShardWork], log: Log, pause: @escaping @Sendable (Duration) async -> Void
+    name: String, store: any RecordStore, work: [any ShardWork], log: Log, pause: @escaping @Sendable (Duration) async -> Void,
+    patience: @escaping @Sendable (Duration) async -> Void
   ) {
     self.name = name
     recordStore = store
     self.work = work
     self.log = log
     self.pause = pause
+    self.patience = patience
   }
 
   // MARK: State
@@ -64,6 +73,26 @@ actor ShardHost {
 
   /// The open shards, ascending.
   var openStores: [any ShardStore] { shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil } }
+
+  /// Shards that don't serve, and why, ascending.
+  var problems: [(shard: Int, problem: String)] {
+    shards.sorted { $0.key < $1.key }.compactMap { number, shard in
+      guard shard.isAssigned else { return nil }
+      if let store = shard.store { return store.failure.map { (number, "takes no writes: \($0)") } }
+      if let problem = shard.problem { return (number, "can't be opened: \(problem)") }
+      return (number, recordStore.holder(ofShard: number).map { "waits for process \($0), which has its file" } ?? "is being opened")
+    }
+  }
+
+  /// Shards that could not be opened, or take no writes.
+  var failedCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
+
+  /// What all shards counted that were held since the start.
+  var totals: ShardTotals {
+    var totals = departed
+    for store in openStores { totals.add(store, isOpen: true) }
+    return totals
+  }
 
   // MARK: Requests
 
@@ -157,14 +186,16 @@ actor ShardHost {
     var wait = Self.firstPause
     while !Task.isCancelled, shards[number]?.isAssigned == true {
       do {
-        guard let store = try await open(number) else { continue }
+        guard let store = try await openWatched(number) else { continue }
         wait = Self.firstPause
         await serve(store)
         await store.close()
+        departed.add(store, isOpen: false)
         log.info("shard closed", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
       } catch {
         let failure = RecordError(storing: error, log: log.with(["shard": .integer(Int64(number))]))
         shards[number]?.failure = failure
+        shards[number]?.problem = String(describing: error)
         tellWaiters(of: number, .refused(failure))
         await pause(wait)
         wait = min(wait * 2, Self.longestPause)
@@ -173,6 +204,20 @@ actor ShardHost {
     }
     tellWaiters(of: number, .refused(Self.notMine(number)))
     shards[number] = nil
+  }
+
+  /// Says so when that takes long.
+  private func openWatched(_ number: Int) async throws -> (any ShardStore)? {
+    // Cancelled when this returns.
+    async let _: Void = warnIfSlow(number)
+    return try await open(number)
+  }
+
+  private func warnIfSlow(_ number: Int) async {
+    await patience(Self.slowOpening)
+    guard !Task.isCancelled else { return }
+    log.warning(
+      "a shard can't be opened yet: another process has it", ["shard": .integer(Int64(number)), "pid": .integer(Int64(recordStore.holder(ofShard: number) ?? 0))])
   }
 
   /// Waits for the previous owner to let go, unless the shard is assigned to somebody else meanwhile.
@@ -206,6 +251,7 @@ actor ShardHost {
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
     shards[number]?.store = store
+    shards[number]?.problem = nil
     tellWaiters(of: number, .done(store))
     log.info("shard opened", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
     await withDiscardingTaskGroup { group in

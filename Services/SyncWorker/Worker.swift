@@ -47,6 +47,7 @@ public final class Worker: Sendable {
     let audit: AccessAudit
     let shareNews: ShareNewsSignals
     let sharedFiring: SharedDatabaseFiring
+    let census: ShardCensus
     let planes: Planes
   }
 
@@ -89,7 +90,7 @@ public final class Worker: Sendable {
     self.keys = keys
     self.makeStore = makeStore
     self.makePlanes = makePlanes
-    meter = RequestMeter(context.metrics)
+    meter = RequestMeter(context.metrics, log: context.log, clock: context.clock)
     shareCalls = context.metrics.counters(
       "share_calls_total", "Short GUIDs that somebody asked about, by what for and whether there was an answer.", labels: ["purpose", "outcome"])
   }
@@ -120,8 +121,13 @@ public final class Worker: Sendable {
     handlers.on(LocateShortGUID.self) { [self] message, _, _ in Answer(try await locate(message)) }
     handlers.on(WorkerReport.self) { [self] message, _, _ in
       let parts = try openParts()
+      let totals = await parts.host.totals
+      let condition = await WorkerReports.Condition(
+        problems: parts.host.problems, figures: parts.census.sum, queue: (Int(totals.values["queue_length"] ?? 0), Int(totals.longestQueue)),
+        disk: DiskSpace(of: dataPath))
       let reports = await WorkerReports(
         stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
+        condition: condition,
         facts: { database, mirror, id in await (parts.planes[.object] as? ObjectPlane)?.facts(of: mirror, in: database.id, id) ?? StoreFacts(pendingCount: 0) })
       return Answer(Acknowledgement(), body: try await reports.answer(message))
     }
@@ -156,6 +162,7 @@ public final class Worker: Sendable {
     let parts = makeParts(bus, signingKey, try makeStore(try await firstMap().shardCount))
     self.parts.withLock { $0 = parts }
     WorkerMetrics.add(to: context.metrics, parts)
+    context.metrics.addDisk(of: dataPath)
     return RunningWorker(parts: parts, cluster: context.cluster, name: context.name)
   }
 
@@ -207,14 +214,15 @@ public final class Worker: Sendable {
       pause: pause)
     let duplicates = DuplicateKeeper(planeContext)
     let shareNews = ShareNews(signals: planeContext.shareNews, tell: DirectorySharingIndex(bus: bus), timing: context.timing, log: context.log)
+    let census = ShardCensus(metrics: context.metrics, clock: context.clock, log: context.log, pause: pause)
     let generations = EnvironmentGenerations(schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
     let host = ShardHost(
       name: context.name, store: store,
-      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates, audiences, shareNews],
-      log: context.log, pause: pause)
+      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates, audiences, shareNews, census],
+      log: context.log, pause: pause, patience: pause)
     return Parts(
       host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit, shareNews: planeContext.shareNews,
-      sharedFiring: firing, planes: planes)
+      sharedFiring: firing, census: census, planes: planes)
   }
 
   // MARK: Requests
@@ -238,17 +246,22 @@ public final class Worker: Sendable {
   }
 
   private func respond(to request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws -> PlaneAnswer {
+    try await RequestTrace.$id.withValue(request.traceID) { try await traced(request, call, answering) }
+  }
+
+  private func traced(_ request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws -> PlaneAnswer {
     let parts = try openParts()
     guard let plane = parts.planes[request.plane] else { throw BusError(.notFound, "this worker has no such plane") }
     let start = context.timing.now()
     let result = try await outcome(of: request, plane, parts, call, answering)
     let duration = start.duration(to: context.timing.now())
+    let shard = request.database.shard(of: parts.host.shardCount)
     switch result {
     case .success(let answer):
-      meter.count(request, code: nil, took: duration)
+      meter.count(request, inShard: shard, error: nil, took: duration)
       return answer
     case .failure(let error):
-      meter.count(request, code: error.code, took: duration)
+      meter.count(request, inShard: shard, error: error, took: duration)
       return Self.refusal(error, of: request)
     }
   }

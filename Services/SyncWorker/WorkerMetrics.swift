@@ -28,11 +28,24 @@ enum WorkerMetrics {
     ("reads_long_total", "Reads that took so long that they were begun anew where they hold up no others."),
     ("reads_given_up_total", "Reads that took longer than the store allows."),
     ("queue_length", "Writes that wait."),
+    ("database_bytes", "Length of the shards' files, without their logs."),
+    ("failed", "Shards that take no writes any more until they are opened anew: a failed sync, damage."),
+    ("passed_over_records_total", "Damaged records that work in the background passed over."),
+    ("indexed_records_total", "Records filled into new indexes, and removed from dropped ones."),
+  ]
+
+  private static let storeDistributions: [(name: String, help: String)] = [
+    ("commit_bodies", "Writes that were committed together."),
+    ("commit_duration_seconds", "Time of a commit from its first write to its end, syncing included."),
+    ("sync_duration_seconds", "Time of it in which the write-ahead log was synced to the disk."),
   ]
 
   static func add(to metrics: Metrics, _ parts: Worker.Parts) {
     metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
     metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
+    metrics.collect("worker_shards_failed", "Assigned shards that could not be opened or take no writes.") {
+      [Metrics.Sample(Double(await parts.host.failedCount))]
+    }
     metrics.collect("worker_pings_pending", "Zone changes and notifications that wait for a process, by process.") {
       parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }
     }
@@ -48,25 +61,6 @@ enum WorkerMetrics {
     metrics.collect("exports_throttled", "Stores whose exports wait after a failure.") {
       [Metrics.Sample(Double((parts.planes[.object] as? ObjectPlane)?.exports.throttledCount ?? 0))]
     }
-    metrics.collect("quarantined_objects", "Objects whose changes no export could write yet.") {
-      var count = 0
-      for store in await parts.host.openStores {
-        // Dropped because a shard that can't be read is told of elsewhere; its objects are missing in the sum.
-        let found = try? await store.read { snapshot in
-          try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max).reduce(0) { $0 + (try snapshot.mirror(key: $1)?.quarantinedCount ?? 0) }
-        }
-        count += found ?? 0
-      }
-      return [Metrics.Sample(Double(count))]
-    }
-    metrics.collect("conflicts_evicted_total", "Conflicts that were forgotten because a user had too many.", kind: .counter) {
-      var count = 0
-      for store in await parts.host.openStores {
-        // Dropped because a shard that can't be read is told of elsewhere; its conflicts are missing in the sum.
-        count += (try? await store.read { try $0.evictedConflictCount() }) ?? 0
-      }
-      return [Metrics.Sample(Double(count))]
-    }
     metrics.collect("share_news_waiting", "Changes of who has access to what that the share service was not told of yet, at most a thousand a shard.") {
       [Metrics.Sample(Double(parts.shareNews.waitingCounts.values.reduce(0, +)))]
     }
@@ -80,16 +74,25 @@ enum WorkerMetrics {
     metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
       await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }
     }
-    for (name, help) in storeStatistics {
-      let isCounter = name.hasSuffix("_total")
-      metrics.collect("store_" + name, help, kind: isCounter ? .counter : .gauge) {
-        // Summed over shards: 64 of them with 20 names each would only be read as sums.
-        var sum = 0.0
-        for store in await parts.host.openStores {
-          sum += store.statistics.first { $0.name == name }?.value ?? 0
+    addTotals(to: metrics, parts.host)
+  }
+
+  /// What the shards' stores count, read once a scrape.
+  private static func addTotals(to metrics: Metrics, _ host: ShardHost) {
+    let values = storeStatistics.map { Metrics.Description("store_" + $0.name, $0.help, $0.name.hasSuffix("_total") ? .counter : .gauge) }
+    let distributions = storeDistributions.map { Metrics.Description("store_" + $0.name, $0.help, .histogram) }
+    let longest = Metrics.Description("store_queue_length_max", "Writes that wait at the shard where most do.")
+    metrics.collect(values + distributions + [longest]) {
+      let totals = await host.totals
+      var readings = Metrics.Readings()
+      for (name, _) in storeStatistics { readings["store_" + name] = totals.values[name] ?? 0 }
+      for (name, _) in storeDistributions {
+        readings.buckets["store_" + name] = totals.distributions[name].map {
+          Metrics.Buckets(bounds: $0.bounds, counts: $0.counts, sum: $0.sum)
         }
-        return [Metrics.Sample(sum)]
       }
+      readings[longest.name] = totals.longestQueue
+      return readings
     }
   }
 }

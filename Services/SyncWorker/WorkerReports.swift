@@ -5,6 +5,7 @@ import Mirroring
 import RecordStore
 import Records
 import ServiceBus
+import ServiceKit
 import WebServices
 
 /// Answers `WorkerReport`s as one JSON object each; lists are bounded, the newest or first rows of each shard.
@@ -12,6 +13,18 @@ struct WorkerReports: Sendable {
   let stores: [any ShardStore]
   let openingCount: Int
   let pendingPingCount: Int
+  /// What an operator has to know besides.
+  var condition = Condition()
+
+  struct Condition: Sendable {
+    /// Shards that don't serve, and why.
+    var problems: [(shard: Int, problem: String)] = []
+    var figures = ShardCensus.Figures()
+    /// Writes that wait, in all shards and in the one where most do.
+    var queue: (sum: Int, longest: Int) = (0, 0)
+    var disk: DiskSpace?
+  }
+
   /// What is known of a store's exports besides what is stored.
   var facts: @Sendable (StoredDatabase, StoredMirror, MirrorID) async -> StoreFacts = { _, mirror, _ in
     StoreFacts(pendingCount: mirror.lastTransactionNumber - mirror.exportedTransactionNumber)
@@ -47,7 +60,8 @@ struct WorkerReports: Sendable {
   private func writeSummary(to output: inout JSONWriter) async throws {
     var counts = ShardCounts(databases: 0, zones: 0, records: 0, mirrors: 0)
     for store in stores {
-      let shard = try await store.read { try $0.counts() }
+      // Dropped because a shard that can't be read is among the problems below.
+      guard let shard = try? await store.read({ try $0.counts() }) else { continue }
       counts.databases += shard.databases
       counts.zones += shard.zones
       counts.records += shard.records
@@ -63,15 +77,47 @@ struct WorkerReports: Sendable {
     output.member("records", counts.records)
     output.member("stores", counts.mirrors)
     output.member("pendingPings", pendingPingCount)
+    write(condition, to: &output)
   }
 
-  /// A list under its subject's name; each row is one JSON object.
+  private func write(_ condition: Condition, to output: inout JSONWriter) {
+    output.member("waitingTransactions", condition.figures.waitingCount)
+    if let oldest = condition.figures.oldestWaitingAt { output.member("oldestWaitingAt", oldest) }
+    output.member("quarantined", condition.figures.quarantinedCount)
+    output.member("queue", condition.queue.sum)
+    output.member("longestQueue", condition.queue.longest)
+    if let disk = condition.disk {
+      output.member("diskFree", disk.free)
+      output.member("diskSize", disk.size)
+    }
+    output.key("problems")
+    output.beginArray()
+    for (shard, problem) in condition.problems {
+      output.beginObject()
+      output.member("shard", shard)
+      output.member("problem", problem)
+      output.endObject()
+    }
+    output.endArray()
+  }
+
+  /// A list under its subject's name; each row is one JSON object. Shards that can't be read are named in `unread`, and don't hide the others.
   private func writeRows(_ name: String, to output: inout JSONWriter, _ rows: @escaping @Sendable (any ShardSnapshot) throws -> [[UInt8]]) async throws {
     output.key(name)
     output.beginArray()
+    var unread: [Int] = []
     for store in stores {
-      for row in try await store.read(rows) { output.raw(row) }
+      do {
+        for row in try await store.read(rows) { output.raw(row) }
+      } catch {
+        unread.append(store.shard)
+      }
     }
+    output.endArray()
+    if unread.isEmpty { return }
+    output.key("unread")
+    output.beginArray()
+    for shard in unread { output.integer(Int64(shard)) }
     output.endArray()
   }
 

@@ -10,6 +10,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const char *const csqlitelog_name = "aquifer-log";
 const char *const csqlitelog_reader_name = "unix-excl";
@@ -84,9 +85,19 @@ static int log_truncate(sqlite3_file *base, sqlite3_int64 size) {
   return below(file)->pMethods->xTruncate(below(file), size);
 }
 
+static _Thread_local double seconds_in_sync;
+
+double csqlitelog_seconds_in_sync(void) { return seconds_in_sync; }
+
 static int log_sync(sqlite3_file *base, int flags) {
   int code = flush((log_file *)base);
-  return code != SQLITE_OK ? code : below((log_file *)base)->pMethods->xSync(below((log_file *)base), flags);
+  if (code != SQLITE_OK) return code;
+  struct timespec start, end;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  code = below((log_file *)base)->pMethods->xSync(below((log_file *)base), flags);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  seconds_in_sync += (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+  return code;
 }
 
 static int log_size(sqlite3_file *base, sqlite3_int64 *size) {

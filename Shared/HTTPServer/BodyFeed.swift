@@ -86,7 +86,10 @@ final class BodyFeed: Sendable {
   fileprivate func read(into buffer: UnsafeMutableRawBufferPointer) -> Int {
     attach()
     while true {
-      if let result = state.withLock({ Self.take(&$0, into: buffer) }) { return result }
+      if let result = state.withLock({ Self.take(&$0, into: buffer) }) {
+        core.sentByteCount.add(max(result, 0), ordering: .relaxed)
+        return result
+      }
       switch source.next() {
       case .bytes(let piece):
         state.withLock { state in

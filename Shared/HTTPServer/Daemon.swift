@@ -15,6 +15,9 @@ final class ServerCore: Sendable {
   let isStopped = Atomic(false)
   /// Received bytes of all bodies in hand.
   let bodyByteCount = Atomic(0)
+  /// Bytes of bodies since the start.
+  let receivedByteCount = Atomic(0)
+  let sentByteCount = Atomic(0)
 
   init(_ configuration: HTTPServer.Configuration, _ handler: any HTTPHandler, _ connections: ConnectionTable) {
     self.configuration = configuration

@@ -114,7 +114,8 @@ final class Exchange: Sendable {
   /// A piece of body.
   /// - Returns: false to close the connection.
   func receive(_ piece: UnsafeRawBufferPointer) -> Bool {
-    state.withLock { state in
+    core.receivedByteCount.add(piece.count, ordering: .relaxed)
+    return state.withLock { state in
       switch state.phase {
       case .receiving:
         if let sink = state.sink { return hand(piece, to: sink, &state) }
@@ -258,7 +259,8 @@ final class Exchange: Sendable {
   }
 
   private func queue(_ response: PreparedResponse) -> Bool {
-    response.queue(on: connection, closes: core.isDraining.load(ordering: .sequentiallyConsistent))
+    core.sentByteCount.add(response.byteCount, ordering: .relaxed)
+    return response.queue(on: connection, closes: core.isDraining.load(ordering: .sequentiallyConsistent))
   }
 
   /// The request is over: answered, or its connection is lost.

@@ -74,6 +74,9 @@ public final class HTTPServer: Sendable {
   /// Open connections, idle ones included.
   public var connectionCount: Int { core.connections.count }
 
+  /// Bytes of requests' and answers' bodies since the start.
+  public var traffic: (received: Int, sent: Int) { (core.receivedByteCount.load(ordering: .relaxed), core.sentByteCount.load(ordering: .relaxed)) }
+
   /// Takes no further connections, answers what is in hand with `Connection: close`, closes idle connections, asks the handler to release
   /// what it holds, ends open-ended bodies, and returns when no connection is left or `limit` has passed; then what still runs is
   /// cancelled. Call `stop()` afterwards.

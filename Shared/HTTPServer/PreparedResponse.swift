@@ -11,6 +11,8 @@ struct PreparedResponse: @unchecked Sendable {
   private let status: UInt32
   private let closes: Bool
   let feed: BodyFeed?
+  /// Of the body, as far as that is known before it is sent; what a feed gives counts when it does.
+  let byteCount: Int
 
   /// Bodies up to this size are copied: cheaper than keeping an array alive by an object.
   private static let copiedByteCount = 2048
@@ -26,17 +28,17 @@ struct PreparedResponse: @unchecked Sendable {
     }
     if case .file(let path, let offset, let byteCount) = response.body {
       if let file = Self.file(path, offset, byteCount) {
-        self.init(file, response, feed: nil, closes: closes)
+        self.init(file, response, byteCount: isHead ? 0 : Int(clamping: byteCount), closes: closes)
         return
       }
       response = core.handler.refusal(status: 404, reason: "The file is not there.")
     }
     switch response.body {
-    case .bytes(let bytes): self.init(Self.buffer(bytes), response, feed: nil, closes: closes)
+    case .bytes(let bytes): self.init(Self.buffer(bytes), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
     case .source(let source) where isHead:
       source.detach()
-      self.init(Self.buffer([]), response, feed: nil, closes: closes)
-    case .stream where isHead: self.init(Self.buffer([]), response, feed: nil, closes: closes)
+      self.init(Self.buffer([]), response, closes: closes)
+    case .stream where isHead: self.init(Self.buffer([]), response, closes: closes)
     case .source(let source):
       let feed = BodyFeed(source, connection, core)
       self.init(feed.response(), response, feed: feed, closes: closes)
@@ -44,15 +46,16 @@ struct PreparedResponse: @unchecked Sendable {
       let feed = BodyFeed(StreamPump(stream), connection, core)
       self.init(feed.response(), response, feed: feed, closes: closes)
     case .content(let content, let offset, let byteCount):
-      self.init(ContentFeed.response(content, offset, byteCount), response, feed: nil, closes: closes)
+      self.init(ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount), closes: closes)
     case .file:
       // Only a refusal that answers with an unreadable file comes here.
-      self.init(Self.buffer([]), response, feed: nil, closes: closes)
+      self.init(Self.buffer([]), response, closes: closes)
     }
   }
 
-  private init(_ pointer: OpaquePointer?, _ response: HTTPResponse, feed: BodyFeed?, closes: Bool) {
+  private init(_ pointer: OpaquePointer?, _ response: HTTPResponse, byteCount: Int = 0, feed: BodyFeed? = nil, closes: Bool) {
     self.pointer = pointer
+    self.byteCount = byteCount
     self.status = UInt32(clamping: response.status)
     self.closes = closes
     self.feed = feed

@@ -48,6 +48,12 @@ public protocol RecordStore: Sendable {
   /// Takes shard `shard` over: waits until its previous owner has let go, then raises its epoch by one.
   /// - Throws: `StoreError`; nothing is held afterwards. A cancelled task stops waiting.
   func open(shard: Int) async throws -> any ShardStore
+  /// The other process on this machine that has the shard; nil: none, or nobody knows.
+  func holder(ofShard shard: Int) -> Int32?
+}
+
+extension RecordStore {
+  public func holder(ofShard shard: Int) -> Int32? { nil }
 }
 
 /// One open shard. All writing goes through one thread that commits what waits in groups (storage.md A2).
@@ -81,6 +87,15 @@ public protocol ShardStore: Sendable {
 
   /// Counters and gauges since opening, by metric name (without prefix), e.g. `commits_total`.
   var statistics: [StoreStatistic] { get }
+  /// Distributions since opening.
+  var distributions: [StoreDistribution] { get }
+  /// Why the shard takes no more writes, for good: fenced, a failed sync, damaged pages. nil while it does.
+  var failure: StoreError? { get }
+}
+
+extension ShardStore {
+  public var distributions: [StoreDistribution] { [] }
+  public var failure: StoreError? { nil }
 }
 
 extension ShardStore {

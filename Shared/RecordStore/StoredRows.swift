@@ -307,3 +307,33 @@ public struct StoreStatistic: Hashable, Sendable {
     self.value = value
   }
 }
+
+/// How often a figure that the store reports to `/metrics` fell into each of some ranges.
+public struct StoreDistribution: Hashable, Sendable {
+  /// With its unit last, e.g. `commit_duration_seconds`.
+  public let name: String
+  /// Upper bounds, ascending.
+  public let bounds: [Double]
+  /// One more than bounds: the last is for what is larger than all. Not accumulated.
+  public private(set) var counts: [UInt64]
+  /// Of all values.
+  public private(set) var sum = 0.0
+
+  public init(name: String, bounds: [Double]) {
+    self.name = name
+    self.bounds = bounds
+    counts = Array(repeating: 0, count: bounds.count + 1)
+  }
+
+  mutating func note(_ value: Double) {
+    counts[bounds.firstIndex { value <= $0 } ?? bounds.count] += 1
+    sum += value
+  }
+
+  /// Adds another shard's; both have the same bounds.
+  public mutating func add(_ other: StoreDistribution) {
+    precondition(bounds == other.bounds, "\(name) and \(other.name) have different bounds")
+    for index in counts.indices { counts[index] += other.counts[index] }
+    sum += other.sum
+  }
+}

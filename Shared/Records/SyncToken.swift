@@ -37,7 +37,8 @@ public struct SyncToken: Hashable, Sendable {
     public var recordError: RecordError { RecordError(.badRequest, rawValue) }
 
     /// What an import is answered whose token is of a database that is no more: start over (CKError 21, section 9).
-    public static let expired = RecordError(.badRequest, Refusal.unknownType.rawValue, httpStatus: 410, specialCKErrorCode: 21)
+    public static let expired = RecordError(
+      .badRequest, Refusal.unknownType.rawValue, httpStatus: 410, specialCKErrorCode: SpecialCKErrorCode.changeTokenExpired.rawValue)
   }
 
   public let kind: Kind

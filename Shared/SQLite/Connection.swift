@@ -77,6 +77,9 @@ public final class Connection {
   /// Process-wide and once; SQLite refuses it after its first use, which only costs speed.
   private static let configuration = (csqlite_disable_memory_statistics(), csqlitelog_register())
 
+  /// How long the calling thread has waited for write-ahead logs to be synced, since it began.
+  public static var secondsInSync: Double { csqlitelog_seconds_in_sync() }
+
   /// Closes for good; every statement of it is finalized. Closing twice is fine.
   public func close() {
     for statement in statements.values { statement.finalize() }

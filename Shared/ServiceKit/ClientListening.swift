@@ -57,3 +57,21 @@ public enum ClientListening {
     }
   }
 }
+
+extension Metrics {
+  /// What a server that clients reach counts.
+  public func addClients(of server: HTTPServer) {
+    let connections = Description("http_connections", "Open connections, idle ones included.")
+    let received = Description("http_request_body_bytes_total", "Bytes of requests' bodies.", .counter)
+    let sent = Description("http_response_body_bytes_total", "Bytes of answers' bodies.", .counter)
+    collect([connections, received, sent]) { [weak server] in
+      var readings = Readings()
+      guard let server else { return readings }
+      let traffic = server.traffic
+      readings[connections.name] = Double(server.connectionCount)
+      readings[received.name] = Double(traffic.received)
+      readings[sent.name] = Double(traffic.sent)
+      return readings
+    }
+  }
+}

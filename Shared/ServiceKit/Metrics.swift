@@ -56,12 +56,12 @@ public final class Histogram: Sendable {
 
   /// In seconds.
   public func observe(_ duration: Duration) {
-    let (seconds, attoseconds) = duration.components
-    observe(Double(seconds) + Double(attoseconds) * 1e-18)
+    observe(duration.seconds)
   }
 
-  /// Counts per bucket (not accumulated), and the sum of all values.
-  var snapshot: (counts: [UInt64], sum: Double) { (counts.map { $0.count.load(ordering: .relaxed) }, Double(bitPattern: sumBits.load(ordering: .relaxed))) }
+  var snapshot: Metrics.Buckets {
+    Metrics.Buckets(bounds: bounds, counts: counts.map { $0.count.load(ordering: .relaxed) }, sum: Double(bitPattern: sumBits.load(ordering: .relaxed)))
+  }
 }
 
 /// One metric per combination of label values. Values must come from a small fixed set: never a user, a zone or a record.
@@ -111,12 +111,66 @@ public final class Metrics: Sendable {
     }
   }
 
-  private struct Entry: Sendable {
-    let name: String
+  /// What a histogram holds.
+  public struct Buckets: Sendable {
+    /// Upper bounds, ascending.
+    public let bounds: [Double]
+    /// One more than bounds: the last is for what is larger than all. Not accumulated.
+    public let counts: [UInt64]
+    /// Of all values.
+    public let sum: Double
+
+    public init(bounds: [Double], counts: [UInt64], sum: Double) {
+      precondition(counts.count == bounds.count + 1, "\(bounds.count) bounds make one more ranges, not \(counts.count)")
+      self.bounds = bounds
+      self.counts = counts
+      self.sum = sum
+    }
+  }
+
+  /// A metric that is read together with others.
+  public struct Description: Sendable {
+    public let name: String
     let help: String
     let kind: Kind
-    /// The lines below HELP and TYPE.
+
+    /// - Parameter name: without the prefix `aquifer_`.
+    public init(_ name: String, _ help: String, _ kind: Kind = .gauge) {
+      self.name = name
+      self.help = help
+      self.kind = kind
+    }
+  }
+
+  /// What several metrics are when they are asked for, by name; one that is missing has no line.
+  public struct Readings: Sendable {
+    public var samples: [String: [Sample]] = [:]
+    public var buckets: [String: Buckets] = [:]
+
+    public init() {}
+
+    public subscript(_ name: String) -> Double? {
+      get { samples[name]?.first?.value }
+      set { samples[name] = newValue.map { [Sample($0)] } }
+    }
+  }
+
+  private struct Entry: Sendable {
+    let names: [String]
     let write: @Sendable (_ text: inout MetricsText) async -> Void
+
+    init(names: [String], write: @escaping @Sendable (_ text: inout MetricsText) async -> Void) {
+      self.names = names
+      self.write = write
+    }
+
+    /// - Parameter lines: writes those below HELP and TYPE.
+    init(_ name: String, _ help: String, _ kind: Kind, lines: @escaping @Sendable (_ text: inout MetricsText) async -> Void) {
+      self.init(names: [name]) { text in
+        text.head(name, help, kind)
+        await lines(&text)
+      }
+    }
   }
 
   private let entries = Mutex<[Entry]>([])
@@ -125,7 +179,7 @@ public final class Metrics: Sendable {
 
   private func add(_ entry: Entry) {
     entries.withLock { entries in
-      precondition(!entries.contains { $0.name == entry.name }, "two metrics named \(entry.name)")
+      for name in entry.names { precondition(!entries.contains { $0.names.contains(name) }, "two metrics named \(name)") }
       entries.append(entry)
     }
   }
@@ -133,14 +187,14 @@ public final class Metrics: Sendable {
   /// - Parameter name: without the prefix `aquifer_`; counters end in `_total`.
   public func counter(_ name: String, _ help: String) -> Counter {
     let counter = Counter()
-    add(Entry(name: "aquifer_" + name, help: help, kind: .counter) { $0.line("aquifer_" + name, [], Double(counter.count)) })
+    add(Entry("aquifer_" + name, help, .counter) { $0.line("aquifer_" + name, [], Double(counter.count)) })
     return counter
   }
 
   public func counters(_ name: String, _ help: String, labels: [String]) -> Family<Counter> {
     let family = Family(labels: labels) { Counter() }
     add(
-      Entry(name: "aquifer_" + name, help: help, kind: .counter) { text in
+      Entry("aquifer_" + name, help, .counter) { text in
         for child in family.all { text.line("aquifer_" + name, Array(zip(labels, child.values)), Double(child.metric.count)) }
       })
     return family
@@ -148,21 +202,21 @@ public final class Metrics: Sendable {
 
   public func gauge(_ name: String, _ help: String) -> Gauge {
     let gauge = Gauge()
-    add(Entry(name: "aquifer_" + name, help: help, kind: .gauge) { $0.line("aquifer_" + name, [], Double(gauge.value)) })
+    add(Entry("aquifer_" + name, help, .gauge) { $0.line("aquifer_" + name, [], Double(gauge.value)) })
     return gauge
   }
 
   public func histogram(_ name: String, _ help: String, bounds: [Double] = Histogram.latencyBounds) -> Histogram {
     let histogram = Histogram(bounds: bounds)
-    add(Entry(name: "aquifer_" + name, help: help, kind: .histogram) { $0.histogram("aquifer_" + name, [], histogram) })
+    add(Entry("aquifer_" + name, help, .histogram) { $0.histogram("aquifer_" + name, [], histogram.snapshot) })
     return histogram
   }
 
   public func histograms(_ name: String, _ help: String, labels: [String], bounds: [Double] = Histogram.latencyBounds) -> Family<Histogram> {
     let family = Family(labels: labels) { Histogram(bounds: bounds) }
     add(
-      Entry(name: "aquifer_" + name, help: help, kind: .histogram) { text in
-        for child in family.all { text.histogram("aquifer_" + name, Array(zip(labels, child.values)), child.metric) }
+      Entry("aquifer_" + name, help, .histogram) { text in
+        for child in family.all { text.histogram("aquifer_" + name, Array(zip(labels, child.values)), child.metric.snapshot) }
       })
     return family
   }
@@ -175,67 +229,33 @@ public final class Metrics: Sendable {
   /// For the names that all Prometheus clients share (`process_…`).
   func collect(fullName: String, _ help: String, kind: Kind, _ read: @escaping @Sendable () async -> [Sample]) {
     add(
-      Entry(name: fullName, help: help, kind: kind) { text in
+      Entry(fullName, help, kind) { text in
         for sample in await read() { text.line(fullName, sample.labels, sample.value) }
+      })
+  }
+
+  /// Reads several metrics at once, so that what they are read from is asked once a scrape.
+  public func collect(_ descriptions: [Description], _ read: @escaping @Sendable () async -> Readings) {
+    add(
+      Entry(names: descriptions.map { "aquifer_" + $0.name }) { text in
+        let readings = await read()
+        for description in descriptions {
+          let name = "aquifer_" + description.name
+          text.head(name, description.help, description.kind)
+          for sample in readings.samples[description.name] ?? [] { text.line(name, sample.labels, sample.value) }
+          if let buckets = readings.buckets[description.name] { text.histogram(name, [], buckets) }
+        }
       })
   }
 
   /// Everything in Prometheus' text form 0.0.4.
   public func text() async -> [UInt8] {
     var text = MetricsText()
-    for entry in entries.withLock({ $0 }) {
-      text.head(entry.name, entry.help, entry.kind)
-      await entry.write(&text)
-    }
+    for entry in entries.withLock({ $0 }) { await entry.write(&text) }
     return text.bytes
   }
 }
 
-/// Writes lines of Prometheus' text form.
-struct MetricsText {
-  private(set) var bytes: [UInt8] = []
-
-  mutating func head(_ name: String, _ help: String, _ kind: Metrics.Kind) {
-    add("# HELP \(name) \(Self.escaped(help, quotes: false))\n# TYPE \(name) \(kind.rawValue)\n")
-  }
-
-  mutating func line(_ name: String, _ labels: [(name: String, value: String)], _ value: Double) {
-    add(name)
-    if !labels.isEmpty { add("{" + labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }.joined(separator: ",") + "}") }
-    add(" \(Self.number(value))\n")
-  }
-
-  mutating func histogram(_ name: String, _ labels: [(name: String, value: String)], _ histogram: Histogram) {
-    let (counts, sum) = histogram.snapshot
-    var total: UInt64 = 0
-    for (index, count) in counts.enumerated() {
-      total += count
-      let bound = index < histogram.bounds.count ? Self.number(histogram.bounds[index]) : "+Inf"
-      line(name + "_bucket", labels + [("le", bound)], Double(total))
-    }
-    line(name + "_sum", labels, sum)
-    line(name + "_count", labels, Double(total))
-  }
-
-  private mutating func add(_ text: String) { bytes.append(contentsOf: text.utf8) }
-
-  static func number(_ value: Double) -> String {
-    if value.isNaN { return "NaN" }
-    if value.isInfinite { return value > 0 ? "+Inf" : "-Inf" }
-    if value == value.rounded(), abs(value) < 1e15 { return String(Int64(value)) }
-    return value.description
-  }
-
-  private static func escaped(_ text: String, quotes: Bool) -> String {
-    var escaped = ""
-    for character in text.unicodeScalars {
-      switch character {
-      case "\\": escaped += "\\\\"
-      case "\n": escaped += "\\n"
-      case "\"" where quotes: escaped += "\\\""
-      default: escaped.unicodeScalars.append(character)
-      }
-    }
-    return escaped
-  }
+extension Duration {
+  public var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }

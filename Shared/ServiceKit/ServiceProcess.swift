@@ -103,6 +103,15 @@ public struct ServiceProcess: Sendable {
     let context = ServiceContext(
       name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random, timing: timing, cluster: cluster)
     let stage = Stage()
+    metrics.collect("ready", "1 when all of /readyz is well, else 0.") {
+      for check in await stage.checks where await check.problem() != nil { return [Metrics.Sample(0)] }
+      return [Metrics.Sample(1)]
+    }
+    if role != .share {
+      metrics.collect("cluster_map_version", "Version of the cluster map that this process goes by.") {
+        cluster.current.map { [Metrics.Sample(Double($0.version))] } ?? []
+      }
+    }
     let admin = try startAdmin(context, stage)
     do {
       return try await start(context, stage, admin, makeBus)

@@ -16,8 +16,7 @@ extension Log {
   public static func standardError(format: Format? = nil, level: Level = .info, service: String) -> Log {
     let format = format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
     let clock = SystemClock()
-    return Log { eventLevel, event, facts in
-      guard eventLevel >= level else { return }
+    return Log(level: level) { eventLevel, event, facts in
       let line = LogLine(milliseconds: clock.now, level: eventLevel, service: service, event: event, facts: facts)
       writeAll(line.bytes(format))
     }

@@ -7,12 +7,12 @@ extension RecordError {
 
   /// 29.
   public static let tooManyParticipants = RecordError(
-    .badRequest, "A share has at most \(Limit.participantsPerShare) participants besides its owner", specialCKErrorCode: 29)
+    .badRequest, "A share has at most \(Limit.participantsPerShare) participants besides its owner", specialCKErrorCode: SpecialCKErrorCode.tooManyParticipants.rawValue)
 
   /// 30.
-  public static func alreadyShared(_ reason: String) -> RecordError { RecordError(.exists, reason, specialCKErrorCode: 30) }
+  public static func alreadyShared(_ reason: String) -> RecordError { RecordError(.exists, reason, specialCKErrorCode: SpecialCKErrorCode.alreadyShared.rawValue) }
 
   /// 37.
   public static let participantAlreadyInvited = RecordError(
-    .exists, "The user is invited to this share already and has to accept that invitation", specialCKErrorCode: 37)
+    .exists, "The user is invited to this share already and has to accept that invitation", specialCKErrorCode: SpecialCKErrorCode.participantAlreadyInvited.rawValue)
 }

@@ -232,7 +232,7 @@ struct RefusalTests {
       ("/database/1/{container}/{environment}/{database}/zones/list", 200), ("unknown", 404), ("/database/1/{container}/{environment}/{database}/records/query", 405),
     ] {
       #expect(counts.contains(#"aquifer_http_requests_total{route="\#(route)",code="\#(code)"} 1"#))
-      #expect(counts.contains(#"aquifer_http_request_duration_seconds_count{route="\#(route)"} 1"#))
+      #expect(counts.contains(#"aquifer_http_request_duration_seconds_count{route="\#(route)",code="\#(code)"} 1"#))
     }
   }
 }

@@ -33,6 +33,54 @@ struct SQLiteStoreTests {
     }
   }
 
+  @Test func `how many writes a commit took, how long it and its sync took, and how long the file is can be read`() async throws {
+    try await withShard(.sqlite) { shard in
+      let place = try await Place(in: shard)
+      func count(_ name: String) -> (values: UInt64, sum: Double) {
+        let distribution = shard.distributions.first { $0.name == name }
+        return (distribution?.counts.reduce(0, +) ?? 0, distribution?.sum ?? 0)
+      }
+      let before = (count("commit_bodies"), count("sync_duration_seconds"))
+      let gate = await Gate(.sqlite, in: shard)
+      let pending = (0..<7).map { number in shard.enqueue { try $0.save(Sample.note("\(number)"), in: place).sequence } }
+      try await gate.open()
+      for commit in pending { _ = try await commit.value }
+      let bodies = count("commit_bodies")
+      #expect(bodies.sum - before.0.sum >= 7)
+      #expect(bodies.sum - before.0.sum > Double(bodies.values - before.0.values), "what waits is committed together")
+      #expect(bodies.values == UInt64(shard.statistic("commits_total")))
+      for name in ["commit_duration_seconds", "sync_duration_seconds"] { #expect(count(name).values == bodies.values) }
+      #expect(count("sync_duration_seconds").sum > before.1.sum, "every commit is synced")
+      #expect(count("sync_duration_seconds").sum < count("commit_duration_seconds").sum)
+      #expect(shard.statistic("database_bytes") >= 4096)
+    }
+  }
+
+  @Test(
+    arguments: [
+      ("1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n2: POSIX  ADVISORY  WRITE 5 08:01:131 0 EOF\n", 4711), ("1: POSIX  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
+      ("1: FLOCK  ADVISORY  WRITE 4711 08:01:1310 0 EOF\n", nil), ("1: -> FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
+      ("1: FLOCK  ADVISORY  WRITE 0 08:01:131 0 EOF\n", nil), ("", nil),
+    ] as [(String, Int32?)])
+  func `the holder of a lock is found among the kernel's locks`(locks: String, pid: Int32?) { #expect(ShardLock.holder(ofInode: 131, in: locks) == pid) }
+
+  @Test func `another process that has a shard is named`() async throws {
+    let folder = try TemporaryFolder()
+    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1)
+    #expect(store.holder(ofShard: 0) == nil)
+    let path = folder.path + "/shard-0.lock"
+    let flock = Process()
+    flock.executableURL = URL(filePath: "/usr/bin/flock")
+    flock.arguments = ["--no-fork", path, "sleep", "60"]
+    try flock.run()
+    defer {
+      kill(flock.processIdentifier, SIGKILL)
+      flock.waitUntilExit()
+    }
+    while store.holder(ofShard: 0) == nil, flock.isRunning { try await Task.sleep(for: .milliseconds(5)) }
+    #expect(store.holder(ofShard: 0) == flock.processIdentifier)
+  }
+
   @Test func `more reads than may wait are refused at once`() async throws {
     var options = SQLiteRecordStore.Options()
     options.readerThreadCount = 1

@@ -6,16 +6,17 @@ import Testing
 
 @testable import ServiceBus
 
-private func request(caller: Caller, query: [String: String] = [:], path: [String] = ["records", "modify"]) throws -> DatabaseRequest {
+private func request(caller: Caller, query: [String: String] = [:], path: [String] = ["records", "modify"], traceID: String? = nil) throws -> DatabaseRequest {
   DatabaseRequest(
     plane: .record, method: "POST", path: path, query: query,
     database: DatabaseID(container: try #require(ContainerID(rawValue: "iCloud.org.example")), environment: .production, owner: "_ü\u{1F40B}"),
-    scope: .private, caller: caller, requestID: "gateway:1", baseURL: "http://127.0.0.1:8080")
+    scope: .private, caller: caller, requestID: "gateway:1", baseURL: "http://127.0.0.1:8080", traceID: traceID)
 }
 
 private func requests() throws -> [DatabaseRequest] {
   [
     try request(caller: Caller(userRecordName: nil, isOperator: true)),
+    try request(caller: Caller(userRecordName: "_a"), traceID: "R-1"),
     try request(caller: Caller(userRecordName: "_a", standing: UserStanding()), query: ["a": "", "": "b"], path: []),
     try request(
       caller: Caller(userRecordName: "_a", standing: UserStanding(roles: ["editor", "ø"], quotaByteCount: .max)), query: ["x": String(repeating: "y", count: 70_000)]),
@@ -87,7 +88,7 @@ private func tree(_ value: MessagePackValue) -> String {
     let request = try request(caller: Caller(userRecordName: "_a", standing: UserStanding(roles: [], quotaByteCount: 1)))
     let standing = try #require(request.caller.standing)
     let counts = [request, request.database, request.caller, standing, replies[0]].map { Mirror(reflecting: $0).children.count }
-    #expect(counts == [9, 3, 3, 2, 4], "DatabaseRequest+Coding.swift writes and reads every field by name")
+    #expect(counts == [10, 3, 3, 2, 4], "DatabaseRequest+Coding.swift writes and reads every field by name")
   }
 }
 

@@ -1,4 +1,7 @@
+import HTTPServer
 import JSON
+import ServiceBus
+import Synchronization
 import Testing
 
 @testable import ServiceKit
@@ -49,7 +52,99 @@ struct LogTests {
   }
 }
 
+struct LogLevelTests {
+  private final class Lines: Sendable {
+    let facts = Mutex<[[String]]>([])
+    func log(_ level: Log.Level) -> Log {
+      Log(level: level) { _, event, facts in self.facts.withLock { $0.append(["\(event)"] + facts.map { "\($0.0)=\($0.1)" }) } }
+    }
+  }
+
+  @Test func `what is below the level costs nothing, not even its facts`() {
+    let lines = Lines()
+    let count = Counter()
+    func fact() -> Log.Fact {
+      count.increment()
+      return 1
+    }
+    lines.log(.info).debug("quiet", ["a": fact()])
+    lines.log(.info).with(["b": 2]).info("told", ["a": fact()])
+    #expect(count.count == 1)
+    #expect(lines.facts.withLock(\.self).map(\.first) == ["told"])
+  }
+
+  @Test func `a line that is written for a request says which`() async {
+    let lines = Lines()
+    let log = lines.log(.debug)
+    await RequestTrace.$id.withValue("R-1") {
+      await Task { log.info("inside") }.value
+    }
+    log.info("outside")
+    #expect(lines.facts.withLock(\.self) == [["inside", #"request=text("R-1")"#], ["outside"]])
+  }
+
+  @Test func `beyond some lines a second the rest is counted and told with the next`() {
+    let pace = LogPace(linesPerSecond: 2)
+    #expect([0, 1, 2, 999].map { pace.admit(at: $0) } == [0, 0, nil, nil])
+    #expect([1000, 1001, 1500].map { pace.admit(at: $0) } == [2, 0, nil])
+    #expect(pace.admit(at: 9000) == 1)
+  }
+
+  @Test(
+    arguments: [
+      ([("x-request-id", "A"), ("x-apple-request-uuid", "B")], "A"), ([("x-apple-request-uuid", "B")], "B"),
+      ([("x-request-id", "a b"), ("x-apple-request-uuid", "B")], "B"),
+      ([("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")], "0af7651916cd43dd8448eb211c80319c"),
+      ([("traceparent", "00-00000000000000000000000000000000-b7ad6b7169203331-01")], nil),
+      ([("traceparent", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")], nil),
+      ([("traceparent", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01")], nil), ([("traceparent", "00-0af7")], nil),
+      ([("x-request-id", String(repeating: "a", count: 129))], nil), ([("x-request-id", "\u{1B}[2J")], nil), ([], nil),
+    ] as [([(String, String)], String?)])
+  func `a client may say what its request is called`(headers: [(String, String)], id: String?) {
+    #expect(
+      HTTPRequest(
+        method: .get, target: "/a", pathSegments: ["a"], query: [], headers: headers.map { (name: $0.0, value: $0.1) }, body: [], remoteAddress: ""
+      ).clientTraceID == id)
+  }
+}
+
 struct MetricsTests {
+  @Test func `metrics that are read together are asked for once`() async {
+    let metrics = Metrics()
+    let reads = Counter()
+    metrics.collect([
+      Metrics.Description("a_total", "A.", .counter), Metrics.Description("b", "B."), Metrics.Description("c", "C."), Metrics.Description("d_seconds", "D.", .histogram),
+    ]) {
+      reads.increment()
+      var readings = Metrics.Readings()
+      readings["a_total"] = 3
+      readings.samples["b"] = [Metrics.Sample(1, labels: [("l", "x")]), Metrics.Sample(2, labels: [("l", "y")])]
+      readings.buckets["d_seconds"] = Metrics.Buckets(bounds: [1, 2], counts: [4, 0, 1], sum: 9)
+      return readings
+    }
+    #expect(
+      String(decoding: await metrics.text(), as: UTF8.self) == """
+        # HELP aquifer_a_total A.
+        # TYPE aquifer_a_total counter
+        aquifer_a_total 3
+        # HELP aquifer_b B.
+        # TYPE aquifer_b gauge
+        aquifer_b{l="x"} 1
+        aquifer_b{l="y"} 2
+        # HELP aquifer_c C.
+        # TYPE aquifer_c gauge
+        # HELP aquifer_d_seconds D.
+        # TYPE aquifer_d_seconds histogram
+        aquifer_d_seconds_bucket{le="1"} 4
+        aquifer_d_seconds_bucket{le="2"} 4
+        aquifer_d_seconds_bucket{le="+Inf"} 5
+        aquifer_d_seconds_sum 9
+        aquifer_d_seconds_count 5
+
+        """)
+    #expect(reads.count == 1)
+  }
+
   @Test func `metrics are written in Prometheus' text form`() async {
     let metrics = Metrics()
     let pings = metrics.counter("pings_total", "Pings sent.\nReally.")

@@ -59,7 +59,7 @@ private final class BackgroundPlane: Plane {
     _ body: @Sendable (ShardHost, AsyncStream<ClusterMap>.Continuation) async throws -> Void
   ) async throws {
     let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
-    let host = ShardHost(name: "me", store: store, work: planes, log: .silent, pause: { pauses?.yield($0) })
+    let host = ShardHost(name: "me", store: store, work: planes, log: .silent, pause: { pauses?.yield($0) }, patience: { _ in })
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await host.run(maps) }
       try await body(host, publish)
@@ -199,7 +199,7 @@ private final class BackgroundPlane: Plane {
     store.failures.withLock { $0 = [.corrupt("page 7")] }
     let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
     let (gate, open) = AsyncStream.makeStream(of: Never.self)
-    let host = ShardHost(name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} })
+    let host = ShardHost(name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} }, patience: { _ in })
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await host.run(maps) }
       publish.yield(Self.map(1, "me", nil, nil, nil))

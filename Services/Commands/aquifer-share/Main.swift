@@ -13,7 +13,7 @@ enum Main {
     ) { context, handlers in
       let share = try ShareService(context)
       share.register(in: &handlers)
-      return { bus in try await share.start(on: bus) }
+      return { bus in try await share.start(on: bus, context) }
     }.run()
   }
 }

@@ -2,6 +2,7 @@
 
 struct DevOptions: Hashable, Sendable {
   static let workerLimit = 64
+  private static let logLevels = ["debug", "info", "warning", "error"]
 
   let dataDirectory: String
   /// 0: any free port.
@@ -14,6 +15,8 @@ struct DevOptions: Hashable, Sendable {
   /// nil: the one in the data folder.
   let encryptionKey: String?
   let tls: TLSFiles?
+  /// The processes' `--log-level`; nil: as without it.
+  let logLevel: String?
   let restartPolicy: RestartPolicy
 
   /// Paths as they were given: the services start in the same folder.
@@ -31,6 +34,8 @@ struct DevOptions: Hashable, Sendable {
     userQuota = try Self.number(invocation, "user-quota", 0, in: 0...Int.max)
     readyFile = invocation.value("ready-file")
     encryptionKey = invocation.value("encryption-key")
+    logLevel = invocation.value("log-level")
+    if let logLevel, !Self.logLevels.contains(logLevel) { throw UsageError("--log-level is one of \(Self.logLevels.joined(separator: ", "))", path: ["dev"]) }
     let standard = Int(RestartPolicy.standardPause / .milliseconds(1))
     restartPolicy = RestartPolicy(longestPause: .milliseconds(try Self.number(invocation, "restart-pause", standard, in: 1...3_600_000)))
     switch (invocation.value("tls-certificate"), invocation.value("tls-key")) {

@@ -23,6 +23,7 @@ struct Fleet: Hashable, Sendable {
     ]
     if member.role != .share { arguments += ["--share", endpoint(of: "share")] }
     if [.notifier, .gateway].contains(member.role) { arguments += tls }
+    if let level = options.logLevel { arguments += ["--log-level", level] }
     switch member.role {
     case .share: arguments += ["--data", data]
     case .worker: arguments += ["--data", data, "--user-quota", String(options.userQuota), "--encryption-key", encryptionKey]

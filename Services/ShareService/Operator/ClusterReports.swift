@@ -143,7 +143,10 @@ struct ClusterReports: Sendable {
   private static func writeSilent(_ reports: [Report], to writer: inout JSONWriter) {
     writer.key("silent")
     writer.beginArray()
-    for report in reports where report.content == nil { writer.string(report.worker.name) }
+    for report in reports {
+      if report.content == nil { writer.string(report.worker.name) }
+      report.content?["unread"]?.forEachElement { shard in writer.string("\(report.worker.name) (shard \(shard.int64 ?? -1))") }
+    }
     writer.endArray()
   }
 }

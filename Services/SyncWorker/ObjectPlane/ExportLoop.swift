@@ -10,6 +10,8 @@ import Synchronization
 struct ExportStart: Sendable {
   let mirrorKey: Int64
   let commit: PendingCommit<ExportOutcome>
+  /// Of the save, for the logs.
+  var traceID = RequestTrace.id
 }
 
 /// How calls reach the loops of the shards that are open here.
@@ -80,7 +82,7 @@ struct ExportLoop: Sendable {
       var armedFor: Int64?
       for await signal in signals {
         if case .tick = signal { armedFor = nil }
-        if case .started(let export) = signal { group.addTask { await follow(export) } }
+        if case .started(let export) = signal { group.addTask { await RequestTrace.$id.withValue(export.traceID) { await follow(export) } } }
         if case .schemaChanged = signal { group.addTask { await begin() } }
         let now = context.clock.now
         for drain in schedule.drains(after: signal, at: now, jitter: jitter()) { group.addTask { await self.drain(drain) } }
@@ -176,6 +178,7 @@ struct ExportLoop: Sendable {
       let outcome = try await export.commit.value
       exports.runs.succeeded(id)
       outcome.publish(by: context)
+      log(outcome, of: export.mirrorKey)
       await exports.signal(
         .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
     } catch {
@@ -202,6 +205,7 @@ struct ExportLoop: Sendable {
           let outcome = try await run.commit(to: store)
           exports.runs.succeeded(id)
           outcome.publish(by: context)
+          log(outcome, of: mirrorKey)
           retryAt = [retryAt, outcome.retryAt].compactMap(\.self).min()
           running = outcome.running
           guard outcome.moreComing else { break }
@@ -259,6 +263,15 @@ struct ExportLoop: Sendable {
       }
     }
     await exports.signal(.failed(mirrorKey: mirrorKey, failure, running: running, isDrain: isDrain), on: store.shard)
+  }
+
+  private func log(_ outcome: ExportOutcome, of mirrorKey: Int64) {
+    context.log.debug(
+      "exported",
+      [
+        "mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)), "through": .integer(outcome.exportedNumber),
+        "zones": .integer(Int64(outcome.zoneChanges.count)), "moreComing": .flag(outcome.moreComing),
+      ])
   }
 
   private func log(_ message: StaticString, _ error: any Error, mirror: Int64 = 0) {

@@ -13,4 +13,7 @@ extern const char *const csqlitelog_reader_name;
 /// Returns SQLITE_OK or SQLite's error.
 int csqlitelog_register(void);
 
+/// How long the calling thread has waited for logs to be synced, since it began.
+double csqlitelog_seconds_in_sync(void);
+
 #endif

@@ -97,6 +97,12 @@ public final class SQLiteRecordStore: RecordStore {
       ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, keys: keys, synchronous: options.synchronous))
   }
 
+  public func holder(ofShard shard: Int) -> Int32? {
+    let pid = ShardLock.holder(
+      of: ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, keys: keys, synchronous: options.synchronous).lockPath)
+    return pid == getpid() ? nil : pid
+  }
+
   func open(_ file: ShardFile) async throws -> SQLiteShardStore {
     let lock = try await ShardLock.acquire(file.lockPath)
     let readers: ShardReaders
@@ -134,7 +140,7 @@ public final class SQLiteRecordStore: RecordStore {
   ) {
     do {
       let (connection, epoch) = try file.takeOver()
-      let core = try ShardCore(shard: file.shard, epoch: epoch, options: options, readers: readers)
+      let core = try ShardCore(shard: file.shard, epoch: epoch, path: file.path, options: options, readers: readers)
       opened(.success(core))
       ShardWriter(
         core: core, connection: connection, keys: file.keys, assets: file.assets, makeIncarnation: makeIncarnation, now: now, report: report

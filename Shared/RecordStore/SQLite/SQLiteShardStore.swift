@@ -1,6 +1,7 @@
 // An open shard as its owner holds it, and what the owner shares with the shard's threads.
 
 import Assets
+import Glibc
 public import Records
 import SQLite
 import Synchronization
@@ -15,6 +16,7 @@ final class ShardCore: Sendable {
 
   let shard: Int
   let epoch: Int64
+  private let path: String
   let options: SQLiteRecordStore.Options
   let queue: BlockingQueue<any QueuedBody>
   let readers: ShardReaders
@@ -22,8 +24,10 @@ final class ShardCore: Sendable {
   let committedMirrors = CommittedMirrors()
   private let state = Mutex(State())
 
-  init(shard: Int, epoch: Int64, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
+  /// - Parameter path: of the database file.
+  init(shard: Int, epoch: Int64, path: String, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
     self.shard = shard
+    self.path = path
     self.epoch = epoch
     self.options = options
     self.readers = readers
@@ -32,6 +36,12 @@ final class ShardCore: Sendable {
 
   /// Why the shard takes no more writes; nil while it does.
   var failure: StoreError? { state.withLock { $0.failure } }
+
+  /// Length of the database file, without its log.
+  var databaseByteCount: Int64 {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int64(status.st_size) : 0
+  }
 
   func fail(_ failure: StoreError) {
     state.withLock { state in
@@ -126,10 +136,15 @@ public final class SQLiteShardStore: ShardStore {
 
   public var statistics: [StoreStatistic] {
     let (long, givenUp) = core.readers.longReadCounts
-    return core.statistics.current.list(queueLength: core.queue.count, longReads: long, givenUpReads: givenUp, isFailed: failure != nil)
+    return core.statistics.current.list(
+      queueLength: core.queue.count, longReads: long, givenUpReads: givenUp, isFailed: failure != nil, databaseByteCount: core.databaseByteCount)
   }
 
-  /// Why the shard takes no more writes, for good: fenced, a failed sync, damaged pages. nil while it does.
+  public var distributions: [StoreDistribution] {
+    let statistics = core.statistics.current
+    return [statistics.commitBodies, statistics.commitDurations, statistics.syncDurations]
+  }
+
   public var failure: StoreError? { core.failure }
 }
 

@@ -29,6 +29,26 @@ struct ShardLock: Sendable {
     }
   }
 
+  /// The process that holds the lock of a file, as far as the kernel says: other containers' have no number here.
+  static func holder(of path: String) -> pid_t? {
+    var status = stat()
+    guard stat(path, &status) == 0, let file = fopen("/proc/locks", "re") else { return nil }
+    defer { fclose(file) }
+    var buffer = [UInt8](repeating: 0, count: 1 << 20)
+    let text = String(decoding: buffer[..<fread(&buffer, 1, buffer.count, file)], as: UTF8.self)
+    return holder(ofInode: UInt64(status.st_ino), in: text)
+  }
+
+  /// - Parameter locks: lines such as `12: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF`; waiting locks have an arrow after the number.
+  static func holder(ofInode inode: UInt64, in locks: String) -> pid_t? {
+    for line in locks.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      guard words.count >= 6, words[1] == "FLOCK", words[5].split(separator: ":").last == "\(inode)", let pid = pid_t(words[4]), pid > 0 else { continue }
+      return pid
+    }
+    return nil
+  }
+
   /// Lets go; to be called once.
   func release() { _ = Glibc.close(descriptor) }
 }

@@ -35,6 +35,13 @@ struct ShardStatistics: Sendable {
   var passedOverRecords = 0
   var overloads = 0
   var reads = 0
+  /// Of groups: how many writes were committed together, how long that took, and how long of that the log was synced.
+  var commitBodies = StoreDistribution(name: "commit_bodies", bounds: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
+  var commitDurations = StoreDistribution(name: "commit_duration_seconds", bounds: ShardStatistics.durationBounds)
+  var syncDurations = StoreDistribution(name: "sync_duration_seconds", bounds: ShardStatistics.durationBounds)
+
+  /// Seconds, from a tenth of a millisecond to ten seconds.
+  private static let durationBounds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
   /// A page and its header in the write-ahead log.
   static let logPageByteCount = 4096 + 24
@@ -45,7 +52,7 @@ struct ShardStatistics: Sendable {
     logPages = pages
   }
 
-  func list(queueLength: Int, longReads: Int, givenUpReads: Int, isFailed: Bool) -> [StoreStatistic] {
+  func list(queueLength: Int, longReads: Int, givenUpReads: Int, isFailed: Bool, databaseByteCount: Int64) -> [StoreStatistic] {
     [
       ("commits_total", Double(commits)), ("bodies_total", Double(bodies)), ("bodies_refused_total", Double(refusedBodies)),
       ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)), ("record_bytes_written_total", Double(recordBytes)),
@@ -57,7 +64,7 @@ struct ShardStatistics: Sendable {
       ("wal_pages_total", Double(writtenLogPages)), ("placed_records_total", Double(placedRecords)), ("placement_slices_total", Double(placementSlices)),
       ("index_slices_total", Double(indexSlices)), ("passed_over_records_total", Double(passedOverRecords)), ("overloads_total", Double(overloads)),
       ("reads_total", Double(reads)), ("reads_long_total", Double(longReads)), ("reads_given_up_total", Double(givenUpReads)),
-      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
+      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0), ("database_bytes", Double(databaseByteCount)),
     ].map(StoreStatistic.init)
   }
 }

@@ -107,10 +107,11 @@ final class ShardWriter {
       }
       try transaction.groupEnds()
       let middle = clock.now
+      let synced = Connection.secondsInSync
       try connection.commit()
       transaction.groupCommitted()
       if heldGroupCount > 0 { heldGroupCount -= 1 }
-      count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now)
+      count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now, synced: Connection.secondsInSync - synced)
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
       return ran.count
     } catch {
@@ -181,8 +182,14 @@ final class ShardWriter {
     return failure
   }
 
-  private func count(_ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant, end: ContinuousClock.Instant) {
+  /// - Parameter synced: seconds of the commit in which its log was synced.
+  private func count(
+    _ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant, end: ContinuousClock.Instant, synced: Double
+  ) {
     core.statistics.update { statistics in
+      statistics.commitBodies.note(Double(bodies))
+      statistics.commitDurations.note(start.duration(to: end).seconds)
+      statistics.syncDurations.note(synced)
       statistics.commits += 1
       statistics.bodies += bodies
       statistics.refusedBodies += refused

@@ -8,7 +8,7 @@ import Records
 extension DatabaseRequest {
   public func encoded() throws -> [UInt8] {
     var writer = MessagePackWriter(reservingByteCount: 512)
-    writer.mapHeader(9)
+    writer.mapHeader(traceID == nil ? 9 : 10)
     writer.member("plane", plane.rawValue)
     writer.member("method", method)
     writer.string("path")
@@ -24,6 +24,7 @@ extension DatabaseRequest {
     caller.encode(to: &writer)
     writer.member("requestID", requestID)
     writer.member("baseURL", baseURL)
+    if let traceID { writer.member("traceID", traceID) }
     return writer.bytes
   }
 
@@ -33,7 +34,8 @@ extension DatabaseRequest {
       plane: try map.required("plane") { $0.string.flatMap(Plane.init(rawValue:)) }, method: try map.required("method", \.string),
       path: try map.required("path", \.strings), query: try map.required("query", \.texts), database: try map.required("database", DatabaseID.init(decoding:)),
       scope: try map.required("scope") { $0.string.flatMap(DatabaseScope.init(rawValue:)) }, caller: try map.required("caller", Caller.init(decoding:)),
-      requestID: try map.required("requestID", \.string), baseURL: try map.required("baseURL", \.string))
+      requestID: try map.required("requestID", \.string), baseURL: try map.required("baseURL", \.string),
+      traceID: try map.optional("traceID", \.string))
   }
 
   public static func encoded(_ reply: Reply) throws -> [UInt8] {

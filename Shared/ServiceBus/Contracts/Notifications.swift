@@ -20,10 +20,12 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   /// Somebody has subscribed to something of this database, now or once: couriers get what subscriptions cause (`SubscriptionNotification`)
   /// instead of a ping for every change. Where nobody has, each courier is taken to have subscribed to all of it. nil: false.
   public let hasSubscriptions: Bool?
+  /// The latest request that it came from (`RequestTrace`).
+  public let traceID: String?
 
   public init(
     database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, originUser: String? = nil, audience: [String],
-    hasSubscriptions: Bool = false
+    hasSubscriptions: Bool = false, traceID: String? = RequestTrace.id
   ) {
     self.database = database
     self.zoneName = zoneName
@@ -33,13 +35,22 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     self.originUser = originUser
     self.audience = audience
     self.hasSubscriptions = hasSubscriptions ? true : nil
+    self.traceID = traceID
+  }
+
+  /// The same, said to come from a request unless it says so itself.
+  public func traced(to traceID: String?) -> ZoneChange {
+    guard self.traceID == nil, let traceID else { return self }
+    return ZoneChange(
+      database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser, audience: audience,
+      hasSubscriptions: hasSubscriptions ?? false, traceID: traceID)
   }
 
   /// The same, told to these users, too.
   public func heard(by users: [String]) -> ZoneChange {
     ZoneChange(
       database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser,
-      audience: Array(Set(audience).union(users)).sorted(), hasSubscriptions: hasSubscriptions ?? false)
+      audience: Array(Set(audience).union(users)).sorted(), hasSubscriptions: hasSubscriptions ?? false, traceID: traceID)
   }
 
   /// What a subscriber needs to know of `self` and, later, `next`.
@@ -50,7 +61,7 @@ public struct ZoneChange: Hashable, Sendable, Codable {
       originStore: originStore == next.originStore && originUser == next.originUser ? originStore : nil,
       originUser: originUser == next.originUser ? originUser : nil,
       audience: audience == next.audience ? audience : Array(Set(audience).union(next.audience)).sorted(),
-      hasSubscriptions: latest.hasSubscriptions ?? false)
+      hasSubscriptions: latest.hasSubscriptions ?? false, traceID: latest.traceID)
   }
 }
 

@@ -78,10 +78,12 @@ public struct DatabaseRequest: Message {
   public let requestID: String
   /// The gateway's public address without a final slash, for URLs in answers (asset downloads).
   public let baseURL: String
+  /// What logs call the client's request (`RequestTrace`), and the `uuid` of its errors. Clients may give several requests the same one.
+  public let traceID: String?
 
   public init(
     plane: Plane, method: String, path: [String], query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
-    requestID: String, baseURL: String
+    requestID: String, baseURL: String, traceID: String? = RequestTrace.id
   ) {
     self.plane = plane
     self.method = method
@@ -92,6 +94,7 @@ public struct DatabaseRequest: Message {
     self.caller = caller
     self.requestID = requestID
     self.baseURL = baseURL
+    self.traceID = traceID
   }
 
   /// Calls of a store that only read, although they are posted.

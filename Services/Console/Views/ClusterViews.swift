@@ -1,0 +1,49 @@
+// `status`, `workers` and `shards` for people: what is odd comes first and has a mark.
+
+import JSON
+
+enum ClusterViews {
+  static func status(_ answer: JSONValue, now: Int64) -> String {
+    [Verdict(answer, now: now).text, members(answer["members"]?.elements ?? []), workers(answer, now: now)].joined(separator: "\n\n")
+  }
+
+  private static func members(_ members: [JSONValue]) -> String {
+    let rows = members.map { member in
+      let isReady = member["ready"]?.bool == true
+      return View.Row(isOdd: !isReady, cells: [View.text(member["name"]), View.text(member["role"]), isReady ? "ready" : "NOT READY", View.text(member["adminURL"])])
+    }
+    return View.table(["process", "role", "state", "admin"], rows)
+  }
+
+  static func workers(_ answer: JSONValue, now: Int64) -> String {
+    let rows = (answer["workers"]?.elements ?? []).map { worker in
+      let isSilent = worker["silent"]?.bool == true
+      let isReady = worker["ready"]?.bool == true
+      let problems = worker["problems"]?.elements.count ?? 0
+      let state = isSilent ? "SILENT" : !isReady ? "NOT READY" : problems > 0 ? "TROUBLE" : "ready"
+      let oldest = worker["oldestWaitingAt"]?.int64.map { Units.span(max(now - $0, 0) / 1000) } ?? (isSilent ? "" : "-")
+      let disk = worker["diskFree"]?.int64.map(Units.bytes) ?? ""
+      return View.Row(
+        isOdd: state != "ready",
+        cells: [
+          View.text(worker["name"]), state, worker["shards"].map { String($0.count) } ?? "", isSilent ? "" : String(problems), View.text(worker["databases"]),
+          View.text(worker["zones"]), View.text(worker["records"]), View.text(worker["stores"]), View.text(worker["queue"]), View.text(worker["waitingTransactions"]),
+          oldest, View.text(worker["quarantined"]), View.text(worker["pendingPings"]), disk,
+        ])
+    }
+    let columns = [
+      "worker", "state", "shards", "not open", "databases", "zones", "records", "stores", "queue", "to export", "oldest", "held back", "pings waiting", "disk free",
+    ]
+    return View.table(columns, rows)
+  }
+
+  /// A line for each worker, with the numbers of its shards.
+  static func shards(_ answer: JSONValue) -> String {
+    var byWorker: [String: [Int64]] = [:]
+    for shard in answer["shards"]?.elements ?? [] { byWorker[shard["worker"]?.string ?? "", default: []].append(shard["shard"]?.int64 ?? -1) }
+    let rows = byWorker.sorted { $0.key < $1.key }.map { worker, shards in
+      View.Row(isOdd: worker.isEmpty, cells: [worker.isEmpty ? "NONE" : worker, String(shards.count), Units.ranges(shards)])
+    }
+    return View.table(["worker", "count", "shards"], rows)
+  }
+}

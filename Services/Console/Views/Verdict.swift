@@ -1,0 +1,120 @@
+// Whether all is well, from what an installation says of itself, and what to do if not.
+
+import JSON
+
+/// The first thing that an operator reads.
+struct Verdict: Hashable, Sendable {
+  /// Something that is wrong.
+  struct Finding: Hashable, Sendable {
+    /// A clause about what is seen.
+    let what: String
+    /// A sentence that says what to do.
+    let remedy: String
+  }
+
+  /// The gravest first.
+  private(set) var findings: [Finding] = []
+  /// What is worth a look, and no trouble.
+  private(set) var notes: [String] = []
+  private let summary: String
+
+  /// Seconds after which an export is late.
+  private static let lateExport: Int64 = 60
+  /// Pings that wait for processes that don't take them.
+  private static let manyPings: Int64 = 10_000
+  /// Writes that wait at one shard; it takes 4096.
+  private static let longQueue: Int64 = 2000
+  /// Part of a disk.
+  private static let leastFree = 0.1
+
+  /// - Parameters:
+  ///   - status: the answer to `GET /admin/1/status`.
+  ///   - now: milliseconds since 1970.
+  init(_ status: JSONValue, now: Int64) {
+    let members = status["members"]?.elements ?? []
+    let workers = status["workers"]?.elements ?? []
+    let count = status["shards"]?["count"]?.int64 ?? 0
+    let held = status["shards"]?["held"]?.int64 ?? 0
+    summary =
+      "\(members.count == 1 ? "1 process" : "\(members.count) processes"), \(held) of \(count) shards held by \(Units.count(Int64(workers.count), "worker"))"
+    judge(members, workers, unheld: count - held)
+    for worker in workers { judge(worker, now) }
+    judgeExports(workers, now)
+  }
+
+  private mutating func find(_ what: String, _ remedy: String) { findings.append(Finding(what: what, remedy: remedy)) }
+
+  private mutating func judge(_ members: [JSONValue], _ workers: [JSONValue], unheld: Int64) {
+    for worker in workers where worker["silent"]?.bool == true {
+      find(
+        "\(name(worker)) does not answer",
+        "If it does not come back by itself, end that process (kill -9): its shards then open elsewhere. Its log says what it did last.")
+    }
+    if workers.isEmpty {
+      find("there is no worker", "Start aquifer-worker, or read its log: nothing is saved or imported.")
+    } else if unheld > 0 {
+      find("\(Units.count(unheld, "shard")) have no worker", "Wait for a worker to become ready, or start one; `aquifer shards` lists them.")
+    }
+    for (role, consequence) in [("notifier", "devices are not pinged and find changes only when they ask"), ("gateway", "clients reach nobody")]
+    where !members.contains(where: { $0["role"]?.string == role }) {
+      find("there is no \(role)", "Start aquifer-\(role), or read its log: \(consequence).")
+    }
+    for member in members where member["ready"]?.bool == false {
+      let url = member["adminURL"]?.string.map { "\($0)/readyz" } ?? "its /readyz"
+      find("\(name(member)) is not ready", "`aquifer health \(url)` says why, on its machine.")
+    }
+  }
+
+  private mutating func judge(_ worker: JSONValue, _ now: Int64) {
+    for (problem, shards) in problems(of: worker) {
+      let which = shards.count == 1 ? "shard" : "shards"
+      let remedy =
+        problem.contains("waits for process")
+        ? "If that process does not answer any more, end it (kill -9): the shards open at once."
+        : problem.contains("is being opened")
+          ? "Wait a moment; the log of \(name(worker)) says why, if it does not end." : "See the log of \(name(worker)), and OPERATING.md."
+      find("\(which) \(Units.ranges(shards)) of \(name(worker)): \(problem)", remedy)
+    }
+    if let free = worker["diskFree"]?.int64, let size = worker["diskSize"]?.int64, size > 0, Double(free) < Self.leastFree * Double(size) {
+      find("\(name(worker)) has \(Units.bytes(free)) of disk left", "Make room: saves are refused when it is full.")
+    }
+    if let longest = worker["longestQueue"]?.int64, longest >= Self.longQueue {
+      find("\(longest) writes wait at one shard of \(name(worker))", "Its disk does not keep up, or one user floods it: compare aquifer_store_sync_duration_seconds.")
+    }
+    if let pings = worker["pendingPings"]?.int64, pings >= Self.manyPings {
+      find("\(pings) pings wait at \(name(worker))", "A notifier or gateway does not take them: see its log.")
+    }
+  }
+
+  private mutating func judgeExports(_ workers: [JSONValue], _ now: Int64) {
+    if let oldest = workers.compactMap({ $0["oldestWaitingAt"]?.int64 }).min(), (now - oldest) / 1000 >= Self.lateExport {
+      let count = workers.reduce(0) { $0 + ($1["waitingTransactions"]?.int64 ?? 0) }
+      find(
+        "\(Units.count(count, "saved transaction")) wait for their export, the oldest for \(Units.span((now - oldest) / 1000))",
+        "`aquifer stores` shows whose, `aquifer events` why.")
+    }
+    let heldBack = workers.reduce(0) { $0 + ($1["quarantined"]?.int64 ?? 0) }
+    if heldBack > 0 { notes.append("\(Units.count(heldBack, "object")) are held back (`aquifer quarantine list`)") }
+  }
+
+  private func name(_ object: JSONValue) -> String { object["name"]?.string ?? "?" }
+
+  /// Shards by what is wrong with them.
+  private func problems(of worker: JSONValue) -> [(problem: String, shards: [Int64])] {
+    var found: [(problem: String, shards: [Int64])] = []
+    for entry in worker["problems"]?.elements ?? [] {
+      guard let problem = entry["problem"]?.string, let shard = entry["shard"]?.int64 else { continue }
+      if let index = found.firstIndex(where: { $0.problem == problem }) { found[index].shards.append(shard) } else { found.append((problem, [shard])) }
+    }
+    return found
+  }
+
+  var isWell: Bool { findings.isEmpty }
+
+  /// One line, and one more for every further finding.
+  var text: String {
+    guard let first = findings.first else { return "All is well: \(summary)." + (notes.isEmpty ? "" : " " + notes.joined(separator: "; ") + ".") }
+    let further = findings.dropFirst().map { "also: \($0.what). \($0.remedy)" } + notes.map { "also: \($0)." }
+    return (["NOT WELL: \(first.what). \(first.remedy)"] + further).joined(separator: "\n")
+  }
+}

@@ -1,0 +1,226 @@
+// The error table: one row an error. HTTP statuses, retry classes, counters and deploy/ERRORS.md derive from it.
+
+/// What clients and operators make of an error; each is a sentence or two.
+public struct ErrorAdvice: Hashable, Sendable {
+  public let meaning: String
+  /// What the client should do.
+  public let client: String
+  /// What the operator should look at.
+  public let operators: String
+}
+
+/// Every error code clients see (wire-protocol section 10). The raw value is `serverErrorCode`.
+public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
+  case accessDenied = "ACCESS_DENIED"
+  case atomicError = "ATOMIC_ERROR"
+  case authenticationFailed = "AUTHENTICATION_FAILED"
+  case authenticationRequired = "AUTHENTICATION_REQUIRED"
+  case badRequest = "BAD_REQUEST"
+  case conflict = "CONFLICT"
+  case exists = "EXISTS"
+  case internalError = "INTERNAL_ERROR"
+  case notFound = "NOT_FOUND"
+  case quotaExceeded = "QUOTA_EXCEEDED"
+  case throttled = "THROTTLED"
+  case tryAgainLater = "TRY_AGAIN_LATER"
+  case uniqueFieldError = "UNIQUE_FIELD_ERROR"
+  case validatingReferenceError = "VALIDATING_REFERENCE_ERROR"
+  case zoneNotFound = "ZONE_NOT_FOUND"
+  case zoneBusy = "ZONE_BUSY"
+
+  /// What one row of the table says.
+  public struct Row: Sendable {
+    /// The status when the whole request fails; single items travel in a 200.
+    public let httpStatus: Int
+    /// CKError's number.
+    public let ckErrorCode: Int
+    /// Whether the same request may succeed later without a change.
+    public let isRetryable: Bool
+    public let advice: ErrorAdvice
+
+    fileprivate init(_ httpStatus: Int, _ ckErrorCode: Int, retry isRetryable: Bool = false, _ meaning: String, client: String, operators: String) {
+      self.httpStatus = httpStatus
+      self.ckErrorCode = ckErrorCode
+      self.isRetryable = isRetryable
+      advice = ErrorAdvice(meaning: meaning, client: client, operators: operators)
+    }
+  }
+
+  public var row: Row {
+    switch self {
+    case .accessDenied:
+      Row(
+        403, 10, "The caller has no permission for this endpoint, database, zone or record.",
+        client: "Give the change up, or ask for access; on the object plane the change is undone locally.",
+        operators: "GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); `aquifer_zone_access_denied_total` if it is many.")
+    case .atomicError:
+      Row(
+        400, 22, "Another item of the same atomic batch failed; nothing of the batch was stored.",
+        client: "Look at the item that has another code, mend it, and send the batch again.",
+        operators: "Nothing: the other item's code says why.")
+    case .authenticationFailed:
+      Row(
+        401, 9, "The credentials were rejected.",
+        client: "Use other credentials; the same will be rejected again.",
+        operators:
+          "Whether the token or key was revoked, belongs to another container or environment (`aquifer token list`, `aquifer key list`), or the page's origin is not allowed."
+      )
+    case .authenticationRequired:
+      Row(
+        421, 9, "The request needs a signed-in user.",
+        client: "Sign in at `redirectURL`, then send it again with the new token.",
+        operators: "Whether the user is disabled (`aquifer user list`) or the session ended (`aquifer session list`).")
+    case .badRequest:
+      Row(
+        400, 12, "The request is malformed or does not fit the schema.",
+        client: "Mend the request: `reason` names the place. It is a programmer's error, or a schema that was not deployed.",
+        operators: "Whether the environment has the schema that the app expects: `aquifer schema diff`, `aquifer model push`.")
+    case .conflict:
+      Row(
+        409, 14, "The record changed since the client read it.",
+        client: "Take the server's record, apply the change to it and save that.",
+        operators: "Nothing; of stores with leases, which process has the lease.")
+    case .exists:
+      Row(
+        409, 15, "The resource exists already.",
+        client: "Use what is there.",
+        operators: "Nothing.")
+    case .internalError:
+      Row(
+        500, 1, retry: true, "The server failed; the log has the request id.",
+        client: "Try again later, less and less often.",
+        operators: "The logs of gateway and worker, searched for the answer's `uuid`; `aquifer status`; damage and disks.")
+    case .notFound:
+      Row(
+        404, 11, "The record or resource does not exist.",
+        client: "Forget it, or make it anew.",
+        operators: "Whether the container was made (`aquifer container list`), and the store not reset.")
+    case .quotaExceeded:
+      Row(
+        413, 25, "A size or storage limit is reached.",
+        client: "Delete something, or make the value smaller; saves that shrink go on.",
+        operators: "`aquifer user quota`, `--user-quota`, `--asset-limit`; how much the user stores.")
+    case .throttled:
+      Row(
+        429, 7, retry: true, "The caller sends too much; retry after the given time.",
+        client: "Wait for `retryAfter` seconds, and send less.",
+        operators: "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-uploads`, `--user-streams`.")
+    case .tryAgainLater:
+      Row(
+        503, 6, retry: true, "A service is overloaded, restarting or moving; retry after the given time.",
+        client: "Wait for `retryAfter` seconds and send the same request with the same identifier.",
+        operators: "`aquifer status`: shards without a worker, silent processes, a full disk, a missing key, long queues.")
+    case .uniqueFieldError:
+      Row(
+        409, 19, "A unique constraint would be violated.",
+        client: "Use the object that `conflicts` names instead.",
+        operators: "`aquifer rules export`, `aquifer duplicates list`.")
+    case .validatingReferenceError:
+      Row(
+        412, 31, "A validating reference would dangle.",
+        client: "Save the target first; delete what points to it before it.",
+        operators: "Nothing.")
+    case .zoneNotFound:
+      Row(
+        404, 26, "The zone does not exist, or not for this caller.",
+        client: "Make the zone, if it is the user's own; else forget it.",
+        operators: "`aquifer zones`; whether the zone was purged, or a share ended.")
+    case .zoneBusy:
+      Row(
+        503, 23, retry: true, "The zone is handling too many requests; retry after the given time.",
+        client: "Wait for `retryAfter` seconds and send it again.",
+        operators: "`aquifer_store_queue_length_max`; whether one user floods a shard.")
+    }
+  }
+}
+
+/// Mirroring errors of Core Data, sent as `cocoaErrorCode` (semantics section 9).
+public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
+  /// A model or object graph that can't be mirrored.
+  case mirroring = 134060
+  /// A record larger than a record can be.
+  case recordTooLarge = 134411
+  /// A history token older than the history that is kept.
+  case historyTokenExpired = 134301
+  /// A run that was cut short, and goes on by itself.
+  case interrupted = 134409
+  /// The store belongs to another account than the one that is signed in.
+  case accountChanged = 134405
+  /// What only somebody else can solve: another process has the store, or it is reset again and again.
+  case unrecoverable = 134410
+  /// An invitation that is accepted into a store of another database than the shared one.
+  case noSharedStore = 134091
+  /// An object of a shared store with no zone to go to.
+  case noZoneAssigned = 2988
+
+  public var advice: ErrorAdvice {
+    switch self {
+    case .mirroring:
+      ErrorAdvice(
+        meaning: "A model or object graph that can't be mirrored.", client: "Mend what `reason` names: the model, or a relationship across zones.",
+        operators: "`aquifer model validate`; where the objects are: `aquifer explain OBJECT`.")
+    case .recordTooLarge:
+      ErrorAdvice(
+        meaning: "A record larger than a record can be.", client: "Make its values smaller, or assets.",
+        operators: "`aquifer quarantine list`; `--asset-threshold`.")
+    case .historyTokenExpired:
+      ErrorAdvice(
+        meaning: "A history token older than the history that is kept.", client: "Read the history anew from its beginning, or reset the store.",
+        operators: "`--history-retention` of the workers.")
+    case .interrupted:
+      ErrorAdvice(
+        meaning: "A run that was cut short, and goes on by itself.", client: "Nothing: the next event tells its end.",
+        operators: "Restarts of workers, and moves of shards, at that time.")
+    case .accountChanged:
+      ErrorAdvice(
+        meaning: "The store belongs to another account than the one that is signed in.", client: "Do what `accountChange` says with the local copy.",
+        operators: "Nothing.")
+    case .unrecoverable:
+      ErrorAdvice(
+        meaning: "What only somebody else can solve: another process has the store, or it is reset again and again.",
+        client: "Stop the other process; import to the end before resetting again.",
+        operators: "`aquifer events`: which store, since when.")
+    case .noSharedStore:
+      ErrorAdvice(
+        meaning: "An invitation that is accepted into a store of another database than the shared one.", client: "Accept it into a store of the shared database.",
+        operators: "Nothing.")
+    case .noZoneAssigned:
+      ErrorAdvice(
+        meaning: "An object of a shared store with no zone to go to.", client: "Connect it with an object that is in a zone, or save it to the private store.",
+        operators: "Nothing.")
+    }
+  }
+}
+
+/// CKError's numbers that come instead of the table's where they say more.
+public enum SpecialCKErrorCode: Int, Sendable, CaseIterable {
+  /// A token of a database that was restored, reset or began anew, or is none.
+  case changeTokenExpired = 21
+  /// A share with more participants than it can have.
+  case tooManyParticipants = 29
+  /// A record or zone that is shared already.
+  case alreadyShared = 30
+  /// A person who is invited already and has to accept that invitation.
+  case participantAlreadyInvited = 37
+
+  public var advice: ErrorAdvice {
+    switch self {
+    case .changeTokenExpired:
+      ErrorAdvice(
+        meaning: "A token of a database that was restored, reset or began anew, or is none.", client: "Import from the beginning (`recovery` says how).",
+        operators: "Whether a backup was restored or an environment reset just then.")
+    case .tooManyParticipants:
+      ErrorAdvice(
+        meaning: "A share with more participants than it can have.", client: "Remove some first.",
+        operators: "`aquifer share show`.")
+    case .alreadyShared:
+      ErrorAdvice(
+        meaning: "A record or zone that is shared already.", client: "Use the share that is there.",
+        operators: "`aquifer share list`.")
+    case .participantAlreadyInvited:
+      ErrorAdvice(
+        meaning: "A person who is invited already and has to accept that invitation.", client: "Accept it.",
+        operators: "`aquifer share show`.")
+    }
+  }
+}

@@ -1,0 +1,42 @@
+// How much room is left where a process writes.
+
+internal import Glibc
+
+/// A file system's size and what processes without privileges may still write to it. Unit: bytes.
+public struct DiskSpace: Hashable, Sendable {
+  public let free: Int64
+  public let size: Int64
+
+  /// Of the file system of a folder, or of the folder it will be made in; nil when nobody knows. A `statvfs` does not wait for long.
+  public init?(of path: String) {
+    var status = statvfs()
+    var folder = path
+    while statvfs(folder, &status) != 0 {
+      let parent = Self.parent(of: folder)
+      guard errno == ENOENT, parent != folder else { return nil }
+      folder = parent
+    }
+    free = Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
+    size = Int64(clamping: UInt64(status.f_blocks) &* UInt64(status.f_frsize))
+  }
+
+  private static func parent(of path: String) -> String {
+    guard let slash = path.lastIndex(of: "/") else { return "." }
+    return slash == path.startIndex ? "/" : String(path[..<slash])
+  }
+}
+
+extension Metrics {
+  /// `disk_free_bytes` and `disk_size_bytes` of the folder that a process writes to.
+  public func addDisk(of folder: String) {
+    let free = Description("disk_free_bytes", "Bytes that may still be written to the file system of this process's data.")
+    let size = Description("disk_size_bytes", "Length of that file system.")
+    collect([free, size]) {
+      var readings = Readings()
+      guard let space = DiskSpace(of: folder) else { return readings }
+      readings[free.name] = Double(space.free)
+      readings[size.name] = Double(space.size)
+      return readings
+    }
+  }
+}
