@@ -72,6 +72,11 @@ final class Calls: Sendable {
     guard answer.status == 200 else { throw ChaosError("\(method) \(path.prefix { $0 != "?" }) is answered \(answer.status)") }
     return answer.json
   }
+
+  /// What a path has, however it is answered.
+  func bytes(_ path: String) async throws -> [UInt8] {
+    try await http.send("GET", gateways[0] + path, timeout: Self.attemptLimit).body
+  }
 }
 
 func monotonicNanoseconds() -> UInt64 {

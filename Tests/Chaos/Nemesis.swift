@@ -14,6 +14,8 @@ struct Nemesis {
   private var random: SeededRandom
   private(set) var happenings: [Happening] = []
   private var nextWorker: Int
+  /// Writes and names that cuts of the power took back.
+  private(set) var takenBack = 0
 
   private static let workerLimit = 5
 
@@ -66,6 +68,25 @@ struct Nemesis {
     }
     beforeGateways()
     for name in await fleet.names(.gateway) { await calmly("restart gateway") { await $0.fleet.stop(name, forGood: false) } }
+  }
+
+  /// Cuts of the power: everything is killed at once, and what was not synced is taken back.
+  mutating func cutPower(_ count: Int, _ loss: PowerLoss) async {
+    for _ in 0..<count where !Task.isCancelled {
+      await rest(100...700)
+      let start = monotonicNanoseconds()
+      await fleet.pullPlug()
+      do {
+        takenBack += try loss.strike(random.chance(50) ? .everything : .parts(random))
+      } catch {
+        await fleet.note("\(error)")
+      }
+      await fleet.plugIn()
+      let isWhole = await fleet.waitUntilWhole()
+      note("cut power", start)
+      // What does not start again has lost more than a save.
+      if !isWhole { return }
+    }
   }
 
   // MARK: Single happenings

@@ -18,7 +18,6 @@ struct Options: Sendable {
   var planted = Planted.none
   var shim: String?
   var isControl = false
-  var isTorn = false
   var jsonPath: String?
   var keepsFolder = false
   var binaries: String?
@@ -36,14 +35,14 @@ struct Options: Sendable {
       --plan faults    SIGKILL, SIGSTOP for a while, restarts, and workers that come and go, of every kind of process  (default)
       --plan kills     SIGKILL of workers, at random moments
       --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a gateway that ends
-      --plan power     rounds of a cut of the power: all processes killed, what was not synced taken back; needs --shim
+      --plan power     rounds of a cut of the power: all processes killed, and what was not synced taken back, all of it or sectors and
+                       names at random; needs --shim
       --minutes N, --seconds N   of faults  (default: one minute)
       --kills N        how many of them, whatever the time
       --rounds N       cuts of the power  (default 100)
       --seed S         what happens when; printed, so that a run can be had again  (default: another each time)
       --workers N, --gateways N, --clients N, --users N, --shards N   (default 3, 2, 8, 4, 12)
-      --shim FILE      the library that notes what was not synced (Tests/Processes/powerloss)
-      --torn           each sector of what was not synced is taken back or not, at random
+      --shim FILE      the library that notes what was not synced (Tests/Processes/powerloss.c)
       --control        databases are run with synchronous=NORMAL: saves must be lost
       --plant loss|repetition   spoils what was read: the check must fail
       --json FILE      writes the figures there, too
@@ -84,7 +83,6 @@ struct Options: Sendable {
         self.planted = planted
       case "--shim": shim = try value()
       case "--control": isControl = true
-      case "--torn": isTorn = true
       case "--json": jsonPath = try value()
       case "--keep": keepsFolder = true
       case "--binaries": binaries = try value()

@@ -1,6 +1,6 @@
 // Randomness from a seed: what a run decides, its seed decides.
 
-struct SeededRandom: RandomNumberGenerator, Sendable {
+struct SeededRandom: RandomNumberGenerator, Hashable, Sendable {
   private var state: UInt64
 
   init(seed: UInt64) { state = seed }

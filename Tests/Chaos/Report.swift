@@ -28,6 +28,10 @@ struct Report: Sendable {
   let happenings: [Happening]
   let repetitions: [String: Int]
   let seconds: Double
+  /// What was acknowledged beside saves.
+  let others: String
+  /// Writes and names.
+  let takenBack: Int
 
   var isGood: Bool { verdict.isClean }
 
@@ -81,6 +85,7 @@ struct Report: Sendable {
     lines += [
       "",
       "\(history.saves.count) saves acknowledged (\(history.saves.reduce(0) { $0 + $1.changes.count }) changes) in \(Self.short(seconds)) s, \(happenings.count) happenings; attempts repeated: \(repeated.isEmpty ? "none" : repeated)",
+      others + (takenBack > 0 ? "; \(takenBack) writes and names were taken back" : ""),
       "seed \(options.seed)",
     ]
     for fault in Verdict.Fault.allCases { lines.append("\(fault.rawValue): \(verdict.counts[fault] ?? 0)") }
@@ -107,6 +112,7 @@ struct Report: Sendable {
       writer.member("seconds", seconds)
       writer.member("saves", history.saves.count)
       writer.member("isGood", isGood)
+      writer.member("takenBack", takenBack)
       writer.key("faults")
       writer.beginObject()
       for fault in Verdict.Fault.allCases { writer.member(fault.rawValue, verdict.counts[fault] ?? 0) }

@@ -9,13 +9,17 @@ struct Run {
   private let fleet: Fleet
   private let ledger: Ledger
   private let calls: Calls
+  private let loss: PowerLoss?
 
   init(_ options: Options, binaries: String) throws {
     self.options = options
     var template = Array(("/tmp/chaos-" + String(repeating: "X", count: 6)).utf8CString)
     guard mkdtemp(&template) != nil else { throw ChaosError("no folder can be made in /tmp") }
     folder = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
-    installation = try Installation(binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount)
+    let folder = folder
+    loss = options.shim.map { PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl) }
+    installation = try Installation(
+      binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount, environment: loss?.environment ?? [:])
     fleet = Fleet(installation)
     ledger = try Ledger(path: folder + "/ledger")
     calls = Calls(gateways: installation.gateways.map(\.url))
@@ -63,12 +67,12 @@ struct Run {
     let population = try await Population(calls, userCount: options.userCount, ledger: ledger)
     let writers = Writers(population, options, ledger)
     let readers = population.databases.enumerated().map { Reader(population, $1, index: $0) }
-    let happenings = await withTaskGroup(of: Void.self) { group in
+    let nemesis = await withTaskGroup(of: Void.self) { group in
       writers.start(in: &group)
       for reader in readers { group.addTask { await reader.run(ledger) } }
-      let happenings = await torment()
+      let nemesis = await torment()
       ledger.end()
-      return happenings
+      return nemesis
     }
     let seconds = Double(monotonicNanoseconds() - start) / 1e9
     let expected = Checker.expected(of: ledger.saves)
@@ -76,13 +80,19 @@ struct Run {
     var feeds: [Feed] = []
     for (index, reader) in readers.enumerated() {
       let database = population.databases[index]
-      try await reader.read(until: expected[database.name] ?? [:])
-      feeds.append(await reader.feed)
       let newcomer = Reader(population, database, index: 100 + index)
-      try await newcomer.read(until: expected[database.name] ?? [:])
+      for reader in [reader, newcomer] {
+        do {
+          try await reader.read(until: expected[database.name] ?? [:])
+        } catch {
+          ledger.refused("\(error)")
+        }
+      }
+      feeds.append(await reader.feed)
       final[database.name] = await newcomer.copy
     }
-    let logs = try await writers.logs()
+    let logs = await writers.logs(ledger)
+    let others = await writers.checkOthers(population, ledger)
     let faults = await fleet.faults
     var history = ledger.history { history in
       history.feeds = feeds
@@ -92,10 +102,11 @@ struct Run {
     }
     options.planted.spoil(&history)
     return Report(
-      options: options, history: history, verdict: Checker.verdict(on: history), happenings: happenings, repetitions: calls.repetitions, seconds: seconds)
+      options: options, history: history, verdict: Checker.verdict(on: history), happenings: nemesis.happenings, repetitions: calls.repetitions,
+      seconds: seconds, others: others, takenBack: nemesis.takenBack)
   }
 
-  private func torment() async -> [Happening] {
+  private func torment() async -> Nemesis {
     var nemesis = Nemesis(fleet, ledger, options)
     switch options.plan {
     case .faults: await nemesis.rage(for: .seconds(options.seconds))
@@ -104,9 +115,9 @@ struct Run {
       await nemesis.scale {
         for (reason, count) in calls.repetitions { ledger.refused("\(count) calls failed with \(reason) while workers came and went") }
       }
-    case .power: break
+    case .power: if let loss { await nemesis.cutPower(options.roundCount, loss) }
     }
-    return nemesis.happenings
+    return nemesis
   }
 }
 
@@ -114,8 +125,12 @@ struct Run {
 struct Writers: Sendable {
   private var records: [RecordClient] = []
   private var objects: [ObjectClient] = []
+  private let maker: OperatorClient
+  private let uploader: UploadClient
 
   init(_ population: Population, _ options: Options, _ ledger: Ledger) {
+    maker = OperatorClient(population.calls, ledger: ledger)
+    uploader = UploadClient(population, population.databases[0], seed: options.seed, ledger: ledger)
     for index in 0..<options.clientCount {
       let database = population.databases[index % population.databases.count]
       switch database.plane {
@@ -130,11 +145,29 @@ struct Writers: Sendable {
   func start(in group: inout TaskGroup<Void>) {
     for client in records { group.addTask { await client.run() } }
     for client in objects { group.addTask { await client.run() } }
+    group.addTask { await maker.run() }
+    group.addTask { await uploader.run() }
   }
 
-  func logs() async throws -> [TransactionLog] {
+  /// - Returns: what was acknowledged beside saves, and is there.
+  func checkOthers(_ population: Population, _ ledger: Ledger) async -> String {
+    do {
+      return "\(try await maker.check(population)) users and \(try await uploader.check()) uploads acknowledged"
+    } catch {
+      ledger.refused("\(error)")
+      return "users and uploads can't be looked at"
+    }
+  }
+
+  func logs(_ ledger: Ledger) async -> [TransactionLog] {
     var logs: [TransactionLog] = []
-    for client in objects { logs.append(try await client.log()) }
+    for client in objects {
+      do {
+        logs.append(try await client.log())
+      } catch {
+        ledger.refused("\(error)")
+      }
+    }
     return logs
   }
 }
