@@ -12,6 +12,7 @@ import Testing
     }
     let isGood: Bool
     let saves: Int
+    let takenBack: Int
     let faults: [String: Int]
     let `while`: [Row]
 
@@ -20,7 +21,9 @@ import Testing
   }
 
   /// - Returns: what the run wrote, and what it printed.
-  private static func run(_ words: String...) throws -> (figures: Figures, text: String) {
+  private static func run(_ words: String...) throws -> (figures: Figures, text: String) { try run(words) }
+
+  private static func run(_ words: [String]) throws -> (figures: Figures, text: String) {
     let file = FileManager.default.temporaryDirectory.appending(path: "chaos-\(UUID().uuidString).json")
     defer { try? FileManager.default.removeItem(at: file) }
     let run = try CommandLineTool.run(words + ["--json", file.path], executable: Checkout.products.appending(path: "aquifer-chaos"))
@@ -52,5 +55,29 @@ import Testing
   @Test(.timeLimit(.minutes(2))) func `a save that is not where it was acknowledged makes a run fail`() throws {
     let (figures, text) = try Self.run("--kills", "1", "--plant", "loss")
     #expect(!figures.isGood && figures.faults["lost"] == 1, "\(text)")
+  }
+
+  // MARK: Cuts of the power
+
+  /// Runs under the library that notes what is not synced; it needs a C compiler, as the build does.
+  private static func cutPower(_ words: String...) throws -> (figures: Figures, text: String) {
+    let library = FileManager.default.temporaryDirectory.appending(path: "powerloss-\(UUID().uuidString).so")
+    defer { try? FileManager.default.removeItem(at: library) }
+    let source = Checkout.root.appending(path: "Tests/Processes/powerloss.c").path
+    let made = try CommandLineTool.run(
+      ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library.path, source, "-ldl"], executable: URL(filePath: "/usr/bin/env"))
+    guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
+    return try run(["--plan", "power", "--shim", library.path] + words)
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `nothing acknowledged is lost in a cut of the power: saves, uploads, users`() throws {
+    let (figures, text) = try Self.cutPower("--rounds", "5")
+    #expect(figures.isGood, "\(text)")
+    #expect(figures.takenBack > 0 && figures.times("cut power") == 5, "\(text)")
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `databases that do not sync each commit lose what was acknowledged, and the run says so`() throws {
+    let (figures, text) = try Self.cutPower("--rounds", "2", "--control")
+    #expect(!figures.isGood && figures.takenBack > 0, "\(text)")
   }
 }
