@@ -19,6 +19,9 @@ final class Calls: Sendable {
 
   init(gateways: [String]) { self.gateways = gateways }
 
+  /// To the same gateways, counted apart.
+  func apart() -> Calls { Calls(gateways: gateways) }
+
   var repetitions: [String: Int] { repeated.withLock { $0 } }
 
   struct Answer: Sendable {

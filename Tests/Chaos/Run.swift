@@ -129,7 +129,8 @@ struct Writers: Sendable {
   private let uploader: UploadClient
 
   init(_ population: Population, _ options: Options, _ ledger: Ledger) {
-    maker = OperatorClient(population.calls, ledger: ledger)
+    // Who wants something of the share service itself is told to come later while that is restarted: it is one process.
+    maker = OperatorClient(population.calls.apart(), ledger: ledger)
     uploader = UploadClient(population, population.databases[0], seed: options.seed, ledger: ledger)
     for index in 0..<options.clientCount {
       let database = population.databases[index % population.databases.count]
