@@ -115,7 +115,13 @@ let testTargets: [Target] = [
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
-  tests("Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"]),
+  tests("Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "powerloss.c"]),
+]
+
+/// Breaks installations under load, and checks that nothing was lost.
+let chaos: [Target] = [
+  .executableTarget(name: "aquifer-chaos", dependencies: ["HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos", swiftSettings: settings),
+  .testTarget(name: "ChaosTests", dependencies: ["aquifer-chaos"], path: "Tests/ChaosChecker", swiftSettings: settings),
 ]
 
 /// The benchmark's load generator: no product, and no part of the services.
@@ -137,7 +143,7 @@ let package = Package(
         name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
         linkerSettings: [.linkedLibrary("sqlite3")]),
     ]
-    + layers + services + commands + testTargets + loadGenerator,
+    + layers + services + commands + testTargets + chaos + loadGenerator,
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )

@@ -60,14 +60,23 @@ struct DataFolder {
     return token
   }
 
-  /// Whole or not at all, and readable by its owner only.
+  /// Whole or not at all, durable, and readable by its owner only.
   private static func write(_ text: String, to path: String) -> Bool {
     let draft = path + ".new"
     let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard file >= 0 else { return false }
     let bytes = Array(text.utf8)
     let isWritten = Glibc.write(file, bytes, bytes.count) == bytes.count && fchmod(file, 0o600) == 0 && fsync(file) == 0
-    return Glibc.close(file) == 0 && isWritten && rename(draft, path) == 0
+    return Glibc.close(file) == 0 && isWritten && rename(draft, path) == 0 && sync(folderOf: path)
+  }
+
+  /// Makes the folder's entries durable: without them a power cut takes a file along whose content was synced.
+  private static func sync(folderOf path: String) -> Bool {
+    let parent = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+    let folder = open(parent.isEmpty ? "/" : parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard folder >= 0 else { return false }
+    defer { Glibc.close(folder) }
+    return fsync(folder) == 0
   }
 
   private static var reason: String { String(cString: strerror(errno)) }

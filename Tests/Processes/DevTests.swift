@@ -62,6 +62,17 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     }
   }
 
+  @Test(.timeLimit(.minutes(2))) func `a worker that was stopped is killed, so that others have its shards`() async throws {
+    try await Installation.run(workers: 2) { installation in
+      let pids = try #require(installation.ready.pids["worker"])
+      #expect(kill(pids[0], SIGSTOP) == 0)
+      let after = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 2 && $0.pids["worker"]?.contains(pids[0]) == false }
+      #expect(after.pids["worker"]?.contains(pids[1]) == true, "the other one goes on")
+      let output = try String(contentsOf: installation.folder.appending(path: "dev.log"), encoding: .utf8)
+      #expect(output.contains("(pid \(pids[0])) does not answer any more and is killed"))
+    }
+  }
+
   @Test(.timeLimit(.minutes(1)), arguments: [SIGTERM, SIGINT])
   func `a signal to stop stops all, with exit code 0`(signal: Int32) async throws {
     let folder = try Installation.makeFolder()

@@ -245,4 +245,33 @@ private final class BackgroundPlane: Plane {
       #expect(await host.openStores.map(\.shard) == [0, 1, 2])
     }
   }
+
+  /// As after a partition: two share services' maps, or an old one beside a new one. The files decide, whatever maps say.
+  @Test func `of two workers whose maps both give them a shard one has it, and the other when that one has let go`() async throws {
+    try await withTemporaryFolder { folder in
+      // Locks belong to descriptors: two stores in one process are to each other what two processes are.
+      let stores = try (0..<2).map { _ in try SQLiteRecordStore(directory: folder, shardCount: 1) }
+      try await Self.withHost(stores[0]) { (first, firstMaps) async throws in
+        firstMaps.yield(Self.map(1, "me"))
+        try await Self.wait { await first.openStores.count == 1 }
+        let held = try #require(await first.openStores.first)
+        try await Self.withHost(stores[1]) { (second, secondMaps) async throws in
+          secondMaps.yield(Self.map(2, "me"))
+          let database = Self.database(in: 0, of: 1)
+          try await Self.wait { await second.openingCount == 1 }
+          async let waiting = second.store(of: database)
+          // Longer than many attempts at the lock.
+          try await Task.sleep(for: .milliseconds(200))
+          #expect(await second.openStores.isEmpty, "nobody else holds it while the first does")
+          #expect(try await first.store(of: database).epoch == held.epoch)
+          firstMaps.yield(Self.map(2, nil))
+          let taken = try await waiting
+          #expect(taken.epoch == held.epoch + 1)
+          await #expect(throws: (any Error).self) { try await held.enqueue { _ in }.value }
+          #expect(await Self.code(first, database) == .notMine)
+          try await taken.enqueue { _ in }.value
+        }
+      }
+    }
+  }
 }

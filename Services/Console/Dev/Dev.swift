@@ -34,6 +34,8 @@ struct Dev {
       return fleet.specification(of: member, addresses, log: folder.log(of: member.name))
     } readiness: { member, pid in
       await answers(MemberReadyFile.read(fleet.readyFile(of: member), pid: pid))
+    } living: { addresses in
+      await living(addresses)
     }
     return try await supervisor.run { event in
       switch event {
@@ -44,6 +46,8 @@ struct Dev {
       case .ended(let member, let pid, let status, let pause):
         terminal.problem(
           "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it is started again in \(Self.milliseconds(pause)) ms, its log is \(folder.log(of: member.name))")
+      case .silent(let member, let pid):
+        terminal.problem("aquifer dev: \(member.name) (pid \(pid)) does not answer any more and is killed")
       case .gaveUp(let member, _):
         for line in lastLines(of: folder.log(of: member.name)) { terminal.problem("\(member.name): \(line)") }
       }
@@ -55,6 +59,17 @@ struct Dev {
     guard let addresses, let admin = addresses.admin else { return nil }
     // Dropped because a process that does not answer is asked again, and one that ended is replaced.
     return (try? await http.get(admin + "/readyz", within: Self.readinessLimit))?.status == 200 ? addresses : nil
+  }
+
+  /// Asked all at once: one that is silent holds up nobody's turn.
+  private func living(_ addresses: Set<String>) async -> Set<String> {
+    await withTaskGroup(of: String?.self) { group in
+      for address in addresses {
+        // Dropped because a process that does not answer is not counted.
+        group.addTask { [http] in (try? await http.get(address + "/livez", within: Self.readinessLimit))?.status == 200 ? address : nil }
+      }
+      return await group.reduce(into: []) { living, address in if let address { living.insert(address) } }
+    }
   }
 
   private static let readinessLimit: Duration = .seconds(1)

@@ -21,3 +21,15 @@ struct RestartPolicy: Hashable, Sendable {
     return min(longestPause, Self.firstPause * (1 << doublings))
   }
 }
+
+/// Decides when a process that does not answer is given up. It counts questions, not time: after the whole machine slept nobody is late.
+struct Silence: Hashable, Sendable {
+  static let limit = 5
+  private var count = 0
+
+  /// - Returns: whether so many questions in a row had no answer that no further one is asked.
+  mutating func isOver(afterAnswer isAnswered: Bool) -> Bool {
+    count = isAnswered ? 0 : count + 1
+    return count >= Self.limit
+  }
+}

@@ -29,6 +29,8 @@ final class Supervisor {
     /// A process has a new pid, or other addresses, after the first time.
     case changed
     case ended(FleetMember, pid_t, ExitStatus, restartIn: Duration)
+    /// It runs and does not answer: it is killed, so that others can have what it holds.
+    case silent(FleetMember, pid_t)
     /// It can't run; everything is stopped.
     case gaveUp(FleetMember, ExitStatus)
   }
@@ -47,6 +49,7 @@ final class Supervisor {
     /// Kept over restarts, so that ports stay.
     var addresses: MemberAddresses?
     var isReady = false
+    var silence = Silence()
   }
 
   /// Ctrl-C, an operator's or an init system's stop, and the end of the terminal.
@@ -54,6 +57,8 @@ final class Supervisor {
   static let stopLimit: Duration = .seconds(10)
   private static let startingPause: Duration = .milliseconds(5)
   private static let steadyPause: Duration = .seconds(1)
+  /// How often it is looked who lives.
+  private static let lookPause: Duration = .seconds(2)
 
   private var children: [Child]
   private let group: pid_t
@@ -63,18 +68,23 @@ final class Supervisor {
   private let specification: (FleetMember, [FleetMember: MemberAddresses]) -> ChildSpecification?
   /// Where a member of that pid answers; nil until it is ready.
   private let readiness: (FleetMember, pid_t) async -> MemberAddresses?
+  /// Which of these admin addresses answer that their processes live.
+  private let living: (Set<String>) async -> Set<String>
   private var wasReady = false
+  private var lookedAt: ContinuousClock.Instant
 
   init(
     _ members: [FleetMember], group: pid_t, signals: SignalPipe, policy: RestartPolicy,
     specification: @escaping (FleetMember, [FleetMember: MemberAddresses]) -> ChildSpecification?,
-    readiness: @escaping (FleetMember, pid_t) async -> MemberAddresses?
+    readiness: @escaping (FleetMember, pid_t) async -> MemberAddresses?, living: @escaping (Set<String>) async -> Set<String>
   ) {
     children = members.map { Child(member: $0, policy: policy) }
     self.group = group
     self.signals = signals
     self.specification = specification
     self.readiness = readiness
+    self.living = living
+    lookedAt = clock.now
   }
 
   /// The processes that run, in the fleet's order.
@@ -93,6 +103,7 @@ final class Supervisor {
         if caught.contains(where: Self.stopSignals.contains) { break }
         try replaceEnded(note)
         await noteReadiness(note)
+        await killSilent(note)
       }
     } catch {
       _ = stop()
@@ -117,6 +128,7 @@ final class Supervisor {
     children[index].startedAt = clock.now
     children[index].dueAt = nil
     children[index].isReady = false
+    children[index].silence = Silence()
   }
 
   private func replaceEnded(_ note: (Event) -> Void) throws(SystemProblem) {
@@ -154,6 +166,20 @@ final class Supervisor {
       note(.ready)
     } else if wasReady, hasChanged {
       note(.changed)
+    }
+  }
+
+  /// A process that was stopped, or hangs, keeps its shards from everybody: it can't be asked to leave.
+  private func killSilent(_ note: (Event) -> Void) async {
+    guard clock.now - lookedAt >= Self.lookPause else { return }
+    lookedAt = clock.now
+    let asked = Set(children.filter(\.isReady).compactMap { $0.addresses?.admin })
+    let answers = await living(asked)
+    for index in children.indices where children[index].isReady {
+      guard let pid = children[index].pid, let admin = children[index].addresses?.admin, asked.contains(admin) else { continue }
+      guard children[index].silence.isOver(afterAnswer: answers.contains(admin)) else { continue }
+      note(.silent(children[index].member, pid))
+      kill(pid, SIGKILL)
     }
   }
 

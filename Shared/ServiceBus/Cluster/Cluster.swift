@@ -9,8 +9,7 @@ public final class Cluster: Sendable {
     var map: ClusterMap?
     /// Endpoints of members that are connected to.
     var connected: Set<String> = []
-    var subscribers: [Int: AsyncStream<ClusterMap>.Continuation] = [:]
-    var nextSubscriber = 0
+    var subscribers = Subscribers<ClusterMap>()
     var isClosed = false
   }
 
@@ -65,29 +64,19 @@ public final class Cluster: Sendable {
   /// The present map, when there is one, and those that follow; a slow reader finds only the newest. Ends with `close`.
   public func updates() -> AsyncStream<ClusterMap> {
     let (stream, continuation) = AsyncStream.makeStream(of: ClusterMap.self, bufferingPolicy: .bufferingNewest(1))
-    let id = state.withLock { state -> Int? in
+    state.withLock { state in
       if let map = state.map { continuation.yield(map) }
-      if state.isClosed { return nil }
-      state.nextSubscriber += 1
-      state.subscribers[state.nextSubscriber] = continuation
-      return state.nextSubscriber
+      if state.isClosed { continuation.finish() } else { state.subscribers.add(continuation) }
     }
-    guard let id else {
-      continuation.finish()
-      return stream
-    }
-    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.subscribers[id] = nil } }
     return stream
   }
 
   /// Ends the streams; the map stays readable.
   public func close() {
-    let subscribers = state.withLock { state in
+    state.withLock { state in
       state.isClosed = true
-      defer { state.subscribers = [:] }
-      return state.subscribers.values.map { $0 }
+      state.subscribers.finish()
     }
-    for subscriber in subscribers { subscriber.finish() }
   }
 
   /// Takes a map that is newer than the present one.
@@ -96,7 +85,7 @@ public final class Cluster: Sendable {
       if let present = state.map, present.version >= map.version { return }
       state.map = map
       connect(&state)
-      for id in state.subscribers.keys.sorted() { state.subscribers[id]?.yield(map) }
+      state.subscribers.yield(map)
     }
   }
 

@@ -151,8 +151,7 @@ final class PeerBoard: Sendable {
     var peers: [Peer] = []
     var version: UInt64 = 0
     var isClosed = false
-    var nextSubscriber = 0
-    var subscribers: [Int: AsyncStream<[Peer]>.Continuation] = [:]
+    var subscribers = Subscribers<[Peer]>()
   }
   private let state = Mutex(State())
 
@@ -163,34 +162,24 @@ final class PeerBoard: Sendable {
       guard version > state.version else { return }
       state.peers = peers
       state.version = version
-      for id in state.subscribers.keys.sorted() { state.subscribers[id]?.yield(peers) }
+      state.subscribers.yield(peers)
     }
   }
 
   /// Begins with the present peers; keeps only the newest list for a slow reader.
   func changes() -> AsyncStream<[Peer]> {
     let (stream, continuation) = AsyncStream.makeStream(of: [Peer].self, bufferingPolicy: .bufferingNewest(1))
-    let id = state.withLock { state -> Int? in
+    state.withLock { state in
       continuation.yield(state.peers)
-      if state.isClosed { return nil }
-      state.nextSubscriber += 1
-      state.subscribers[state.nextSubscriber] = continuation
-      return state.nextSubscriber
+      if state.isClosed { continuation.finish() } else { state.subscribers.add(continuation) }
     }
-    guard let id else {
-      continuation.finish()
-      return stream
-    }
-    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.subscribers[id] = nil } }
     return stream
   }
 
   func close() {
-    let subscribers = state.withLock { state in
+    state.withLock { state in
       state.isClosed = true
-      defer { state.subscribers = [:] }
-      return state.subscribers.values.map { $0 }
+      state.subscribers.finish()
     }
-    for subscriber in subscribers { subscriber.finish() }
   }
 }

@@ -1,0 +1,97 @@
+// Calls as a careful client makes them: the same request again while it may be that it was not executed, to another gateway if need be.
+
+import Glibc
+import HTTPClient
+import JSON
+import Synchronization
+
+/// Whom everybody of a run calls, and what went wrong on the way.
+final class Calls: Sendable {
+  /// Attempts that had to be repeated, by reason.
+  private let repeated = Mutex<[String: Int]>([:])
+  private let http = HTTPClient()
+  private let gateways: [String]
+
+  /// Longer, and the installation does not come back.
+  private static let limit: Duration = .seconds(60)
+  private static let attemptLimit: Duration = .seconds(20)
+  private static let pause: Duration = .milliseconds(10)
+
+  init(gateways: [String]) { self.gateways = gateways }
+
+  /// To the same gateways, counted apart.
+  func apart() -> Calls { Calls(gateways: gateways) }
+
+  var repetitions: [String: Int] { repeated.withLock { $0 } }
+
+  struct Answer: Sendable {
+    let status: Int
+    let json: JSONValue
+    let attemptCount: Int
+  }
+
+  /// Sends until there is an answer that is final.
+  /// - Parameters:
+  ///   - preferred: the gateway that is asked first.
+  ///   - isLater: whether an answer with status 200 asks to come again.
+  /// - Throws: when there was none for a minute.
+  func send(
+    _ method: String, _ path: String, bearer: String? = nil, requestID: String? = nil, body: [UInt8]? = nil, preferred: Int = 0,
+    isLater: (JSONValue) -> Bool = { _ in false }
+  ) async throws -> Answer {
+    var headers = [HTTPClient.Header("Content-Type", "application/json")]
+    if let bearer { headers.append(HTTPClient.Header("Authorization", "Bearer \(bearer)")) }
+    if let requestID { headers.append(HTTPClient.Header("X-Request-ID", requestID)) }
+    let end = ContinuousClock.now + Self.limit
+    var gateway = preferred
+    var attemptCount = 0
+    var reason = ""
+    while ContinuousClock.now < end {
+      attemptCount += 1
+      do throws(HTTPClientError) {
+        let response = try await http.send(method, gateways[gateway % gateways.count] + path, headers: headers, body: body, timeout: Self.attemptLimit)
+        // Dropped because an answer that is no JSON is as good as none.
+        if let json = try? JSONValue(parsing: response.body) {
+          let later = response.status == 503 || response.status == 200 && isLater(json)
+          if !later { return Answer(status: response.status, json: json, attemptCount: attemptCount) }
+        }
+        reason = "later"
+      } catch {
+        reason = "\(error.kind)"
+        // This gateway may be gone: the other one is asked.
+        gateway += 1
+      }
+      repeated.withLock { $0[reason, default: 0] += 1 }
+      try await Task.sleep(for: Self.pause)
+    }
+    throw ChaosError("\(method) \(path.prefix { $0 != "?" }) is not answered after \(attemptCount) attempts, the last was \(reason)")
+  }
+
+  /// A call that must be answered with 200.
+  func get(
+    _ method: String, _ path: String, bearer: String? = nil, body: [UInt8]? = nil, preferred: Int = 0, isLater: (JSONValue) -> Bool = { _ in false }
+  ) async throws -> JSONValue {
+    let answer = try await send(method, path, bearer: bearer, body: body, preferred: preferred, isLater: isLater)
+    guard answer.status == 200 else { throw ChaosError("\(method) \(path.prefix { $0 != "?" }) is answered \(answer.status)") }
+    return answer.json
+  }
+
+  /// What a path has, however it is answered.
+  func bytes(_ path: String) async throws -> [UInt8] {
+    try await http.send("GET", gateways[0] + path, timeout: Self.attemptLimit).body
+  }
+}
+
+func monotonicNanoseconds() -> UInt64 {
+  var time = timespec()
+  clock_gettime(CLOCK_MONOTONIC, &time)
+  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+}
+
+func object(_ build: (inout JSONWriter) -> Void) -> [UInt8] {
+  var writer = JSONWriter()
+  writer.beginObject()
+  build(&writer)
+  writer.endObject()
+  return writer.bytes
+}

@@ -1,0 +1,149 @@
+// Does things to processes while clients save, and notes when.
+
+/// Something that was done, from its beginning until everything answered again.
+struct Happening: Hashable, Sendable {
+  /// `kill worker`.
+  let kind: String
+  let started: UInt64
+  let ended: UInt64
+}
+
+struct Nemesis {
+  private let fleet: Fleet
+  private let ledger: Ledger
+  private var random: SeededRandom
+  private(set) var happenings: [Happening] = []
+  private var nextWorker: Int
+  /// Writes and names that cuts of the power took back.
+  private(set) var takenBack = 0
+
+  private static let workerLimit = 5
+
+  init(_ fleet: Fleet, _ ledger: Ledger, _ options: Options) {
+    self.fleet = fleet
+    self.ledger = ledger
+    random = SeededRandom(seed: options.seed, stream: -1)
+    nextWorker = options.workerCount + 1
+  }
+
+  // MARK: Plans
+
+  /// Anything to anybody, now and then two things at once.
+  mutating func rage(for time: Duration) async {
+    let end = ContinuousClock.now + time
+    while ContinuousClock.now < end, !Task.isCancelled {
+      await rest(200...1000)
+      let start = monotonicNanoseconds()
+      var kinds = [await strike()].compactMap(\.self)
+      if random.chance(25), let second = await strike() { kinds.append(second) }
+      await fleet.waitUntilWhole()
+      // What two of them did together says nothing of either.
+      if let kind = kinds.first { note(kinds.count == 1 ? kind : "two at once", start) }
+    }
+  }
+
+  /// SIGKILL of workers alone, also of ones that are still starting.
+  mutating func killWorkers(_ count: Int) async {
+    for _ in 0..<count where !Task.isCancelled {
+      await rest(20...400)
+      let start = monotonicNanoseconds()
+      guard let victim = await fleet.names(.worker).randomElement(using: &random) else { continue }
+      while await !fleet.kill(victim) { await rest(1...10) }
+      if random.chance(70) { await fleet.waitUntilWhole() } else { await rest(1...300) }
+      note("kill worker", start)
+    }
+    await fleet.waitUntilWhole()
+  }
+
+  /// One worker, four, one; then every process is restarted, gateways last because that breaks their clients' connections.
+  /// - Parameter beforeGateways: called when no call may have failed yet.
+  mutating func scale(beforeGateways: () -> Void) async {
+    for _ in 0..<3 { await calmly("join worker") { try await $0.fleet.start(.worker, $0.takeNumber()) } }
+    for role in [Role.worker, .notifier, .share] {
+      for name in await fleet.names(role) {
+        await calmly("restart \(role)") { await $0.fleet.stop(name, forGood: false) }
+      }
+    }
+    while let name = await fleet.names(.worker).last, await fleet.names(.worker).count > 1 {
+      await calmly("leave worker") { await $0.fleet.stop(name, forGood: true) }
+    }
+    beforeGateways()
+    for name in await fleet.names(.gateway) { await calmly("restart gateway") { await $0.fleet.stop(name, forGood: false) } }
+  }
+
+  /// Cuts of the power: everything is killed at once, and what was not synced is taken back.
+  mutating func cutPower(_ count: Int, _ loss: PowerLoss) async {
+    for _ in 0..<count where !Task.isCancelled {
+      await rest(100...700)
+      let start = monotonicNanoseconds()
+      await fleet.pullPlug()
+      do {
+        takenBack += try loss.strike(random.chance(50) ? .everything : .parts(random))
+      } catch {
+        await fleet.note("\(error)")
+      }
+      await fleet.plugIn()
+      let isWhole = await fleet.waitUntilWhole()
+      note("cut power", start)
+      // What does not start again has lost more than a save.
+      if !isWhole { return }
+    }
+  }
+
+  // MARK: Single happenings
+
+  private mutating func calmly(_ kind: String, _ body: (inout Nemesis) async throws -> Void) async {
+    await rest(300...500)
+    let start = monotonicNanoseconds()
+    do {
+      try await body(&self)
+    } catch {
+      await fleet.note("\(kind): \(error)")
+    }
+    await fleet.waitUntilWhole()
+    // Everybody answers; shards that move may be on their way still.
+    await rest(500...500)
+    note(kind, start)
+  }
+
+  /// - Returns: what was done; nil when it could not be.
+  private mutating func strike() async -> String? {
+    let dice = Int.random(in: 0..<100, using: &random)
+    let workers = await fleet.names(.worker)
+    if dice >= 90, workers.count < Self.workerLimit {
+      do {
+        try await fleet.start(.worker, takeNumber())
+        return "join worker"
+      } catch {
+        await fleet.note("\(error)")
+        return nil
+      }
+    }
+    if dice >= 80, workers.count > 2, let victim = workers.randomElement(using: &random) {
+      return await fleet.stop(victim, forGood: true) ? "leave worker" : nil
+    }
+    // Workers most, because what lasts is theirs.
+    let role: Role = random.chance(55) ? .worker : [.gateway, .share, .notifier][Int.random(in: 0..<3, using: &random)]
+    guard let victim = await fleet.names(role).randomElement(using: &random) else { return nil }
+    if dice >= 45 { return await fleet.kill(victim) ? "kill \(role)" : nil }
+    if dice >= 25 { return await fleet.stop(victim, forGood: false) ? "restart \(role)" : nil }
+    guard await fleet.pause(victim) else { return nil }
+    await rest(50...4000)
+    await fleet.resume(victim)
+    return "pause \(role)"
+  }
+
+  private mutating func takeNumber() -> Int {
+    defer { nextWorker += 1 }
+    return nextWorker
+  }
+
+  private mutating func rest(_ milliseconds: ClosedRange<Int>) async {
+    // Dropped because a cancelled sleep ends the plan.
+    try? await Task.sleep(for: .milliseconds(Int.random(in: milliseconds, using: &random)))
+  }
+
+  private mutating func note(_ kind: String, _ start: UInt64) {
+    happenings.append(Happening(kind: kind, started: start, ended: monotonicNanoseconds()))
+  }
+}

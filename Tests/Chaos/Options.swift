@@ -1,0 +1,95 @@
+// The command line of `aquifer-chaos`.
+
+struct Options: Sendable {
+  enum Plan: String, CaseIterable, Sendable {
+    case faults, kills, scale, power
+  }
+
+  var plan = Plan.faults
+  var seconds = 60.0
+  var killCount: Int?
+  var roundCount = 100
+  var seed = UInt64.random(in: 1...999_999)
+  var workerCount = 3
+  var gatewayCount = 2
+  var clientCount = 8
+  var userCount = 4
+  var shardCount = 12
+  var planted = Planted.none
+  var shim: String?
+  var isControl = false
+  var jsonPath: String?
+  var keepsFolder = false
+  var binaries: String?
+
+  struct UsageError: Error {
+    let reason: String
+  }
+
+  static let help = """
+    usage: aquifer-chaos [--plan faults|kills|scale|power] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
+
+    Starts a whole installation of real processes in a folder of its own, lets clients save and read, does something to the processes
+    meanwhile, and checks at the end that everything that was acknowledged is there, once and in order. Exits with 0 if it is.
+
+      --plan faults    SIGKILL, SIGSTOP for a while, restarts, and workers that come and go, of every kind of process  (default)
+      --plan kills     SIGKILL of workers, at random moments
+      --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a gateway that ends
+      --plan power     rounds of a cut of the power: all processes killed, and what was not synced taken back, all of it or sectors and
+                       names at random; needs --shim
+      --minutes N, --seconds N   of faults  (default: one minute)
+      --kills N        how many of them, whatever the time
+      --rounds N       cuts of the power  (default 100)
+      --seed S         what happens when; printed, so that a run can be had again  (default: another each time)
+      --workers N, --gateways N, --clients N, --users N, --shards N   (default 3, 2, 8, 4, 12)
+      --shim FILE      the library that notes what was not synced (Tests/Processes/powerloss.c)
+      --control        databases are run with synchronous=NORMAL: saves must be lost
+      --plant loss|repetition   spoils what was read: the check must fail
+      --json FILE      writes the figures there, too
+      --keep           leaves the folder with data and logs
+      --binaries DIR   where the services' executables are  (default: beside this one)
+    """
+
+  init(_ arguments: [String]) throws(UsageError) {
+    var words = arguments[...]
+    while let word = words.popFirst() {
+      func value() throws(UsageError) -> String {
+        guard let value = words.popFirst() else { throw UsageError(reason: "\(word) needs a value") }
+        return value
+      }
+      func number(_ range: ClosedRange<Int>) throws(UsageError) -> Int {
+        let text = try value()
+        guard let number = Int(text), range.contains(number) else {
+          throw UsageError(reason: "\(word) is a number from \(range.lowerBound) to \(range.upperBound), not '\(text)'")
+        }
+        return number
+      }
+      switch word {
+      case "--plan":
+        guard let plan = Plan(rawValue: try value()) else { throw UsageError(reason: "--plan is one of faults, kills, scale, power") }
+        self.plan = plan
+      case "--minutes": seconds = Double(try number(1...10_000)) * 60
+      case "--seconds": seconds = Double(try number(1...600_000))
+      case "--kills": (plan, killCount) = (.kills, try number(1...100_000))
+      case "--rounds": roundCount = try number(1...100_000)
+      case "--seed": seed = UInt64(try number(0...Int.max))
+      case "--workers": workerCount = try number(1...16)
+      case "--gateways": gatewayCount = try number(1...8)
+      case "--clients": clientCount = try number(1...256)
+      case "--users": userCount = try number(1...256)
+      case "--shards": shardCount = try number(1...256)
+      case "--plant":
+        guard let planted = Planted(rawValue: try value()) else { throw UsageError(reason: "--plant is one of loss, repetition") }
+        self.planted = planted
+      case "--shim": shim = try value()
+      case "--control": isControl = true
+      case "--json": jsonPath = try value()
+      case "--keep": keepsFolder = true
+      case "--binaries": binaries = try value()
+      default: throw UsageError(reason: "there is no option \(word)")
+      }
+    }
+    if plan == .power, shim == nil { throw UsageError(reason: "--plan power needs --shim") }
+    if plan == .scale { workerCount = 1 }
+  }
+}

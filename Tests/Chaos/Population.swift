@@ -1,0 +1,98 @@
+// Who takes part: users with a zone of the record plane or with stores of the object plane, two savers and a reader each.
+
+import JSON
+
+/// A user's database as its clients use it.
+struct Database: Hashable, Sendable {
+  enum Plane: Hashable, Sendable {
+    /// The zone that its clients save to.
+    case records(zoneName: String)
+    case objects
+  }
+
+  /// Of the user, and in the history.
+  let name: String
+  let plane: Plane
+  let webAuthToken: String
+}
+
+/// The container of a run and who is in it.
+struct Population: Sendable {
+  static let container = "iCloud.org.example.chaos"
+  /// Records that all clients of a zone count up.
+  static let counters = ["counter-0", "counter-1", "counter-2"]
+
+  let calls: Calls
+  let apiToken: String
+  let modelHash: String
+  private(set) var databases: [Database] = []
+
+  /// - Parameter userCount: half of them have zones, half have stores.
+  init(_ calls: Calls, userCount: Int, ledger: Ledger) async throws {
+    self.calls = calls
+    let token = Installation.operatorToken
+    _ = try await calls.get("POST", "/admin/1/containers", bearer: token, body: object { $0.member("container", Self.container) })
+    let model = try await calls.get("PUT", "/mirror/1/\(Self.container)/development/model", bearer: token, body: Array(Self.model.utf8))
+    let made = try await calls.get(
+      "POST", "/admin/1/tokens", bearer: token,
+      body: object {
+        $0.member("container", Self.container)
+        $0.member("environment", "development")
+      })
+    guard let apiToken = made["apiToken"]?.string, let modelHash = model["modelHash"]?.string else { throw ChaosError("the container has no token or model") }
+    self.apiToken = apiToken
+    self.modelHash = modelHash
+    for number in 0..<userCount { try await addUser(number, ledger) }
+  }
+
+  private mutating func addUser(_ number: Int, _ ledger: Ledger) async throws {
+    let user = "user-\(number)"
+    let made = try await calls.get("POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
+    guard let token = made["webAuthToken"]?.string else { throw ChaosError("\(user) has no token") }
+    if number % 2 == 1 {
+      databases.append(Database(name: user, plane: .objects, webAuthToken: token))
+      return
+    }
+    let database = Database(name: user, plane: .records(zoneName: "Chaos"), webAuthToken: token)
+    databases.append(database)
+    let zone = #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Chaos"}}}]}"#
+    _ = try await calls.get("POST", recordPath("zones/modify", of: database), body: Array(zone.utf8))
+    let setup = RecordClient(self, database, index: 0xFFFF, seed: 0, ledger: ledger)
+    try await setup.makeCounters(Self.counters)
+  }
+
+  func recordPath(_ call: String, of database: Database) -> String {
+    "/database/1/\(Self.container)/development/private/\(call)?ckAPIToken=\(Self.encoded(apiToken))&ckWebAuthToken=\(Self.encoded(database.webAuthToken))"
+  }
+
+  func storePath(_ store: String) -> String { "/mirror/1/\(Self.container)/development/private/stores/\(store)" }
+
+  func makeStore(_ store: String, of database: Database) async throws {
+    let body = object {
+      $0.member("modelHash", modelHash)
+      $0.key("device")
+      $0.beginObject()
+      $0.member("name", store)
+      $0.endObject()
+    }
+    _ = try await calls.get("PUT", storePath(store), bearer: database.webAuthToken, body: body)
+  }
+
+  static func encoded(_ text: String) -> String {
+    text.utf8.reduce(into: "") { result, byte in
+      let isPlain = byte < 0x80 && (Character(Unicode.Scalar(byte)).isLetter || Character(Unicode.Scalar(byte)).isNumber || "-._~".utf8.contains(byte))
+      let digits = String(byte, radix: 16, uppercase: true)
+      if isPlain { result.unicodeScalars.append(Unicode.Scalar(byte)) } else { result += "%" + (digits.count == 1 ? "0" : "") + digits }
+    }
+  }
+
+  private static let model = """
+    <?xml version="1.0" encoding="UTF-8" standalone="yes"?>
+    <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" usedWithCloudKit="YES">
+      <entity name="Item" syncable="YES">
+        <attribute name="text" optional="YES" attributeType="String"/>
+        <attribute name="value" optional="YES" attributeType="Integer 64" usesScalarValueType="YES"/>
+      </entity>
+    </model>
+    """
+}

@@ -1,0 +1,174 @@
+// A run: an installation, clients, what is done to it, and the check.
+
+import Glibc
+
+struct Run {
+  let options: Options
+  private let folder: String
+  private let installation: Installation
+  private let fleet: Fleet
+  private let ledger: Ledger
+  private let calls: Calls
+  private let loss: PowerLoss?
+
+  init(_ options: Options, binaries: String) throws {
+    self.options = options
+    var template = Array(("/tmp/chaos-" + String(repeating: "X", count: 6)).utf8CString)
+    guard mkdtemp(&template) != nil else { throw ChaosError("no folder can be made in /tmp") }
+    folder = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    let folder = folder
+    loss = options.shim.map { PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl) }
+    installation = try Installation(
+      binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount, environment: loss?.environment ?? [:])
+    fleet = Fleet(installation)
+    ledger = try Ledger(path: folder + "/ledger")
+    calls = Calls(gateways: installation.gateways.map(\.url))
+  }
+
+  /// Runs, checks, and removes everything unless something is wrong.
+  func report() async throws -> Report {
+    let watch = Task { await fleet.watch() }
+    let start = monotonicNanoseconds()
+    let report: Report
+    do {
+      try await startAll()
+      report = try await play(since: start)
+    } catch {
+      await end(watch)
+      throw ChaosError("\(error); its logs are in \(installation.logs)")
+    }
+    await end(watch)
+    if report.isGood, !options.keepsFolder { removeFolder() } else { print("data and logs are in \(folder)") }
+    return report
+  }
+
+  private func startAll() async throws {
+    for role in Role.allCases {
+      let count = role == .worker ? options.workerCount : role == .gateway ? options.gatewayCount : 1
+      for number in 1...count { try await fleet.start(role, number) }
+    }
+    guard await fleet.waitUntilWhole() else { throw ChaosError("the installation does not start") }
+  }
+
+  private func end(_ watch: Task<Void, Never>) async {
+    await fleet.stopAll()
+    watch.cancel()
+    await watch.value
+  }
+
+  private func removeFolder() {
+    var arguments: [UnsafeMutablePointer<CChar>?] = ["rm", "-rf", folder].map { (word: String) in strdup(word) } + [nil]
+    var pid: pid_t = 0
+    if posix_spawnp(&pid, "rm", nil, nil, &arguments, environ) == 0 { waitpid(pid, nil, 0) }
+    for argument in arguments { free(argument) }
+  }
+
+  private func play(since start: UInt64) async throws -> Report {
+    let population = try await Population(calls, userCount: options.userCount, ledger: ledger)
+    let writers = Writers(population, options, ledger)
+    let readers = population.databases.enumerated().map { Reader(population, $1, index: $0) }
+    let nemesis = await withTaskGroup(of: Void.self) { group in
+      writers.start(in: &group)
+      for reader in readers { group.addTask { await reader.run(ledger) } }
+      let nemesis = await torment()
+      ledger.end()
+      return nemesis
+    }
+    let seconds = Double(monotonicNanoseconds() - start) / 1e9
+    let expected = Checker.expected(of: ledger.saves)
+    var final: [String: [String: Int64]] = [:]
+    var feeds: [Feed] = []
+    for (index, reader) in readers.enumerated() {
+      let database = population.databases[index]
+      let newcomer = Reader(population, database, index: 100 + index)
+      for reader in [reader, newcomer] {
+        do {
+          try await reader.read(until: expected[database.name] ?? [:])
+        } catch {
+          ledger.refused("\(error)")
+        }
+      }
+      feeds.append(await reader.feed)
+      final[database.name] = await newcomer.copy
+    }
+    let logs = await writers.logs(ledger)
+    let others = await writers.checkOthers(population, ledger)
+    let faults = await fleet.faults
+    var history = ledger.history { history in
+      history.feeds = feeds
+      history.final = final
+      history.logs = logs
+      history.refusals += faults
+    }
+    options.planted.spoil(&history)
+    return Report(
+      options: options, history: history, verdict: Checker.verdict(on: history), happenings: nemesis.happenings, repetitions: calls.repetitions,
+      seconds: seconds, others: others, takenBack: nemesis.takenBack)
+  }
+
+  private func torment() async -> Nemesis {
+    var nemesis = Nemesis(fleet, ledger, options)
+    switch options.plan {
+    case .faults: await nemesis.rage(for: .seconds(options.seconds))
+    case .kills: await nemesis.killWorkers(options.killCount ?? Int(options.seconds * 2))
+    case .scale:
+      await nemesis.scale {
+        for (reason, count) in calls.repetitions { ledger.refused("\(count) calls failed with \(reason) while workers came and went") }
+      }
+    case .power: if let loss { await nemesis.cutPower(options.roundCount, loss) }
+    }
+    return nemesis
+  }
+}
+
+/// Everybody who saves.
+struct Writers: Sendable {
+  private var records: [RecordClient] = []
+  private var objects: [ObjectClient] = []
+  private let maker: OperatorClient
+  private let uploader: UploadClient
+
+  init(_ population: Population, _ options: Options, _ ledger: Ledger) {
+    // Who wants something of the share service itself is told to come later while that is restarted: it is one process.
+    maker = OperatorClient(population.calls.apart(), ledger: ledger)
+    uploader = UploadClient(population, population.databases[0], seed: options.seed, ledger: ledger)
+    for index in 0..<options.clientCount {
+      let database = population.databases[index % population.databases.count]
+      switch database.plane {
+      case .records: records.append(RecordClient(population, database, index: index, seed: options.seed, ledger: ledger))
+      case .objects:
+        objects.append(
+          ObjectClient(population, database, index: index, seed: options.seed, waitPercent: options.plan == .scale ? 0 : 20, ledger: ledger))
+      }
+    }
+  }
+
+  func start(in group: inout TaskGroup<Void>) {
+    for client in records { group.addTask { await client.run() } }
+    for client in objects { group.addTask { await client.run() } }
+    group.addTask { await maker.run() }
+    group.addTask { await uploader.run() }
+  }
+
+  /// - Returns: what was acknowledged beside saves, and is there.
+  func checkOthers(_ population: Population, _ ledger: Ledger) async -> String {
+    do {
+      return "\(try await maker.check(population)) users and \(try await uploader.check()) uploads acknowledged"
+    } catch {
+      ledger.refused("\(error)")
+      return "users and uploads can't be looked at"
+    }
+  }
+
+  func logs(_ ledger: Ledger) async -> [TransactionLog] {
+    var logs: [TransactionLog] = []
+    for client in objects {
+      do {
+        logs.append(try await client.log())
+      } catch {
+        ledger.refused("\(error)")
+      }
+    }
+    return logs
+  }
+}

@@ -1,0 +1,221 @@
+/* Loaded into processes (LD_PRELOAD), notes what the disk would not have after a power cut: Tests/Chaos/PowerLoss.swift takes it back.
+ *
+ * Below the folder POWERLOSS_ROOT every write and truncation is noted with what it replaces, until its file is synced, and every new name until its
+ * folder is. All processes append to one file, POWERLOSS_NOTES. Nothing is really synced: who is killed loses nothing of the page cache.
+ * With POWERLOSS_NORMAL databases run with synchronous=NORMAL, whatever they ask for. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum kind { WRITTEN = 1, TRUNCATED, SYNCED, MADE, NAMED, FOLDER_SYNCED, REMOVED };
+
+/* Followed by its bytes: what was there before, or a path, or two. */
+struct note {
+  uint32_t kind, byteCount, secondCount, replaced;
+  uint64_t inode;
+  int64_t offset, size;
+};
+
+enum { FILES = 65536 };
+static uint64_t inodes[FILES];
+static char root[PATH_MAX];
+static size_t rootLength;
+static int notes = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int (*nextOpen)(const char *, int, ...);
+static int (*nextClose)(int);
+static ssize_t (*nextWrite)(int, const void *, size_t);
+static ssize_t (*nextPwrite)(int, const void *, size_t, off64_t);
+static int (*nextTruncate)(int, off64_t);
+static int (*nextSync)(int), (*nextDataSync)(int);
+static int (*nextMkdir)(const char *, mode_t), (*nextRename)(const char *, const char *), (*nextUnlink)(const char *);
+
+__attribute__((constructor)) static void begin(void) {
+  if (nextOpen) return;
+  nextClose = dlsym(RTLD_NEXT, "close");
+  nextWrite = dlsym(RTLD_NEXT, "write");
+  nextPwrite = dlsym(RTLD_NEXT, "pwrite64");
+  nextTruncate = dlsym(RTLD_NEXT, "ftruncate64");
+  nextSync = dlsym(RTLD_NEXT, "fsync");
+  nextDataSync = dlsym(RTLD_NEXT, "fdatasync");
+  nextMkdir = dlsym(RTLD_NEXT, "mkdir");
+  nextRename = dlsym(RTLD_NEXT, "rename");
+  nextUnlink = dlsym(RTLD_NEXT, "unlink");
+  nextOpen = dlsym(RTLD_NEXT, "open64");
+  const char *folder = getenv("POWERLOSS_ROOT"), *file = getenv("POWERLOSS_NOTES");
+  if (!folder || !file) return;
+  rootLength = (size_t)snprintf(root, sizeof root, "%s/", folder);
+  notes = nextOpen(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (notes < 0) abort();
+}
+
+/* -shm is memory that happens to have a name. */
+static int isOurs(const char *path) {
+  size_t length = strlen(path);
+  return notes >= 0 && !strncmp(path, root, rootLength) && !(length > 4 && !strcmp(path + length - 4, "-shm"));
+}
+
+static uint64_t inodeOf(int fd) { return fd >= 0 && fd < FILES ? inodes[fd] : 0; }
+
+static void put(struct note note, const void *first, const void *second) {
+  struct iovec parts[] = {{&note, sizeof note}, {(void *)first, note.byteCount}, {(void *)second, note.secondCount}};
+  if (writev(notes, parts, 3) < (ssize_t)sizeof note) abort();
+}
+
+static void notePath(enum kind kind, const char *path) { put((struct note){.kind = kind, .byteCount = strlen(path)}, path, 0); }
+
+/* What is in a file from there on, before it is replaced. */
+static void noteOld(enum kind kind, int fd, size_t count, off64_t offset) {
+  struct stat64 status;
+  if (fstat64(fd, &status)) return;
+  int64_t there = status.st_size > offset ? status.st_size - offset : 0;
+  if (kind == WRITTEN && there > (int64_t)count) there = (int64_t)count;
+  char *old = malloc((size_t)there + 1);
+  if (!old) abort();
+  ssize_t read = there ? pread64(fd, old, (size_t)there, offset) : 0;
+  put((struct note){.kind = kind, .byteCount = read > 0 ? (uint32_t)read : 0, .inode = inodes[fd], .offset = offset, .size = status.st_size}, old, 0);
+  free(old);
+}
+
+static int openNoting(const char *path, int flags, mode_t mode) {
+  begin();
+  int isNew = (flags & O_CREAT) && isOurs(path) && access(path, F_OK);
+  int fd = nextOpen(path, flags, mode);
+  if (fd < 0 || fd >= FILES) return fd;
+  struct stat64 status;
+  inodes[fd] = isOurs(path) && !fstat64(fd, &status) && S_ISREG(status.st_mode) ? status.st_ino : 0;
+  if (isNew) notePath(MADE, path);
+  return fd;
+}
+
+#define OPEN(name)                                \
+  int name(const char *path, int flags, ...) {    \
+    mode_t mode = 0;                              \
+    if (flags & (O_CREAT | O_TMPFILE)) {          \
+      va_list rest;                               \
+      va_start(rest, flags);                      \
+      mode = va_arg(rest, mode_t);                \
+      va_end(rest);                               \
+    }                                             \
+    return openNoting(path, flags, mode);         \
+  }
+OPEN(open)
+OPEN(open64)
+
+int close(int fd) {
+  begin();
+  if (fd >= 0 && fd < FILES) inodes[fd] = 0;
+  return nextClose(fd);
+}
+
+static ssize_t pwriteNoting(int fd, const void *bytes, size_t count, off64_t offset) {
+  begin();
+  if (!inodeOf(fd)) return nextPwrite(fd, bytes, count, offset);
+  pthread_mutex_lock(&lock);
+  noteOld(WRITTEN, fd, count, offset);
+  ssize_t result = nextPwrite(fd, bytes, count, offset);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset) { return pwriteNoting(fd, bytes, count, offset); }
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t offset) { return pwriteNoting(fd, bytes, count, offset); }
+
+ssize_t write(int fd, const void *bytes, size_t count) {
+  begin();
+  if (!inodeOf(fd)) return nextWrite(fd, bytes, count);
+  pthread_mutex_lock(&lock);
+  noteOld(WRITTEN, fd, count, lseek64(fd, 0, SEEK_CUR));
+  ssize_t result = nextWrite(fd, bytes, count);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+static int truncateNoting(int fd, off64_t size) {
+  begin();
+  if (!inodeOf(fd)) return nextTruncate(fd, size);
+  pthread_mutex_lock(&lock);
+  noteOld(TRUNCATED, fd, 0, size);
+  int result = nextTruncate(fd, size);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+int ftruncate(int fd, off_t size) { return truncateNoting(fd, size); }
+int ftruncate64(int fd, off64_t size) { return truncateNoting(fd, size); }
+
+static int syncNoting(int fd, int (*next)(int)) {
+  if (notes < 0) return next(fd);
+  if (inodeOf(fd)) {
+    /* As long as a disk might take: what is not synced yet is there to be lost. */
+    usleep(2000);
+    pthread_mutex_lock(&lock);
+    put((struct note){.kind = SYNCED, .inode = inodes[fd]}, 0, 0);
+    pthread_mutex_unlock(&lock);
+    return 0;
+  }
+  struct stat64 status;
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = !fstat64(fd, &status) && S_ISDIR(status.st_mode) ? readlink(link, path, sizeof path - 1) : -1;
+  if (length < 0) return next(fd);
+  path[length] = 0;
+  usleep(2000);
+  notePath(FOLDER_SYNCED, path);
+  return 0;
+}
+int fsync(int fd) {
+  begin();
+  return syncNoting(fd, nextSync);
+}
+int fdatasync(int fd) {
+  begin();
+  return syncNoting(fd, nextDataSync);
+}
+
+int mkdir(const char *path, mode_t mode) {
+  begin();
+  int result = nextMkdir(path, mode);
+  if (!result && isOurs(path)) notePath(MADE, path);
+  return result;
+}
+
+int rename(const char *from, const char *to) {
+  begin();
+  uint32_t replaced = !access(to, F_OK);
+  int result = nextRename(from, to);
+  if (!result && isOurs(to)) put((struct note){.kind = NAMED, .byteCount = strlen(from), .secondCount = strlen(to), .replaced = replaced}, from, to);
+  return result;
+}
+
+int unlink(const char *path) {
+  begin();
+  struct stat64 status;
+  int isLast = isOurs(path) && !lstat64(path, &status) && status.st_nlink == 1;
+  int result = nextUnlink(path);
+  if (!result && isLast) put((struct note){.kind = REMOVED, .inode = status.st_ino}, 0, 0);
+  return result;
+}
+
+struct sqlite3;
+int sqlite3_exec(struct sqlite3 *database, const char *text, int (*row)(void *, int, char **, char **), void *context, char **problem) {
+  static int (*next)(struct sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
+  if (!next) next = dlsym(RTLD_NEXT, "sqlite3_exec");
+  const char *place = getenv("POWERLOSS_NORMAL") ? strstr(text, "synchronous=FULL") : 0;
+  if (!place) return next(database, text, row, context, problem);
+  char *changed = malloc(strlen(text) + 3);
+  if (!changed) abort();
+  sprintf(changed, "%.*ssynchronous=NORMAL%s", (int)(place - text), text, place + strlen("synchronous=FULL"));
+  int result = next(database, changed, row, context, problem);
+  free(changed);
+  return result;
+}
