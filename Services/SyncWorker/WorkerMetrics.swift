@@ -33,6 +33,15 @@ enum WorkerMetrics {
   static func add(to metrics: Metrics, _ parts: Worker.Parts) {
     metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
     metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
+    metrics.collect("worker_shards_out_of_service", "Assigned shards that are not served because their files are damaged or their disk fails.") {
+      [Metrics.Sample(Double(await parts.host.standings.count { $0.state == .outOfService }))]
+    }
+    metrics.collect("shard_outages_total", "How often shards went out of service, by why.", kind: .counter) {
+      let counts = await parts.host.outageCounts
+      return [
+        Metrics.Sample(Double(counts.damaged), labels: [("reason", "damaged")]), Metrics.Sample(Double(counts.failing), labels: [("reason", "failing")]),
+      ]
+    }
     metrics.collect("worker_pings_pending", "Zone changes and notifications that wait for a process, by process.") {
       parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }
     }
