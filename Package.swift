@@ -62,7 +62,9 @@ let services: [Target] = [
       "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON", "MessagePack",
       "Crypto", "CLinux",
     ]),
-  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
+  service(
+    "ShareService",
+    ["ServiceKit", "ServiceBus", "SQLite", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
   service("Console", ["HTTPClient", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]

@@ -2,6 +2,7 @@
 
 import Assets
 import Crypto
+public import Records
 import SQLite
 import Synchronization
 
@@ -19,6 +20,7 @@ final class ShardCore: Sendable {
   let queue: BlockingQueue<any QueuedBody>
   let readers: ShardReaders
   let statistics = SharedStatistics()
+  let committedMirrors = CommittedMirrors()
   /// Copies under way.
   let copyCount = Atomic(0)
   let failures: AsyncStream<StoreError>
@@ -132,6 +134,11 @@ public final class SQLiteShardStore: ShardStore {
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     try await read(within: core.options.readTime, body)
+  }
+
+  public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
+    // Who finds none here reads, and is refused.
+    core.failure == nil ? core.committedMirrors[CommittedMirrors.Name(database: database, identifier: identifier)] : nil
   }
 
   /// - Parameters:
