@@ -44,7 +44,9 @@ let layers: [Target] = [
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
-  shared("RecordStore", ["SQLite", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"], exclude: ["FORMAT.md"]),
+  shared(
+    "RecordStore", ["SQLite", "JSON", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
+    exclude: ["FORMAT.md"]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
@@ -60,8 +62,10 @@ let services: [Target] = [
       "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON", "MessagePack",
       "Crypto", "CLinux",
     ]),
-  service("ShareService", ["ServiceKit", "ServiceBus", "SQLite", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Console", ["HTTPClient", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service(
+    "ShareService",
+    ["ServiceKit", "ServiceBus", "SQLite", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
+  service("Console", ["HTTPClient", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
@@ -95,7 +99,13 @@ let testTargets: [Target] = [
     name: "MirroringTool", dependencies: ["Mirroring", "Records", "ObjectModel", "History"], path: "Tests/MirroringTool", swiftSettings: settings),
   .executableTarget(name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"], path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
-  tests("RecordStore", ["RecordStore", "RecordStoreTool", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
+  // SQLite's file system with faults.
+  .target(
+    name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
+    linkerSettings: [.linkedLibrary("sqlite3")]),
+  tests(
+    "RecordStore",
+    ["RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
   tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),

@@ -15,7 +15,7 @@ struct AdminCall: Hashable, Sendable {
     case exportRules, importRules, listDuplicates
     case status, workers, shards, stores, zones, subscriptions, events
     case explain, listQuarantine, retryQuarantine
-    case backup, restore
+    case backup, scrub
     case audit, listConflicts, restoreConflict, resolveConflict
     case purgeZone, resetEncryptedZone
     case listShares, showShare, stopShare
@@ -92,8 +92,8 @@ struct AdminCall: Hashable, Sendable {
       self.init(
         "POST", admin + ["quarantine", "retry"],
         query: ["container", "environment", "user"].compactMap { name in invocation.value(name).map { (name, $0) } })
-    case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", argument) })
-    case .restore: self.init("POST", admin + ["restore"], body: Self.object { $0.member("directory", argument) })
+    case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", String(decoding: content, as: UTF8.self)) })
+    case .scrub: self.init("POST", admin + ["scrub"], query: invocation.flag("assets") ? [("assets", "true")] : [])
     case .purgeZone: self = Self.endZone("purged", invocation)
     case .resetEncryptedZone: self = Self.endZone("encryptedDataReset", invocation)
     case .listConflicts, .restoreConflict, .resolveConflict: self.init(conflicts: kind, invocation)

@@ -66,6 +66,9 @@ struct Command: Sendable {
     case call(AdminCall.Kind)
     case validateModel, pushModel, followEvents
     case exportZone, importZone, restoreZone
+    /// Begun by one request, and asked about until it has ended.
+    case runJob(AdminCall.Kind)
+    case restoreBackup
     case addEncryptionKey
     case health
     case dev

@@ -243,10 +243,21 @@ extension Command {
       ], summary: "Try held-back exports again", examples: ["aquifer quarantine retry", "aquifer quarantine retry --container iCloud.org.example.photos"],
       action: .call(.retryQuarantine)),
     Command(
-      "backup", [Argument(name: "DIR", explanation: "an empty folder on the server")], summary: "Back the installation up while it runs",
-      examples: ["aquifer backup /var/backups/aquifer"], action: .call(.backup)),
+      "backup", [Argument(name: "DIR", explanation: "a folder that is not there yet")], summary: "Back the installation up while it runs",
+      discussion:
+        "The share service and the workers write the folder; all must see it under this path. Assets are second names of the installation's files where both are on one file system. Encryption keys and the operator token are not in it: keep the key file elsewhere.",
+      examples: ["aquifer backup /var/backups/aquifer"], action: .runJob(.backup)),
     Command(
-      "restore", [Argument(name: "DIR", explanation: "a backup")], summary: "Restore a backup onto an empty data folder",
-      examples: ["aquifer restore /var/backups/aquifer"], action: .call(.restore)),
+      "restore", [Argument(name: "DIR", explanation: "a backup")],
+      [
+        .required("data", "DIR", "an empty data folder, for `aquifer dev` or the workers"),
+        .optional("directory", "DIR", "the share service's data folder; as without it the same"),
+      ], summary: "Restore a backup onto an empty data folder",
+      discussion: "Needs no server, and none may use the folders. Clients are told to begin anew, because the backup may lack what they have seen.",
+      examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
+    Command(
+      "scrub", [], [.flag("assets", "read the contents of all files, too")], summary: "Look over everything that is stored, while it is served",
+      discussion: "Shard after shard: pages, indexes, every record's checksum, counters. Prints what is wrong, and exits with 1 if anything is.",
+      examples: ["aquifer scrub", "aquifer scrub --assets"], action: .runJob(.scrub)),
   ]
 }

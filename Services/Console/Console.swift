@@ -54,6 +54,8 @@ public struct Console: Sendable {
     case .exportZone: return await exportZone(invocation)
     case .importZone: return await importZone(invocation)
     case .restoreZone: return try await restoreZone(invocation)
+    case .runJob(let kind): return await runJob(kind, invocation)
+    case .restoreBackup: return restoreBackup(invocation)
     case .addEncryptionKey: return addEncryptionKey(invocation)
     case .health: return await health(invocation.arguments[0])
     case .dev: return await Dev(options: try DevOptions(invocation), terminal: terminal, http: http).run()
@@ -166,7 +168,7 @@ public struct Console: Sendable {
 
   /// Commands that servers of an earlier release don't know.
   private func isYoung(_ command: Command) -> Bool {
-    ["quarantine", "backup", "restore", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions", "explain", "rules", "duplicates"]
+    ["quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions", "explain", "rules", "duplicates"]
       .contains(command.path[0])
   }
 

@@ -34,6 +34,14 @@ extension ShareService {
         Metrics.Sample(Double(counts.active), labels: [("state", "active")]), Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
       ]
     }
+    for kind in StorageJob.Kind.allCases {
+      context.metrics.collect("\(kind.rawValue)_last_success_timestamp_seconds", "When the last \(kind.rawValue) ended that found nothing wrong, since 1970.") {
+        [jobs] in await jobs.successTimes[kind].map { [Metrics.Sample(Double($0))] } ?? []
+      }
+    }
+    context.metrics.collect("scrub_problems_total", "What scrubs found to be other than it was written.", kind: .counter) { [jobs] in
+      [Metrics.Sample(Double(await jobs.problemCount))]
+    }
   }
 
   /// Begins to publish maps and changes.

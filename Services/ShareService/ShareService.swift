@@ -41,6 +41,7 @@ public final class ShareService: Sendable {
   private let signatures: SignatureLedger
   private let announcer: Announcer
   private let cluster = ClusterSource()
+  let jobs: StorageJobs
   private let random: any RandomSource
   private let log: Log
 
@@ -53,6 +54,7 @@ public final class ShareService: Sendable {
       path: folder.directoryPath, shardCount: configuration.shardCount,
       operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, sessions: configuration.sessions, clock: clock,
       random: random)
+    jobs = StorageJobs(directory: directory, clock: clock, random: random, log: log)
     passwords = PasswordHasher(cost: configuration.passwordCost, decoy: random.bytes(48))
     signIns = SignInDesk(directory: directory, passwords: passwords, clock: clock, log: log)
     signatures = SignatureLedger(directory: directory)
@@ -101,7 +103,7 @@ public final class ShareService: Sendable {
       return Answer(Acknowledgement())
     }
     let operators = OperatorAPI(
-      directory: directory, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
+      directory: directory, jobs: jobs, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
       report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) },
       command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
@@ -125,6 +127,7 @@ public final class ShareService: Sendable {
       bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version,
       persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
     await announcer.attach(bus)
+    await jobs.attach(bus) { publisher.current }
     await cluster.attach(
       ClusterReports(
         bus: bus, shardCount: directory.shardCount, map: { publisher.current },
@@ -144,7 +147,10 @@ public final class ShareService: Sendable {
   }
 
   /// Closes the directory; nothing may be asked afterwards.
-  public func close() async { await directory.close() }
+  public func close() async {
+    await jobs.close()
+    await directory.close()
+  }
 
   /// The service boundary: what the directory throws becomes a code that callers know.
   private static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError) -> Reply {

@@ -8,7 +8,8 @@ import ServiceKit
 /// Holds the shards that the map assigns to this worker.
 ///
 /// An assigned shard is opening (its previous owner may still hold it), open, or failed (tried again after a pause). Requests wait for
-/// an opening shard; those for a shard that is not assigned are `notMine`.
+/// an opening shard; those for a shard that is not assigned are `notMine`. One whose disk fails or whose pages are damaged is out of service,
+/// alone: it is closed, and opened anew after a pause. After damage its whole structure is checked first.
 actor ShardHost {
   /// What an opening shard tells the requests that wait for it.
   private enum Opening: Sendable {
@@ -21,9 +22,16 @@ actor ShardHost {
   private struct Shard {
     var isAssigned = true
     var store: (any ShardStore)?
+    /// What requests are told while it is not open and there is no point in waiting.
     var failure: RecordError?
     /// Why it could not be opened, for operators; kept while it is tried again.
     var problem: String?
+    /// Why it is out of service, in the store's words; until it serves again.
+    var outage: StoreError?
+    /// An outage that its store told of, and that `hold` has not dealt with yet.
+    var news: StoreError?
+    /// It has served for long.
+    var isSteady = false
     var waiters: [AsyncStream<Opening>.Continuation] = []
     /// Ends the wait of the task that holds the shard, which then looks at the state above.
     var wake: AsyncStream<Never>.Continuation?
@@ -34,6 +42,7 @@ actor ShardHost {
   private let recordStore: any RecordStore
   private let work: [any ShardWork]
   private let log: Log
+  private let checksFirst: Bool
   private let pause: @Sendable (Duration) async -> Void
   private let patience: @Sendable (Duration) async -> Void
   /// Those that are assigned, and those that are being let go of.
@@ -46,27 +55,35 @@ actor ShardHost {
   private static let firstPause = Duration.milliseconds(100)
   private static let longestPause = Duration.seconds(5)
   private static let slowOpening = Duration.seconds(5)
+  /// After an outage: what failed may fail again, and a check of all its pages is work.
+  private static let longestOutagePause = Duration.seconds(60)
+  /// What has served for so long is no longer what failed.
+  private static let steadyTime = Duration.seconds(120)
+  /// A full disk is tried more often: clients are back when there is space.
+  private static let fullPause = Duration.seconds(1)
 
   /// - Parameters:
   ///   - work: what runs on every open shard.
+  ///   - checksFirst: a shard is checked before it serves; one whose structure is damaged does not.
   ///   - pause: returns after that time, or early when its task is cancelled.
   ///   - patience: the same, before it is said that a shard does not open.
   init(
-    name: String, store: any RecordStore, work: [any ShardWork], log: Log, pause: @escaping @Sendable (Duration) async -> Void,
+    name: String, store: any RecordStore, work: [any ShardWork], log: Log, checksFirst: Bool = false, pause: @escaping @Sendable (Duration) async -> Void,
     patience: @escaping @Sendable (Duration) async -> Void
   ) {
     self.name = name
     recordStore = store
     self.work = work
     self.log = log
+    self.checksFirst = checksFirst
     self.pause = pause
     self.patience = patience
   }
 
   // MARK: State
 
-  /// Assigned shards that are not open.
-  var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil } }
+  /// Assigned shards that are not open yet; those out of service are not on their way.
+  var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil && $0.outage == nil } }
 
   /// How many shards there are, wherever.
   nonisolated var shardCount: Int { recordStore.shardCount }
@@ -84,8 +101,8 @@ actor ShardHost {
     }
   }
 
-  /// Shards that could not be opened, or take no writes.
-  var failedCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
+  /// Shards that could not be opened, or are not served because something of theirs failed.
+  var outOfServiceCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
 
   /// What all shards counted that were held since the start.
   var totals: ShardTotals {
@@ -93,6 +110,28 @@ actor ShardHost {
     for store in openStores { totals.add(store, isOpen: true) }
     return totals
   }
+
+  /// How an assigned shard stands, for operators.
+  struct Standing: Sendable {
+    enum State: String, Sendable { case open, opening, outOfService }
+    let shard: Int
+    let state: State
+    let epoch: Int64?
+    /// Why it is out of service.
+    let reason: String?
+  }
+
+  /// The assigned shards, ascending.
+  var standings: [Standing] {
+    shards.sorted { $0.key < $1.key }.filter(\.value.isAssigned).map { number, shard in
+      Standing(
+        shard: number, state: shard.store != nil ? .open : shard.outage != nil ? .outOfService : .opening, epoch: shard.store?.epoch,
+        reason: shard.store == nil ? shard.outage.map { String(describing: $0) } : nil)
+    }
+  }
+
+  /// How often shards went out of service, by why.
+  private(set) var outageCounts: (damaged: Int, failing: Int) = (0, 0)
 
   // MARK: Requests
 
@@ -133,6 +172,20 @@ actor ShardHost {
     guard shards[store.shard]?.store?.epoch == store.epoch else { return }
     shards[store.shard]?.store = nil
     shards[store.shard]?.wake?.finish()
+  }
+
+  /// A store is out of service: it said so, or a look over it did.
+  func failed(_ store: any ShardStore, _ failure: StoreError) {
+    guard shards[store.shard]?.store?.epoch == store.epoch else { return }
+    if case .fenced = failure { return lost(store) }
+    shards[store.shard]?.news = failure
+    shards[store.shard]?.failure = .outOfService
+    lost(store)
+  }
+
+  private func noteSteady(_ store: any ShardStore) async {
+    await pause(Self.steadyTime)
+    if !Task.isCancelled, shards[store.shard]?.store?.epoch == store.epoch { shards[store.shard]?.isSteady = true }
   }
 
   private static func notMine(_ number: Int) -> BusError { BusError(.notMine, "shard \(number) is not held here") }
@@ -187,19 +240,25 @@ actor ShardHost {
     while !Task.isCancelled, shards[number]?.isAssigned == true {
       do {
         guard let store = try await openWatched(number) else { continue }
-        wait = Self.firstPause
-        await serve(store)
+        do {
+          try await checkIfDue(store)
+        } catch {
+          await store.close()
+          throw error
+        }
+        let isSteady = await serve(store)
         await store.close()
         departed.add(store, isOpen: false)
         log.info("shard closed", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
+        if isSteady || shards[number]?.news == nil { wait = Self.firstPause }
+        if let failure = shards[number]?.news {
+          shards[number]?.news = nil
+          throw failure
+        }
       } catch {
-        let failure = RecordError(storing: error, log: log.with(["shard": .integer(Int64(number))]))
-        shards[number]?.failure = failure
-        shards[number]?.problem = String(describing: error)
-        tellWaiters(of: number, .refused(failure))
-        await pause(wait)
-        wait = min(wait * 2, Self.longestPause)
-        shards[number]?.failure = nil
+        await pause(refuse(number, error, wait))
+        wait = min(wait * 2, shards[number]?.outage == nil ? Self.longestPause : Self.longestOutagePause)
+        if shards[number]?.outage == nil { shards[number]?.failure = nil }
       }
     }
     tellWaiters(of: number, .refused(Self.notMine(number)))
@@ -219,6 +278,44 @@ actor ShardHost {
     log.warning(
       "a shard can't be opened yet: another process has it", ["shard": .integer(Int64(number)), "pid": .integer(Int64(recordStore.holder(ofShard: number) ?? 0))])
   }
+
+  /// Notes why a shard is not served.
+  /// - Returns: how long to wait before the next try.
+  private func refuse(_ number: Int, _ error: any Error, _ wait: Duration) -> Duration {
+    let log = log.with(["shard": .integer(Int64(number))])
+    let failure: RecordError
+    switch error {
+    case StoreError.corrupt(let reason), StoreError.io(let reason):
+      failure = .outOfService
+      if shards[number]?.outage == nil { countOutage(error) }
+      shards[number]?.outage = error as? StoreError
+      log.error("a shard is out of service; it is tried again", ["reason": .text(reason), "seconds": .number(wait / .seconds(1))])
+    default: failure = RecordError(storing: error, log: log)
+    }
+    shards[number]?.failure = failure
+    shards[number]?.problem = String(describing: error)
+    tellWaiters(of: number, .refused(failure))
+    if case StoreError.full = error { return min(wait, Self.fullPause) }
+    return wait
+  }
+
+  private func countOutage(_ error: any Error) {
+    if case StoreError.corrupt = error { outageCounts.damaged += 1 } else { outageCounts.failing += 1 }
+  }
+
+  /// - Throws: `StoreError` for a shard that must not be served.
+  private func checkIfDue(_ store: any ShardStore) async throws {
+    var isDamaged = false
+    if case .corrupt = shards[store.shard]?.outage { isDamaged = true }
+    guard checksFirst || isDamaged else { return }
+    let report = try await store.verify(readsAssets: false)
+    for problem in report.problems.prefix(Self.reportedProblemLimit) {
+      log.error("a check found a problem", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
+    }
+    if report.isStructureDamaged { throw StoreError.corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup") }
+  }
+
+  private static let reportedProblemLimit = 10
 
   /// Waits for the previous owner to let go, unless the shard is assigned to somebody else meanwhile.
   /// - Returns: nil when there is no point any more.
@@ -245,20 +342,27 @@ actor ShardHost {
   }
 
   /// Hands the store to requests and lets the background work go on until it is lost, moved or the task is cancelled.
-  private func serve(_ store: any ShardStore) async {
+  /// - Returns: whether it served for long.
+  private func serve(_ store: any ShardStore) async -> Bool {
     let number = store.shard
-    guard shards[number]?.isAssigned == true else { return }
+    guard shards[number]?.isAssigned == true else { return false }
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
     shards[number]?.store = store
+    shards[number]?.failure = nil
     shards[number]?.problem = nil
+    shards[number]?.outage = nil
+    shards[number]?.isSteady = false
     tellWaiters(of: number, .done(store))
     log.info("shard opened", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
     await withDiscardingTaskGroup { group in
       for work in work { group.addTask { await work.run(on: store) } }
+      group.addTask { for await failure in store.failures { await self.failed(store, failure) } }
+      group.addTask { await self.noteSteady(store) }
       for await _ in wakes {}
       group.cancelAll()
     }
     if shards[number]?.store?.epoch == store.epoch { shards[number]?.store = nil }
+    return shards[number]?.isSteady ?? false
   }
 }

@@ -10,6 +10,9 @@ extension RecordError {
   /// The shard is another worker's now: the host lets go of it and the caller is told to ask elsewhere. Never shown to a client.
   static let shardMoved = RecordError(.tryAgainLater, "The shard has moved to another worker", retryAfter: 1)
 
+  /// The shard's file is damaged or its disk fails. The operator hears why where it was noticed, clients never.
+  static let outOfService = RecordError(.tryAgainLater, "The database is out of service; its operator has been told why", retryAfter: 10)
+
   /// What an error thrown by a store, or out of a body it ran, means to the client. What the operator must know is logged here, once.
   init(storing error: any Error, log: Log) {
     switch error {
@@ -39,6 +42,7 @@ extension RecordError {
   private init(_ error: StoreError, log: Log) {
     switch error {
     case .fenced, .closed: self = .shardMoved
+    case .outOfService: self = .outOfService
     case .overloaded: self.init(.tryAgainLater, "Too many requests are waiting for this database", retryAfter: 1)
     case .tooSlow(let shard):
       log.warning("a read was given up: it took too long", ["shard": .integer(Int64(shard))])

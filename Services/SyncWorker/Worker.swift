@@ -34,6 +34,9 @@ public final class Worker: Sendable {
       help:
         "Values of attributes with at least so many bytes become assets, whatever else their records hold (ckAssetThresholdBytes: 100 or more); 0: only what a record has no room for."
     ),
+    Option(
+      "verify", .flag,
+      help: "Check each shard before it is served, page by page and checksum by checksum; one whose structure is damaged is not. Reads all of it."),
     EncryptionKeys.option,
   ]
 
@@ -107,6 +110,7 @@ public final class Worker: Sendable {
 
   /// What the worker answers; to be given to the bus that `start` is called with.
   public func register(in handlers: inout BusHandlers) {
+    registerStorage(in: &handlers)
     handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in try await respond(to: request, body: body, context).onBus }
     handlers.on(GuestRequest.self, isBrief: Self.isBrief) { [self] message, body, context in
       let request = message.request
@@ -127,7 +131,7 @@ public final class Worker: Sendable {
         disk: DiskSpace(of: dataPath))
       let reports = await WorkerReports(
         stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
-        condition: condition,
+        condition: condition, standings: parts.host.standings,
         facts: { database, mirror, id in await (parts.planes[.object] as? ObjectPlane)?.facts(of: mirror, in: database.id, id) ?? StoreFacts(pendingCount: 0) })
       return Answer(Acknowledgement(), body: try await reports.answer(message))
     }
@@ -219,7 +223,7 @@ public final class Worker: Sendable {
     let host = ShardHost(
       name: context.name, store: store,
       work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates, audiences, shareNews, census],
-      log: context.log, pause: pause, patience: pause)
+      log: context.log, checksFirst: context.options.flag("verify"), pause: pause, patience: patience)
     return Parts(
       host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit, shareNews: planeContext.shareNews,
       sharedFiring: firing, census: census, planes: planes)

@@ -43,8 +43,14 @@ enum WorkerMetrics {
   static func add(to metrics: Metrics, _ parts: Worker.Parts) {
     metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
     metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
-    metrics.collect("worker_shards_failed", "Assigned shards that could not be opened or take no writes.") {
-      [Metrics.Sample(Double(await parts.host.failedCount))]
+    metrics.collect("worker_shards_out_of_service", "Assigned shards that could not be opened, or are not served because their files are damaged or their disk fails.") {
+      [Metrics.Sample(Double(await parts.host.outOfServiceCount))]
+    }
+    metrics.collect("shard_outages_total", "How often shards went out of service, by why.", kind: .counter) {
+      let counts = await parts.host.outageCounts
+      return [
+        Metrics.Sample(Double(counts.damaged), labels: [("reason", "damaged")]), Metrics.Sample(Double(counts.failing), labels: [("reason", "failing")]),
+      ]
     }
     metrics.collect("worker_pings_pending", "Zone changes and notifications that wait for a process, by process.") {
       parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }

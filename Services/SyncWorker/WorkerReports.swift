@@ -13,6 +13,7 @@ struct WorkerReports: Sendable {
   let stores: [any ShardStore]
   let openingCount: Int
   let pendingPingCount: Int
+  var standings: [ShardHost.Standing] = []
   /// What an operator has to know besides.
   var condition = Condition()
 
@@ -24,7 +25,6 @@ struct WorkerReports: Sendable {
     var queue: (sum: Int, longest: Int) = (0, 0)
     var disk: DiskSpace?
   }
-
   /// What is known of a store's exports besides what is stored.
   var facts: @Sendable (StoredDatabase, StoredMirror, MirrorID) async -> StoreFacts = { _, mirror, _ in
     StoreFacts(pendingCount: mirror.lastTransactionNumber - mirror.exportedTransactionNumber)
@@ -40,6 +40,7 @@ struct WorkerReports: Sendable {
     output.beginObject()
     switch report.subject {
     case "summary": try await writeSummary(to: &output)
+    case "shards": writeStandings(to: &output)
     case "stores": try await writeRows("stores", to: &output) { try Self.mirrors(in: $0) }
     case "zones": try await writeRows("zones", to: &output) { try Self.zones(in: $0) }
     case "subscriptions": try await writeRows("subscriptions", to: &output) { try Self.subscriptions(in: $0) }
@@ -96,6 +97,20 @@ struct WorkerReports: Sendable {
       output.beginObject()
       output.member("shard", shard)
       output.member("problem", problem)
+      output.endObject()
+    }
+    output.endArray()
+  }
+
+  private func writeStandings(to output: inout JSONWriter) {
+    output.key("shards")
+    output.beginArray()
+    for standing in standings {
+      output.beginObject()
+      output.member("shard", standing.shard)
+      output.member("state", standing.state.rawValue)
+      if let epoch = standing.epoch { output.member("epoch", epoch) }
+      if let reason = standing.reason { output.member("reason", reason) }
       output.endObject()
     }
     output.endArray()

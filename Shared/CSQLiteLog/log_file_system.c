@@ -4,6 +4,12 @@
 //
 // Why nobody misses them: other connections read only frames of commits that the log's index names, and SQLite enters a commit
 // there after it has written the commit's last frame. The writing connection reads through here.
+//
+// A log that is there when it is opened is written again, byte for byte, and synced, before anybody reads it. After a sync that failed,
+// the kernel takes the pages that it could not write for written: they are in its memory, and nowhere else, and no later sync would
+// bring them to the disk. Commits that come after them would be acknowledged and yet end with the power, because recovery stops at the
+// first frame that is missing. Whether a sync failed before this process began nobody knows, so every log that was left is taken for
+// such a one. Each byte is replaced by itself: power that ends meanwhile leaves what there was.
 
 #include "CSQLiteLog.h"
 
@@ -144,6 +150,20 @@ static const sqlite3_io_methods log_methods = {
 static sqlite3_vfs *default_system;
 static sqlite3_vfs log_system;
 
+/// Makes durable what the file has; see above.
+static int write_again(log_file *file) {
+  sqlite3_file *log = below(file);
+  sqlite3_int64 size = 0;
+  int code = log->pMethods->xFileSize(log, &size);
+  if (code != SQLITE_OK || size == 0) return code;
+  for (sqlite3_int64 offset = 0; offset < size && code == SQLITE_OK; offset += capacity) {
+    int count = size - offset < capacity ? (int)(size - offset) : capacity;
+    code = log->pMethods->xRead(log, file->bytes, count, offset);
+    if (code == SQLITE_OK) code = log->pMethods->xWrite(log, file->bytes, count, offset);
+  }
+  return code == SQLITE_OK ? log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) : code;
+}
+
 static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base, int flags, int *flags_out) {
   (void)system;
   // Everything but the log is the file system's own below.
@@ -153,6 +173,10 @@ static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base
   file->bytes = sqlite3_malloc(capacity);
   if (file->bytes == NULL) return SQLITE_NOMEM;
   int code = default_system->xOpen(default_system, name, below(file), flags, flags_out);
+  if (code == SQLITE_OK) {
+    code = write_again(file);
+    if (code != SQLITE_OK) below(file)->pMethods->xClose(below(file));
+  }
   if (code != SQLITE_OK) {
     sqlite3_free(file->bytes);
     file->bytes = NULL;

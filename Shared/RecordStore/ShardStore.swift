@@ -10,6 +10,8 @@ public enum StoreError: Error, Hashable, Sendable {
   case full(String)
   /// A page, checksum or file is not what was written; the shard goes out of service.
   case corrupt(String)
+  /// What the shard's file is on has failed, or it is damaged (`ShardStore.failures` said how): nothing is served until it is opened anew.
+  case outOfService(shard: Int)
   /// The shard was closed, or never opened here.
   case closed(shard: Int)
   /// Too much is waiting for this shard's writer.
@@ -91,11 +93,29 @@ public protocol ShardStore: Sendable {
   var distributions: [StoreDistribution] { get }
   /// Why the shard takes no more writes, for good: fenced, a failed sync, damaged pages. nil while it does.
   var failure: StoreError? { get }
+
+  /// Why the shard is out of service, if it ever is: a sync failed, a page is not what was written. One element at most; for one listener. Only
+  /// closing and opening it anew helps then. A single record that is damaged is no reason.
+  var failures: AsyncStream<StoreError> { get }
+
+  /// Looks over the whole shard as it is when it begins: pages and indexes, every checksum, counters. Reads everything, which takes a while and no
+  /// lock.
+  /// - Parameter readsAssets: also reads every file that is used.
+  /// - Throws: `StoreError` when it can't be read at all.
+  func verify(readsAssets: Bool) async throws -> VerificationReport
+
+  /// Copies the shard as it is when it begins, with the files that it uses, into a backup's folder (`ShardCopy`), while it serves; what an earlier try
+  /// left there is replaced.
+  /// - Throws: `StoreError`; what is there then is of no use.
+  func copy(to folder: String) async throws -> ShardCopy
 }
 
 extension ShardStore {
   public var distributions: [StoreDistribution] { [] }
   public var failure: StoreError? { nil }
+  public var failures: AsyncStream<StoreError> { AsyncStream.makeStream(of: StoreError.self).stream }
+  public func verify(readsAssets: Bool) async throws -> VerificationReport { VerificationReport() }
+  public func copy(to folder: String) async throws -> ShardCopy { throw StoreError.io("shard \(shard) is not kept in files") }
 }
 
 extension ShardStore {

@@ -37,6 +37,8 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   public var isInterruption: Bool { primaryCode == SQLITE_INTERRUPT }
   /// What was written may or may not be on the disk, and the kernel may have dropped it: never try again on this file.
   public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
+  /// The disk does not give back what is on it.
+  public var isReadError: Bool { code == SQLiteError.ioRead || code == SQLiteError.ioShortRead || code == SQLiteError.ioCorruptFileSystem }
   /// A page is not what SQLite wrote, or the file is none of SQLite's.
   public var isCorruption: Bool { primaryCode == SQLITE_CORRUPT || primaryCode == SQLITE_NOTADB }
 
@@ -46,6 +48,9 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   private static let constraintUnique: Int32 = SQLITE_CONSTRAINT | 8 << 8
   private static let constraintPrimaryKey: Int32 = SQLITE_CONSTRAINT | 6 << 8
   private static let constraintRowID: Int32 = SQLITE_CONSTRAINT | 10 << 8
+  private static let ioRead: Int32 = SQLITE_IOERR | 1 << 8
+  private static let ioShortRead: Int32 = SQLITE_IOERR | 2 << 8
+  private static let ioCorruptFileSystem: Int32 = SQLITE_IOERR | 33 << 8
   private static let ioFsync: Int32 = SQLITE_IOERR | 4 << 8
   private static let ioDirFsync: Int32 = SQLITE_IOERR | 5 << 8
 }

@@ -85,8 +85,8 @@ struct World {
     let published = Published()
     self.published = published
     operators = OperatorAPI(
-      directory: service.directory, passwords: service.passwords, random: random, log: .silent, publish: { published.add($0) }, report: { _, _ in nil },
-      command: { _, _ in nil })
+      directory: service.directory, jobs: service.jobs, passwords: service.passwords, random: random, log: .silent, publish: { published.add($0) },
+      report: { _, _ in nil }, command: { _, _ in nil })
   }
 
   /// A world with the container `photos`.

@@ -57,6 +57,14 @@ struct ClusterReports: Sendable {
 
   private func shards() async -> OperatorAnswer {
     let holders = await map()?.holders ?? Array(repeating: nil, count: shardCount)
+    // As its holder says.
+    var standings: [Int64: JSONValue] = [:]
+    for report in await gather("shards", [:]) {
+      report.content?["shards"]?.forEachElement { standing in
+        guard let shard = standing["shard"]?.int64, holders.indices.contains(Int(shard)), holders[Int(shard)] == report.worker.name else { return }
+        standings[shard] = standing
+      }
+    }
     return OperatorAnswer { writer in
       writer.key("shards")
       writer.beginArray()
@@ -65,6 +73,11 @@ struct ClusterReports: Sendable {
         writer.member("shard", shard)
         writer.key("worker")
         if let holder { writer.string(holder) } else { writer.null() }
+        for key in ["state", "epoch", "reason"] {
+          guard let value = standings[Int64(shard)]?[key] else { continue }
+          writer.key(key)
+          writer.value(value)
+        }
         writer.endObject()
       }
       writer.endArray()

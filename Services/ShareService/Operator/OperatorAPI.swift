@@ -48,6 +48,7 @@ struct OperatorAnswer: Sendable {
 /// Carries out what operators ask. Authenticating them is the gateway's business: it asks `Authenticate` first.
 struct OperatorAPI: Sendable {
   let directory: Directory
+  let jobs: StorageJobs
   let passwords: PasswordHasher
   let random: any RandomSource
   let log: Log
@@ -109,6 +110,8 @@ struct OperatorAPI: Sendable {
     case "roles": return try await roles(request(after: 3))
     case "sessions": return try await sessions(request(after: 3))
     case "explain": return try await explain(request(after: 3))
+    case "backup": return try await storage(request(after: 3), .backup)
+    case "scrub": return try await storage(request(after: 3), .scrub)
     case "schema":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await schema(request(after: 5), Self.environment(path[3], path[4]))

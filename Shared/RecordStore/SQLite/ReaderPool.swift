@@ -8,6 +8,7 @@ protocol QueuedRead: Sendable {
   /// Runs, and gives the result to who waits for it, unless the read was cut short meanwhile. Runs again then, so it changes nothing.
   /// - Returns: false when it was cut short.
   func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool
+  /// - Parameter error: may be SQLite's own.
   func fail(_ error: any Error)
 }
 
@@ -114,8 +115,12 @@ final class ShardReaders: Sendable {
   /// Reads that were begun anew as long ones, and those of them that were given up.
   var longReadCounts: (begun: Int, givenUp: Int) { state.withLock { $0.longReadCounts } }
 
-  /// - Parameter time: how long it may take, waiting included.
-  func submit(_ read: any QueuedRead, within time: Duration) { submit(ReadJob(read: read, readers: self, expiry: .now + time)) }
+  /// - Parameters:
+  ///   - time: how long it may take, waiting included.
+  ///   - isLong: it is known to take long.
+  func submit(_ read: any QueuedRead, within time: Duration, isLong: Bool = false) {
+    submit(ReadJob(read: read, readers: self, expiry: .now + time, isLong: isLong))
+  }
 
   private func submit(_ job: ReadJob) {
     if !pool.submit(job) { job.read.fail(StoreError.overloaded(shard: file.shard)) }
@@ -143,7 +148,7 @@ final class ShardReaders: Sendable {
         perform(job, ShardSession(shard: file.shard, connection: try file.reader(), keys: file.keys))
       } catch {
         finish(nil)
-        job.read.fail((error as? SQLiteError).map { StoreError($0, shard: file.shard) } ?? error)
+        job.read.fail(error)
       }
     }
   }
@@ -155,7 +160,7 @@ final class ShardReaders: Sendable {
     } catch {
       connection.close()
       finish(nil)
-      return job.read.fail(StoreError(error, shard: file.shard))
+      return job.read.fail(error)
     }
     let watch = connection.watch
     pool.begin(job, watch)

@@ -124,7 +124,7 @@ public final class SQLiteRecordStore: RecordStore {
         continuation.resume(throwing: error)
       }
     }
-    return SQLiteShardStore(core, pool: pool, assets: file.assets)
+    return SQLiteShardStore(core, pool: pool, assets: file.assets, keys: file.keys)
   }
 
   private static let wallClock: @Sendable () -> Int64 = {

@@ -1,6 +1,7 @@
 // An open shard as its owner holds it, and what the owner shares with the shard's threads.
 
 import Assets
+import Crypto
 import Glibc
 public import Records
 import SQLite
@@ -22,6 +23,10 @@ final class ShardCore: Sendable {
   let readers: ShardReaders
   let statistics = SharedStatistics()
   let committedMirrors = CommittedMirrors()
+  /// Copies under way.
+  let copyCount = Atomic(0)
+  let failures: AsyncStream<StoreError>
+  private let tellFailure: AsyncStream<StoreError>.Continuation
   private let state = Mutex(State())
 
   /// - Parameter path: of the database file.
@@ -31,6 +36,7 @@ final class ShardCore: Sendable {
     self.epoch = epoch
     self.options = options
     self.readers = readers
+    (failures, tellFailure) = AsyncStream.makeStream(of: StoreError.self, bufferingPolicy: .bufferingOldest(1))
     queue = try BlockingQueue(limit: options.queueLimit)
   }
 
@@ -44,9 +50,29 @@ final class ShardCore: Sendable {
   }
 
   func fail(_ failure: StoreError) {
-    state.withLock { state in
-      if state.failure == nil { state.failure = failure }
+    let isFirst = state.withLock { state in
+      if state.failure != nil { return false }
+      state.failure = failure
+      return true
     }
+    if isFirst { tellFailure.yield(failure) }
+  }
+
+  /// What somebody is told who asks for anything after a failure; nil: there was none.
+  var refusal: StoreError? {
+    switch failure {
+    case nil: nil
+    case .fenced(let shard, let epoch): .fenced(shard: shard, epoch: epoch)
+    default: .outOfService(shard: shard)
+    }
+  }
+
+  /// A statement of a read failed.
+  /// - Returns: what who reads is told.
+  func readFailed(_ error: SQLiteError) -> StoreError {
+    let failure = StoreError(error, shard: shard)
+    if error.isCorruption || error.isReadError { fail(failure) }
+    return failure
   }
 
   /// The writer has ended and the file is closed.
@@ -56,6 +82,7 @@ final class ShardCore: Sendable {
       defer { state.closers = [] }
       return state.closers
     }
+    tellFailure.finish()
     for closer in closers { closer.resume() }
   }
 
@@ -72,13 +99,15 @@ final class ShardCore: Sendable {
 
 /// A shard in a SQLite file of its own. Letting go of it closes it as `close` does, only later.
 public final class SQLiteShardStore: ShardStore {
-  private let core: ShardCore
+  let core: ShardCore
   /// Keeps the reader threads alive.
   private let pool: ReaderPool
   let assets: AssetStore?
+  let keys: KeyRing
 
-  init(_ core: ShardCore, pool: ReaderPool, assets: AssetStore?) {
+  init(_ core: ShardCore, pool: ReaderPool, assets: AssetStore?, keys: KeyRing) {
     self.core = core
+    self.keys = keys
     self.pool = pool
     self.assets = assets
   }
@@ -103,8 +132,10 @@ public final class SQLiteShardStore: ShardStore {
     return commit
   }
 
+  /// None while the shard is copied: the copy's files are linked after its rows were read.
   public func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
-    enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 })
+    if core.copyCount.load(ordering: .sequentiallyConsistent) > 0 { return enqueue { _ in 0 } }
+    return enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 })
   }
 
   public func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> {
@@ -116,16 +147,19 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
-    core.committedMirrors[CommittedMirrors.Name(database: database, identifier: identifier)]
+    // Who finds none here reads, and is refused.
+    core.failure == nil ? core.committedMirrors[CommittedMirrors.Name(database: database, identifier: identifier)] : nil
   }
 
-  /// - Parameter time: how long it may take, waiting included.
-  func read<Value: Sendable>(within time: Duration, _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
-    // A shard that failed to sync shows nothing either: what it would show may be gone after a power cut.
-    if case .io(let reason) = failure { throw StoreError.io(reason) }
+  /// - Parameters:
+  ///   - time: how long it may take, waiting included.
+  ///   - isLong: it is known to take long.
+  func read<Value: Sendable>(within time: Duration, isLong: Bool = false, _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    // After a sync that failed nothing is shown either: it may be gone after a power cut.
+    if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
-      core.readers.submit(SnapshotRead(shard: shard, body: body, continuation: continuation), within: time)
+      core.readers.submit(SnapshotRead(core: core, body: body, continuation: continuation), within: time, isLong: isLong)
     }
   }
 
@@ -146,20 +180,23 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public var failure: StoreError? { core.failure }
+  public var failures: AsyncStream<StoreError> { core.failures }
 }
 
 /// A body that reads, and the task that waits for it.
 private struct SnapshotRead<Value: Sendable>: QueuedRead {
-  let shard: Int
+  let core: ShardCore
   let body: @Sendable (any ShardSnapshot) throws -> Value
   let continuation: CheckedContinuation<Value, any Error>
 
   func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool {
     let result = Result { try body(snapshot) }
     if isCutShort() { return false }
-    continuation.resume(with: result.mapError { error in (error as? SQLiteError).map { StoreError($0, shard: shard) } ?? error })
+    continuation.resume(with: result.mapError(told))
     return true
   }
 
-  func fail(_ error: any Error) { continuation.resume(throwing: error) }
+  func fail(_ error: any Error) { continuation.resume(throwing: told(error)) }
+
+  private func told(_ error: any Error) -> any Error { (error as? SQLiteError).map(core.readFailed) ?? error }
 }

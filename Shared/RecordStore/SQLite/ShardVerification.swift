@@ -6,10 +6,12 @@ import Records
 import SQLite
 import Sharing
 
-/// What `SQLiteShardStore.verify` found.
+/// What `ShardStore.verify` found.
 public struct VerificationReport: Hashable, Sendable {
   /// What is wrong, naming tables and keys, at most `problemLimit` of them; empty for a sound shard.
   public var problems: [String] = []
+  /// Pages or indexes are not what SQLite wrote: what is read may be wrong in any way. Other problems concern what they name alone.
+  public var isStructureDamaged = false
   /// Rows whose checksum was computed.
   public var recordCount = 0
   public var transactionCount = 0
@@ -18,6 +20,8 @@ public struct VerificationReport: Hashable, Sendable {
   public var assetCount = 0
 
   public static let problemLimit = 100
+
+  public init() {}
 
   mutating func note(_ problem: String) {
     if problems.count < Self.problemLimit { problems.append(problem) }
@@ -59,7 +63,10 @@ struct ShardVerification {
   /// SQLite's view: pages, indexes that agree with their tables.
   private mutating func checkPages() throws {
     let lines = try statement("integrity_check", "PRAGMA integrity_check(\(VerificationReport.problemLimit))").all { $0.text(0) }
-    for line in lines where line != "ok" { report.note(line) }
+    for line in lines where line != "ok" {
+      report.note(line)
+      report.isStructureDamaged = true
+    }
   }
 
   /// Every record is what was written, and its references are in the index.
@@ -224,12 +231,9 @@ struct ShardVerification {
 }
 
 extension SQLiteShardStore {
-  /// Looks over the whole shard as it is now: pages and indexes, every checksum, counters. Reads everything: a job for quiet hours,
-  /// during which the write-ahead log can't begin anew.
-  /// - Parameter readsAssets: also reads every file that is used.
-  /// - Throws: `StoreError` when it can't be read at all.
+  /// The write-ahead log can't begin anew meanwhile.
   public func verify(readsAssets: Bool = false) async throws -> VerificationReport {
-    try await read(within: .seconds(1_000_000)) { [assets] snapshot in
+    try await read(within: .seconds(1_000_000), isLong: true) { [assets] snapshot in
       guard let snapshot = snapshot as? SQLiteSnapshot else { return VerificationReport() }
       return try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets)
     }

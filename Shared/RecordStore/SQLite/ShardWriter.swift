@@ -88,8 +88,8 @@ final class ShardWriter {
   /// Runs bodies from the front until the group is large enough, and commits them.
   /// - Returns: how many have their answer now; at least one.
   private func commitGroup(_ bodies: ArraySlice<any QueuedBody>) -> Int {
-    if let failure = core.failure {
-      for body in bodies { body.settle(failure) }
+    if let refusal = core.refusal {
+      for body in bodies { body.settle(refusal) }
       return bodies.count
     }
     var ran: [any QueuedBody] = []
@@ -161,7 +161,7 @@ final class ShardWriter {
     case let error as SQLiteError:
       failure = StoreError(error, shard: core.shard)
       // After a failed sync the kernel may have dropped what it could not write, and says so only once.
-      isFinal = error.isSyncError || error.isCorruption
+      isFinal = error.isSyncError || error.isCorruption || error.isReadError
     case let error as GroupFailure:
       failure = error.error
       if case .fenced = failure { isFinal = true }
@@ -239,7 +239,7 @@ final class ShardWriter {
     } catch {
       core.statistics.update { $0.checkpointFailures += 1 }
       // Anything else only leaves the log longer, and is tried again: everything acknowledged is in it.
-      if error.isSyncError || error.isCorruption { core.fail(StoreError(error, shard: core.shard)) }
+      if error.isSyncError || error.isCorruption || error.isReadError { core.fail(StoreError(error, shard: core.shard)) }
     }
   }
 

@@ -1,0 +1,79 @@
+// `backup` and `scrub`, which take their time on the server, and `restore`, which needs none.
+
+import Glibc
+import JSON
+import RecordStore
+
+extension Console {
+  private static let pollPause = Duration.milliseconds(200)
+  /// Before progress is told, and between two lines of it.
+  private static let quietTime = Duration.seconds(2)
+
+  /// Begins a job and waits for its end. Problems that it found are told, and make the exit code 1.
+  func runJob(_ kind: AdminCall.Kind, _ invocation: Invocation) async -> Int32 {
+    var answer: JSONValue?
+    // Dropped because what is no JSON has no state: the job is given up as if it had failed.
+    let take: ([UInt8]) -> Void = { answer = try? JSONValue(parsing: $0) }
+    var code = await send(AdminCall(kind, invocation, content: Array(Self.absolute(invocation.arguments.first).utf8)), invocation, present: take)
+    let clock = ContinuousClock()
+    var told = clock.now
+    while code == ExitCode.done, answer?["state"]?.string == "running" {
+      // Dropped because a pause that is cut short only asks earlier.
+      try? await Task.sleep(for: Self.pollPause)
+      if told.duration(to: clock.now) >= Self.quietTime {
+        told = clock.now
+        terminal.problem(
+          "\(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \(answer?["records"]?.int64 ?? 0) records")
+      }
+      code = await send(AdminCall("GET", ["admin", "1", invocation.command.path[0]]), invocation, present: take)
+    }
+    guard code == ExitCode.done, let answer else { return ExitCode.refused }
+    let problems = answer["problems"]?.elements.compactMap(\.string) ?? []
+    for problem in problems { terminal.problem("aquifer: \(problem)") }
+    guard answer["state"]?.string == "done" else {
+      terminal.problem("aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")")
+      return ExitCode.refused
+    }
+    tellJob(invocation, ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }, problemCount: problems.count)
+    return problems.isEmpty ? ExitCode.done : ExitCode.refused
+  }
+
+  private func tellJob(_ invocation: Invocation, _ members: [(String, Int64)], problemCount: Int) {
+    var writer = JSONWriter()
+    writer.beginObject()
+    for (name, value) in members { writer.member(name, value) }
+    if problemCount > 0 { writer.member("problems", problemCount) }
+    writer.endObject()
+    show(writer.bytes, invocation)
+  }
+
+  /// The server's working folder is not this one.
+  private static func absolute(_ path: String?) -> String {
+    guard let path, !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path ?? "" }
+    defer { free(folder) }
+    return String(cString: folder) + "/" + path
+  }
+
+  /// Offline: no server is asked, none may use the folders.
+  func restoreBackup(_ invocation: Invocation) -> Int32 {
+    let restore = BackupRestore(source: invocation.arguments[0], data: invocation.value("data") ?? "", directory: invocation.value("directory")) {
+      terminal.problem("restore: \($0)")
+    }
+    do {
+      let manifest = try restore.run()
+      let keys = Set(manifest.shards.flatMap(\.neededKeys)).sorted()
+      if !keys.isEmpty {
+        terminal.problem("restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read some of it; they are in no backup")
+      }
+      tellJob(
+        invocation, [("shards", Int64(manifest.shardCount)), ("records", Int64(manifest.recordCount)), ("bytes", manifest.byteCount)],
+        problemCount: manifest.problems.count)
+      return ExitCode.done
+    } catch StoreError.io(let reason), StoreError.full(let reason), StoreError.corrupt(let reason) {
+      terminal.problem("aquifer: \(reason)")
+    } catch {
+      terminal.problem("aquifer: \(error)")
+    }
+    return ExitCode.refused
+  }
+}

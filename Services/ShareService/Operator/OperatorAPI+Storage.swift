@@ -1,0 +1,22 @@
+// Backups and scrubs over HTTP: `/admin/1/backup` and `/admin/1/scrub`.
+
+import JSON
+import Records
+import WebServices
+
+extension OperatorAPI {
+  /// `POST` begins one (202; 409 while one is under way), `GET` says how the last one stands.
+  func storage(_ request: Request, _ kind: StorageJob.Kind) async throws -> OperatorAnswer {
+    switch (request.method, request.rest, kind) {
+    case ("GET", [], _):
+      guard let job = await jobs.job(kind) else { throw RecordError(.notFound, "There was no \(kind.rawValue) since the share service was started") }
+      return job.answer()
+    case ("POST", [], .backup):
+      guard let directory = try JSONValue.request(request.body)["directory"]?.string else { throw RecordError(.badRequest, "directory is missing") }
+      return try await jobs.backUp(to: directory).answer(status: 202)
+    case ("POST", [], .scrub):
+      return try await jobs.scrub(readsAssets: request.flag("assets")).answer(status: 202)
+    default: throw Self.noSuchCall(request)
+    }
+  }
+}

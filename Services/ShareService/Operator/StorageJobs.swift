@@ -1,0 +1,205 @@
+// Backups and scrubs: one of each at a time, shard after shard, while everything runs.
+
+import JSON
+import MessagePack
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+
+/// How a job stands, for operators.
+struct StorageJob: Hashable, Sendable {
+  enum Kind: String, Sendable, CaseIterable { case backup, scrub }
+  enum State: String, Sendable { case running, done, failed }
+
+  let kind: Kind
+  let startedAt: Int64
+  let total: Int
+  var state = State.running
+  /// Shards that are dealt with.
+  var done = 0
+  var recordCount = 0
+  var byteCount: Int64 = 0
+  var assetCount = 0
+  var problems: [String] = []
+  /// Why it failed.
+  var reason: String?
+
+  static let problemLimit = 100
+
+  mutating func note(_ found: [String]) {
+    problems.append(contentsOf: found.prefix(max(Self.problemLimit - problems.count, 0)))
+  }
+
+  func answer(status: Int = 200) -> OperatorAnswer {
+    var answer = OperatorAnswer { writer in
+      writer.member("job", kind.rawValue)
+      writer.member("state", state.rawValue)
+      writer.member("startedAt", startedAt)
+      writer.member("done", done)
+      writer.member("shards", total)
+      writer.member("records", recordCount)
+      if kind == .backup { writer.member("bytes", byteCount) } else { writer.member("assets", assetCount) }
+      writer.key("problems")
+      writer.beginArray()
+      for problem in problems { writer.string(problem) }
+      writer.endArray()
+      if let reason { writer.member("reason", reason) }
+    }
+    answer.status = status
+    return answer
+  }
+}
+
+/// Runs the jobs. They end with the process: a backup that was under way is none then.
+actor StorageJobs {
+  private let directory: Directory
+  private let clock: any WallClock
+  private let random: any RandomSource
+  private let log: Log
+  private var bus: (any Bus)?
+  private var map: @Sendable () async -> ClusterMap? = { nil }
+  private var jobs: [StorageJob.Kind: StorageJob] = [:]
+  private var tasks: [StorageJob.Kind: Task<Void, Never>] = [:]
+  /// Seconds since 1970, of the last job of a kind that went through.
+  private(set) var successTimes: [StorageJob.Kind: Int64] = [:]
+  /// What scrubs have found.
+  private(set) var problemCount = 0
+
+  /// A shard may take so long: terabytes are copied in hours.
+  private static let shardLimit = Duration.seconds(86_400)
+  /// How often a shard is asked for that nobody holds or that has just moved, a second apart.
+  private static let attemptCount = 60
+
+  init(directory: Directory, clock: any WallClock, random: any RandomSource, log: Log) {
+    self.directory = directory
+    self.clock = clock
+    self.random = random
+    self.log = log
+  }
+
+  func attach(_ bus: any Bus, map: @escaping @Sendable () async -> ClusterMap?) {
+    self.bus = bus
+    self.map = map
+  }
+
+  /// The job of that kind that was begun last.
+  func job(_ kind: StorageJob.Kind) -> StorageJob? { jobs[kind] }
+
+  /// Ends what is under way.
+  func close() async {
+    for task in tasks.values { task.cancel() }
+    for task in tasks.values { await task.value }
+  }
+
+  func backUp(to path: String) throws(RecordError) -> StorageJob {
+    let folder: BackupFolder
+    do throws(StoreError) {
+      folder = try BackupFolder(path)
+    } catch {
+      throw RecordError(.badRequest, Self.reason(error))
+    }
+    let job = try begin(.backup)
+    tasks[.backup] = Task { await self.finish(.backup, { try await self.backUp(to: folder) }, otherwise: { folder.abandon() }) }
+    return job
+  }
+
+  func scrub(readsAssets: Bool) throws(RecordError) -> StorageJob {
+    let job = try begin(.scrub)
+    tasks[.scrub] = Task { await self.finish(.scrub, { try await self.scrubAll(readsAssets: readsAssets) }) }
+    return job
+  }
+
+  private func begin(_ kind: StorageJob.Kind) throws(RecordError) -> StorageJob {
+    if jobs[kind]?.state == .running { throw RecordError(.badRequest, "A \(kind.rawValue) is under way: wait for its end", httpStatus: 409) }
+    let job = StorageJob(kind: kind, startedAt: clock.now, total: directory.shardCount)
+    jobs[kind] = job
+    log.info("a job has begun", ["job": .text(kind.rawValue)])
+    return job
+  }
+
+  private func finish(_ kind: StorageJob.Kind, _ work: () async throws -> Void, otherwise undo: () -> Void = {}) async {
+    do {
+      try await work()
+      jobs[kind]?.state = .done
+      if jobs[kind]?.problems.isEmpty == true { successTimes[kind] = clock.now / 1000 }
+      log.info("a job is done", ["job": .text(kind.rawValue), "problems": .integer(Int64(jobs[kind]?.problems.count ?? 0))])
+    } catch {
+      undo()
+      jobs[kind]?.state = .failed
+      jobs[kind]?.reason = Self.reason(error)
+      log.error("a job has failed", ["job": .text(kind.rawValue), "reason": .text(Self.reason(error))])
+    }
+  }
+
+  /// Shards first, the directory last: it knows at least the models and users that their records need.
+  private func backUp(to folder: BackupFolder) async throws {
+    let mark = random.hex(byteCount: 16)
+    try folder.begin(mark: mark)
+    var copies: [ShardCopy] = []
+    for shard in 0..<directory.shardCount {
+      let answer = try await ask(CopyShard(shard: shard, directory: folder.path, mark: mark), holderOf: shard)
+      let copy = try MessagePackDecoder().decode(ShardCopy.self, from: answer.body)
+      copies.append(copy)
+      jobs[.backup]?.done += 1
+      jobs[.backup]?.recordCount += copy.recordCount
+      jobs[.backup]?.byteCount += copy.byteCount
+      jobs[.backup]?.note(copy.problems)
+    }
+    try await directory.copy(to: folder.directoryFile)
+    let digest = try folder.digestOfDirectory()
+    jobs[.backup]?.byteCount += digest.byteCount
+    try folder.finish(
+      BackupManifest(
+        installation: BackupManifest.installation(signingKey: directory.signingKey), createdAt: clock.now, shardCount: directory.shardCount,
+        directoryByteCount: digest.byteCount, directoryDigest: digest.digest, shards: copies))
+  }
+
+  private func scrubAll(readsAssets: Bool) async throws {
+    note(try await directory.problems())
+    var failure: (any Error)?
+    for shard in 0..<directory.shardCount {
+      do {
+        let reply = try await ask(ScrubShard(shard: shard, readsAssets: readsAssets), holderOf: shard).reply
+        jobs[.scrub]?.recordCount += reply.recordCount
+        jobs[.scrub]?.assetCount += reply.assetCount
+        note(reply.problems.map { "shard \(shard): \($0)" })
+      } catch {
+        // One that can't be read must not hide what is wrong with the others.
+        note(["shard \(shard): \(Self.reason(error))"])
+        failure = failure ?? error
+      }
+      jobs[.scrub]?.done += 1
+    }
+    if let failure { throw failure }
+  }
+
+  private func note(_ problems: [String]) {
+    problemCount += problems.count
+    jobs[.scrub]?.note(problems)
+  }
+
+  private func ask<M: Message>(_ message: M, holderOf shard: Int) async throws -> Answer<M.Reply> {
+    var last = BusError(.unreachable, "nobody holds shard \(shard)")
+    for attempt in 0..<Self.attemptCount {
+      if attempt > 0 { try await Task.sleep(for: .seconds(1)) }
+      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else { continue }
+      do throws(BusError) {
+        return try await bus.call(message, body: [], to: .peer(holder), within: Self.shardLimit)
+      } catch {
+        if [.refused, .unknownMessage, .internalError].contains(error.code) { throw error }
+        last = error
+      }
+    }
+    throw last
+  }
+
+  private static func reason(_ error: any Error) -> String {
+    switch error {
+    case StoreError.io(let reason), StoreError.full(let reason), StoreError.corrupt(let reason): reason
+    case let error as BusError: error.reason
+    case is CancellationError: "the share service ended"
+    default: String(describing: error)
+    }
+  }
+}

@@ -1,0 +1,53 @@
+// What a worker does with a whole shard for an operator: copies it for a backup, looks it over.
+
+import MessagePack
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+
+extension Worker {
+  func registerStorage(in handlers: inout BusHandlers) {
+    handlers.on(CopyShard.self) { [self] message, _, _ in
+      try await withStore(of: message.shard) { store in
+        let folder = try BackupFolder(message.directory)
+        try folder.check(mark: message.mark)
+        let copy = try await store.copy(to: folder.draft)
+        for problem in copy.problems {
+          context.log.error("a backup has what is damaged", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
+        }
+        return Answer(Acknowledgement(), body: try MessagePackEncoder().encode(copy))
+      }
+    }
+    handlers.on(ScrubShard.self) { [self] message, _, _ in
+      try await withStore(of: message.shard) { store in
+        let report = try await store.verify(readsAssets: message.readsAssets)
+        for problem in report.problems {
+          context.log.error("a scrub found a problem", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
+        }
+        if report.isStructureDamaged {
+          await (try openParts()).host.failed(store, .corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup"))
+        }
+        return Answer(
+          ScrubShard.Reply(
+            problems: report.problems, recordCount: report.recordCount + report.transactionCount + report.pastStateCount, assetCount: report.assetCount))
+      }
+    }
+  }
+
+  /// - Throws: `BusError`: `refused` with a reason for the operator, or what makes the caller ask again or elsewhere.
+  private func withStore<Reply: Sendable>(of shard: Int, _ body: (any ShardStore) async throws -> Answer<Reply>) async throws -> Answer<Reply> {
+    do {
+      return try await body(try await openParts().host.store(ofShard: shard))
+    } catch let error as RecordError {
+      throw BusError(.refused, "shard \(shard): \(error.reason)")
+    } catch let error as StoreError {
+      switch error {
+      case .fenced, .closed: throw BusError(.notMine, "shard \(shard) is no longer held here")
+      case .overloaded, .tooSlow: throw BusError(.overloaded, "shard \(shard) has too much to do")
+      case .full(let reason), .io(let reason), .corrupt(let reason), .missingKey(let reason): throw BusError(.refused, reason)
+      case .newerFormat, .outOfService: throw BusError(.refused, "shard \(shard) is out of service")
+      }
+    }
+  }
+}

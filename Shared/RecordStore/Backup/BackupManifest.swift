@@ -1,0 +1,109 @@
+// What a backup says of itself: whose it is, what is in it, and how one knows that it is whole.
+
+import Crypto
+import JSON
+
+/// `manifest.json` of a backup, which exists only when everything else does.
+public struct BackupManifest: Hashable, Sendable {
+  /// Of backups, not of shards' files.
+  public static let format: Int64 = 1
+  public static let name = "manifest.json"
+  /// The share service's file.
+  public static let directoryName = "directory.sqlite"
+  static let note =
+    "Encryption keys and the operator token are not in this backup: keep the key file apart from it. The signing key and hashed credentials are."
+
+  /// Tells installations apart: 16 hexadecimal digits, the same for all backups of one.
+  public let installation: String
+  /// Milliseconds since 1970.
+  public let createdAt: Int64
+  public let shardCount: Int
+  public let directoryByteCount: Int64
+  /// SHA-256, 64 hexadecimal digits.
+  public let directoryDigest: String
+  /// One for each shard, ascending.
+  public let shards: [ShardCopy]
+
+  public var recordCount: Int { shards.reduce(0) { $0 + $1.recordCount } }
+  public var byteCount: Int64 { shards.reduce(directoryByteCount) { $0 + $1.byteCount } }
+  public var problems: [String] { shards.flatMap(\.problems) }
+
+  /// - Parameter signingKey: the installation's.
+  public static func installation(signingKey: [UInt8]) -> String {
+    Hex.encode(Array(SHA256.hash(Array("aquifer installation".utf8) + signingKey).prefix(8)))
+  }
+
+  public func encoded() -> [UInt8] {
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.member("format", Self.format)
+    writer.member("note", Self.note)
+    writer.member("installation", installation)
+    writer.member("createdAt", createdAt)
+    writer.member("shardCount", shardCount)
+    writer.member("records", recordCount)
+    writer.member("bytes", byteCount)
+    writer.key("directory")
+    writer.beginObject()
+    writer.member("bytes", directoryByteCount)
+    writer.member("sha256", directoryDigest)
+    writer.endObject()
+    writer.key("shards")
+    writer.beginArray()
+    for shard in shards { Self.write(shard, to: &writer) }
+    writer.endArray()
+    writer.endObject()
+    return writer.bytes
+  }
+
+  private static func write(_ shard: ShardCopy, to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("shard", shard.shard)
+    writer.member("epoch", shard.epoch)
+    writer.member("databases", shard.databaseCount)
+    writer.member("records", shard.recordCount)
+    writer.member("files", shard.fileCount)
+    writer.member("bytes", shard.byteCount)
+    writer.member("sha256", shard.listDigest)
+    for (name, texts) in [("neededKeys", shard.neededKeys), ("problems", shard.problems)] {
+      writer.key(name)
+      writer.beginArray()
+      for text in texts { writer.string(text) }
+      writer.endArray()
+    }
+    writer.endObject()
+  }
+
+  /// nil for what is no manifest of a format that this release knows.
+  init?(decoding bytes: [UInt8]) {
+    // Dropped because what can't be read is told as no manifest.
+    guard let json = try? JSONValue(parsing: bytes), json["format"]?.int64 == Self.format, let installation = json["installation"]?.string,
+      let createdAt = json["createdAt"]?.int64, let shardCount = json["shardCount"]?.int64, let directory = json["directory"],
+      let directoryByteCount = directory["bytes"]?.int64, let directoryDigest = directory["sha256"]?.string
+    else { return nil }
+    let shards = (json["shards"]?.elements ?? []).compactMap(Self.shard)
+    guard shards.count == Int(shardCount), shards.map(\.shard) == Array(0..<shards.count) else { return nil }
+    self.init(
+      installation: installation, createdAt: createdAt, shardCount: shards.count, directoryByteCount: directoryByteCount, directoryDigest: directoryDigest,
+      shards: shards)
+  }
+
+  public init(installation: String, createdAt: Int64, shardCount: Int, directoryByteCount: Int64, directoryDigest: String, shards: [ShardCopy]) {
+    self.installation = installation
+    self.createdAt = createdAt
+    self.shardCount = shardCount
+    self.directoryByteCount = directoryByteCount
+    self.directoryDigest = directoryDigest
+    self.shards = shards
+  }
+
+  private static func shard(_ json: JSONValue) -> ShardCopy? {
+    guard let shard = json["shard"]?.int64, let epoch = json["epoch"]?.int64, let databases = json["databases"]?.int64, let records = json["records"]?.int64,
+      let files = json["files"]?.int64, let bytes = json["bytes"]?.int64, let digest = json["sha256"]?.string
+    else { return nil }
+    func texts(_ name: String) -> [String] { (json[name]?.elements ?? []).compactMap(\.string) }
+    return ShardCopy(
+      shard: Int(shard), epoch: epoch, databaseCount: Int(databases), recordCount: Int(records), fileCount: Int(files), byteCount: bytes, listDigest: digest,
+      neededKeys: texts("neededKeys"), problems: texts("problems"))
+  }
+}

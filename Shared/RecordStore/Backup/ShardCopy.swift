@@ -1,0 +1,121 @@
+// A shard's part of a backup: its file as it was at one moment, the assets that it uses, and a list of both with their digests.
+
+import Assets
+import Crypto
+import Records
+import SQLite
+import Synchronization
+
+/// What was copied of a shard into a backup's folder: `shards/shard-<n>.sqlite`, `assets/shard-<n>/…`, and `shard-<n>.sha256`, which lists them as
+/// `sha256sum` does.
+public struct ShardCopy: Hashable, Sendable, Codable {
+  public let shard: Int
+  public let epoch: Int64
+  public let databaseCount: Int
+  public let recordCount: Int
+  /// Of the shard's file and its assets.
+  public let fileCount: Int
+  public let byteCount: Int64
+  /// SHA-256 of the list, 64 hexadecimal digits.
+  public let listDigest: String
+  /// The identifiers of the encryption keys without which some of it can't be read; the keys are no part of a backup.
+  public let neededKeys: [String]
+  /// What a look over the copy found wrong, as `VerificationReport.problems`: the shard was so, too.
+  public let problems: [String]
+
+  static func listName(_ shard: Int) -> String { "shard-\(shard).sha256" }
+  static func fileName(_ shard: Int) -> String { "shards/shard-\(shard).sqlite" }
+  static func assetFolder(_ shard: Int) -> String { "assets/" + Asset.folder(ofShard: shard) }
+}
+
+extension SQLiteShardStore {
+  public func copy(to folder: String) async throws -> ShardCopy {
+    core.copyCount.add(1, ordering: .sequentiallyConsistent)
+    defer { core.copyCount.subtract(1, ordering: .sequentiallyConsistent) }
+    do throws(AssetError) {
+      try Folder.make(folder + "/shards")
+    } catch {
+      throw StoreError(error)
+    }
+    let path = folder + "/" + ShardCopy.fileName(shard)
+    // What removes files has run before it, and from here on nothing removes any.
+    try await enqueue { _ in }.value
+    try await read(within: .seconds(1_000_000), isLong: true) { snapshot in
+      guard let snapshot = snapshot as? SQLiteSnapshot else { return }
+      _ = try snapshot.counts()
+      let connection = snapshot.session.connection
+      for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
+      guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else { throw StoreError.tooSlow(shard: snapshot.shard) }
+    }
+    let rest = CopiedShard(shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets)
+    return try await withCheckedThrowingContinuation { continuation in
+      do throws(StoreError) {
+        try WorkerThread.start { continuation.resume(with: Result { try rest.finish() }) }
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+  }
+}
+
+/// A shard's file that was copied, and what is still to be done for it.
+private struct CopiedShard: Sendable {
+  let shard: Int
+  let epoch: Int64
+  let folder: String
+  let keys: KeyRing
+  let assets: AssetStore?
+
+  /// Links the assets, looks the copy over and writes the list.
+  func finish() throws -> ShardCopy {
+    do {
+      let connection = try Connection(path: folder + "/" + ShardCopy.fileName(shard), mode: .readOnly)
+      defer { connection.close() }
+      try connection.beginReadTransaction()
+      let snapshot = SQLiteSnapshot(ShardSession(shard: shard, connection: connection, keys: keys))
+      var list = try [line(ShardCopy.fileName(shard))]
+      var problems: [String] = []
+      try linkAssets(connection, &list, &problems)
+      let report = try ShardVerification.report(on: snapshot, assets: assets.map { AssetStore(directory: folder + "/assets", keys: $0.keys) }, readsAssets: false)
+      let counts = try snapshot.counts()
+      let needed = try connection.statement(SQL("sealingKeys", Query.sealingKeys.text)).all { Hex.encode($0.blob(0)) }
+      let text = Array(list.map(\.text).joined().utf8)
+      try BackupFile.write(text, to: folder + "/" + ShardCopy.listName(shard))
+      try Folder.sync(folder + "/shards")
+      try Folder.sync(folder)
+      return ShardCopy(
+        shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records, fileCount: list.count,
+        byteCount: list.reduce(0) { $0 + $1.byteCount }, listDigest: Hex.encode(SHA256.hash(text)), neededKeys: needed, problems: problems + report.problems)
+    } catch let error as SQLiteError {
+      throw StoreError(error, shard: shard)
+    } catch let error as AssetError {
+      throw StoreError(error)
+    }
+  }
+
+  private func line(_ name: String) throws(AssetError) -> (text: String, byteCount: Int64) {
+    let digest = try BackupFile.digest(of: folder + "/" + name)
+    return ("\(Hex.encode(digest.hash))  \(name)\n", digest.byteCount)
+  }
+
+  private func linkAssets(_ connection: Connection, _ list: inout [(text: String, byteCount: Int64)], _ problems: inout [String]) throws {
+    try BackupFile.removeTree(folder + "/" + ShardCopy.assetFolder(shard))
+    guard let assets else { return }
+    var folders: Set<String> = []
+    let rows = try connection.statement(SQL("usedAssets", "SELECT hash, bytes FROM asset WHERE uses > 0 ORDER BY hash")).all { ($0.blob(0), $0.int64(1)) }
+    for (hash, byteCount) in rows {
+      let asset = Asset(hash: hash, byteCount: byteCount)
+      // Verification tells of those that are missing.
+      guard assets.hasFile(of: asset, shard: shard) else { continue }
+      let name = "assets/" + asset.relativePath(inShard: shard)
+      let target = folder + "/" + name
+      if folders.insert(Folder.parent(of: target)).inserted { try Folder.make(Folder.parent(of: target)) }
+      try BackupFile.linkOrCopy(assets.path(of: asset, shard: shard), to: target)
+      let entry = try line(name)
+      // A file in clear is its own checksum.
+      if entry.byteCount == byteCount, !entry.text.hasPrefix(Hex.encode(hash)) { problems.append("\(name) is not what its name says") }
+      list.append(entry)
+    }
+    for folder in folders.sorted() { try Folder.sync(folder) }
+  }
+}

@@ -1,0 +1,50 @@
+// What the share service asks of the workers that hold the shards when an operator wants a backup, or to know whether everything is sound.
+
+/// Copies a shard into a backup that is being made. The answer's body is what was copied, as MessagePack of the record store's `ShardCopy`. Repeated it
+/// begins anew.
+public struct CopyShard: Message {
+  public static let name = "worker.copyShard/1"
+  public static let isRepeatable = true
+  public typealias Reply = Acknowledgement
+
+  public let shard: Int
+  /// Where the backup will be: an absolute path that everybody sees.
+  public let directory: String
+  /// What the share service has written there, to be found.
+  public let mark: String
+
+  public init(shard: Int, directory: String, mark: String) {
+    self.shard = shard
+    self.directory = directory
+    self.mark = mark
+  }
+}
+
+/// Looks over a shard while it serves. One whose structure is damaged is taken out of service.
+public struct ScrubShard: Message {
+  public static let name = "worker.scrubShard/1"
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    /// Naming tables, keys and files, the first of them.
+    public let problems: [String]
+    /// What was read.
+    public let recordCount: Int
+    public let assetCount: Int
+
+    public init(problems: [String], recordCount: Int, assetCount: Int) {
+      self.problems = problems
+      self.recordCount = recordCount
+      self.assetCount = assetCount
+    }
+  }
+
+  public let shard: Int
+  /// Also the contents of all files that the shard uses.
+  public let readsAssets: Bool
+
+  public init(shard: Int, readsAssets: Bool) {
+    self.shard = shard
+    self.readsAssets = readsAssets
+  }
+}

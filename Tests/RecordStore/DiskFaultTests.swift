@@ -1,0 +1,171 @@
+import CSQLite
+import Foundation
+import RecordStore
+import Records
+import Testing
+
+/// A disk that fails in the middle, at every step that it can fail at: what was acknowledged is there afterwards, and nothing is torn.
+struct DiskFaultTests {
+  /// Numbered bodies, each an outcome under its number and a note that the number is the title of; and what became of them.
+  struct Ledger {
+    var sent: [Int] = []
+    var acknowledged: [Int] = []
+
+    static let noteCount = 7
+
+    /// Sends `count` bodies, two at a time, and goes on after failures, as clients do.
+    mutating func write(_ count: Int, to shard: any ShardStore) async {
+      guard let place = try? await Place(in: shard) else { return }
+      for _ in 0..<count / 2 {
+        let numbers = [sent.count, sent.count + 1]
+        sent += numbers
+        let pending = numbers.map { number in
+          shard.enqueue { transaction in
+            let title = "\(number)" + String(repeating: ".", count: number * 997 % 6000)
+            try transaction.save(Sample.note("note \(number % Self.noteCount)", title: title), in: place)
+            try transaction.putOutcome([1], of: "\(number)", at: Int64(number))
+          }
+        }
+        for (number, commit) in zip(numbers, pending) where (try? await commit.value) != nil { acknowledged.append(number) }
+      }
+    }
+
+    /// What contradicts it.
+    func problems(in shard: any ShardStore) async throws -> [String] {
+      let sent = sent
+      let (present, titles) = try await shard.read { snapshot in
+        let present = try sent.filter { try snapshot.outcome(of: "\($0)") != nil }
+        var titles: [String: String] = [:]
+        for database in try snapshot.databases(afterKey: 0, limit: 9) {
+          for zone in try snapshot.zones(in: database.key, after: 0, limit: 9) {
+            for stored in try snapshot.changes(in: zone.key, after: 0, limit: 1000) {
+              titles[stored.record.recordName] = stored.record.fields.string("CD_title").map { String($0.prefix { $0 != "." }) }
+            }
+          }
+        }
+        return (present, titles)
+      }
+      var problems = Set(acknowledged).subtracting(present).sorted().map { "\($0) was acknowledged and is gone" }
+      var expected: [String: String] = [:]
+      for number in present { expected["note \(number % Self.noteCount)"] = "\(number)" }
+      if titles != expected { problems.append("notes \(titles), outcomes say \(expected)") }
+      problems += try await #require(shard as? SQLiteShardStore).verify().problems
+      return problems
+    }
+  }
+
+  struct Rig {
+    let folder: TemporaryFolder
+    let disk: SimulatedDisk
+    private let store: SQLiteRecordStore
+
+    /// - Parameter checkpointPages: few: the log is copied into the file again and again; many: it never is.
+    init(checkpointPages: Int) throws {
+      folder = try TemporaryFolder()
+      disk = SimulatedDisk(folder.path)
+      var options = SQLiteRecordStore.Options()
+      options.checkpointPages = checkpointPages
+      store = try SQLiteRecordStore(directory: folder.path, shardCount: 1, options: options)
+    }
+
+    func open() async throws -> any ShardStore { try await store.open(shard: 0) }
+
+    /// Opens, writes and closes; power ends before the closing, if it is to.
+    func run(_ ledger: inout Ledger, count: Int, powerCut: Bool = false, seed: UInt64? = nil) async throws {
+      let shard = try await open()
+      await ledger.write(count, to: shard)
+      let left = powerCut ? disk.contentAfterPowerCut(seed: seed) : nil
+      await shard.close()
+      if let left { try disk.restart(with: left) }
+    }
+
+    func problems(of ledger: Ledger) async throws -> [String] {
+      let shard = try await open()
+      let problems = try await ledger.problems(in: shard)
+      await shard.close()
+      return problems
+    }
+  }
+
+  /// The first steps one by one, then ever fewer.
+  static func next(_ count: Int) -> Int { count + 1 + count / 3 }
+
+  @Test(arguments: SimulatedDisk.Fault.Kind.allCases, [false, true])
+  func `whichever step fails, once or for good, nothing acknowledged is lost, nothing is torn, and the shard serves again`(
+    _ kind: SimulatedDisk.Fault.Kind, isLasting: Bool
+  ) async throws {
+    var count = 1
+    var hasFailed = true
+    while hasFailed {
+      let rig = try Rig(checkpointPages: count % 3 == 0 ? 1000 : 15)
+      var ledger = Ledger()
+      let isFull = kind != .sync && count % 5 == 0
+      rig.disk.set(
+        SimulatedDisk.Fault(kind: kind, count: count, isLasting: isLasting, writeError: isFull ? SQLITE_FULL : SQLITE_IOERR | 3 << 8))
+      // Dropped because a shard that can't be opened has acknowledged nothing.
+      try? await rig.run(&ledger, count: 12, powerCut: count % 2 == 0, seed: count % 4 == 0 ? UInt64(count) : nil)
+      hasFailed = rig.disk.hasFailed
+      rig.disk.set(nil)
+      let before = ledger.acknowledged.count
+      // What is acknowledged from here on stands on what the failure left.
+      try await rig.run(&ledger, count: 6, powerCut: true, seed: count % 4 == 1 ? UInt64(count) : nil)
+      #expect(ledger.acknowledged.count == before + 6, "\(kind) \(count)")
+      #expect(try await rig.problems(of: ledger) == [], "\(kind) \(count)")
+      count = Self.next(count)
+    }
+    #expect(count > 2)
+  }
+
+  @Test func `a log that ends anywhere opens to what was committed up to there, and takes commits again`() async throws {
+    let rig = try Rig(checkpointPages: 1000)
+    var ledger = Ledger()
+    let shard = try await rig.open()
+    await ledger.write(12, to: shard)
+    let whole = rig.disk.contentAfterPowerCut(seed: nil)
+    await shard.close()
+    let path = rig.folder.path + "/shard-0.sqlite-wal"
+    let log = try #require(whole[path])
+    let frame = 24 + 4096
+    #expect(ledger.acknowledged.count == 12 && (log.count - 32) % frame == 0)
+    var present = 0
+    var cuts = [0, 1, 31, 32]
+    for end in stride(from: 32 + frame, through: log.count, by: frame) { cuts += [end - frame + 5, end - frame + 24, end - 700, end] }
+    for (index, cut) in cuts.enumerated() {
+      for isGarbage in index % 5 == 0 ? [false, true] : [false] {
+        var contents = whole
+        // What a file system may leave behind the cut: nothing, or what was in those sectors before.
+        contents[path] = Array(log[..<cut]) + (isGarbage ? (cut..<log.count).map { UInt8(truncatingIfNeeded: $0 &* 31) } : [])
+        try rig.disk.restart(with: contents)
+        let shard = try await rig.open()
+        let found = try await shard.read { snapshot in try (0..<12).filter { try snapshot.outcome(of: "\($0)") != nil } }
+        #expect(found == Array(0..<found.count) && found.count >= (isGarbage ? 0 : present), "cut at \(cut)")
+        if !isGarbage { present = found.count }
+        var rest = Ledger()
+        rest.sent = ledger.sent
+        rest.acknowledged = found
+        await rest.write(2, to: shard)
+        #expect(rest.acknowledged.count == found.count + 2)
+        #expect(try await rest.problems(in: shard) == [], "cut at \(cut)")
+        await shard.close()
+      }
+    }
+    #expect(present == 12)
+  }
+
+  @Test func `after a sync of the log that failed the shard acknowledges nothing and shows nothing until it is opened anew`() async throws {
+    let rig = try Rig(checkpointPages: 1000)
+    let shard = try await rig.open()
+    var ledger = Ledger()
+    await ledger.write(4, to: shard)
+    #expect(ledger.acknowledged.count == 4)
+    rig.disk.set(SimulatedDisk.Fault(kind: .sync, count: 1))
+    await ledger.write(6, to: shard)
+    #expect(ledger.acknowledged.count == 4)
+    await #expect(throws: StoreError.self) { try await shard.read { try $0.counts() } }
+    await shard.close()
+    rig.disk.set(nil)
+    try await rig.run(&ledger, count: 4, powerCut: true)
+    #expect(ledger.acknowledged.count == 8)
+    #expect(try await rig.problems(of: ledger) == [])
+  }
+}

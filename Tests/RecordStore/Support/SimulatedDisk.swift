@@ -1,0 +1,171 @@
+// A disk that forgets what was not synced, and whose steps fail when a test says so.
+
+import CSQLite
+import FaultyDisk
+import Foundation
+import Synchronization
+import Testing
+
+/// What the disk holds of the SQLite files below a folder, beside what the kernel would show of them.
+///
+/// A sync makes durable what was written since the last one. One that fails makes nothing durable, and what it should have is clean
+/// afterwards, as Linux has it: only writing it again brings it to the disk. Names are durable at once; `NameLoss` is about those.
+final class SimulatedDisk: Sendable {
+  /// Which step fails: the `count`th of those of its kind, or every one from it on.
+  struct Fault: Sendable {
+    enum Kind: String, CaseIterable, Sendable { case open, write, halfWrite, sync, truncate }
+    let kind: Kind
+    let count: Int
+    var isLasting = false
+    /// What writes fail with.
+    var writeError: Int32 = SQLITE_IOERR | 3 << 8
+
+    fileprivate var step: UInt32 {
+      switch kind {
+      case .open: FAULTY_DISK_OPEN.rawValue
+      case .write, .halfWrite: FAULTY_DISK_WRITE.rawValue
+      case .sync: FAULTY_DISK_SYNC.rawValue
+      case .truncate: FAULTY_DISK_TRUNCATE.rawValue
+      }
+    }
+
+    fileprivate var code: Int32 {
+      switch kind {
+      case .open: SQLITE_CANTOPEN
+      case .write, .halfWrite: writeError
+      case .sync: SQLITE_IOERR | 4 << 8
+      case .truncate: SQLITE_IOERR | 6 << 8
+      }
+    }
+  }
+
+  private struct File {
+    var seen: [UInt8]
+    var durable: [UInt8]
+    /// Sectors that differ from `durable` as far as the kernel knows.
+    var dirty: Set<Int> = []
+
+    mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
+      let start = min(offset, seen.count)
+      if seen.count < offset + bytes.count { seen.append(contentsOf: repeatElement(0, count: offset + bytes.count - seen.count)) }
+      guard let source = bytes.baseAddress, !bytes.isEmpty else { return }
+      seen.withUnsafeMutableBytes { _ = memcpy($0.baseAddress! + offset, source, bytes.count) }
+      dirty.formUnion(start / sectorSize...(offset + bytes.count - 1) / sectorSize)
+    }
+
+    mutating func truncate(to count: Int) {
+      seen.removeLast(max(seen.count - count, 0))
+      dirty = dirty.filter { $0 * sectorSize < count }
+    }
+
+    mutating func sync() { durable = content(with: dirty, count: seen.count) }
+
+    /// What is on the disk once those sectors are, too.
+    func content(with sectors: some Sequence<Int>, count: Int) -> [UInt8] {
+      var content = durable
+      if content.count > count { content.removeLast(content.count - count) }
+      if content.count < count { content.append(contentsOf: repeatElement(0, count: count - content.count)) }
+      for sector in sectors {
+        let range = sector * sectorSize..<min((sector + 1) * sectorSize, min(seen.count, count))
+        guard !range.isEmpty else { continue }
+        content.withUnsafeMutableBytes { target in
+          seen.withUnsafeBytes { _ = memcpy(target.baseAddress! + range.lowerBound, $0.baseAddress! + range.lowerBound, range.count) }
+        }
+      }
+      return content
+    }
+  }
+
+  private struct State {
+    var files: [String: File] = [:]
+    var fault: Fault?
+    var count = 0
+    var hasFailed = false
+  }
+
+  private let state = Mutex(State())
+  private let number: Atomic<Int32> = Atomic(-1)
+
+  /// - Parameter folder: whose files are to be watched; none is open.
+  init(_ folder: String) {
+    let watcher: faulty_disk_watcher = { context, step, path, bytes, count, offset, done in
+      guard let context, let path else { return 0 }
+      let disk = Unmanaged<SimulatedDisk>.fromOpaque(context).takeUnretainedValue()
+      var written: Int32 = 0
+      let code = disk.decide(UInt32(step), String(cString: path), UnsafeRawBufferPointer(start: bytes, count: Int(count)), Int(offset), &written)
+      done?.pointee = written
+      return code
+    }
+    number.store(faulty_disk_watch(folder, watcher, Unmanaged.passUnretained(self).toOpaque()), ordering: .relaxed)
+  }
+
+  deinit { faulty_disk_unwatch(number.load(ordering: .relaxed)) }
+
+  /// Makes a step fail from now on; nil: none does.
+  func set(_ fault: Fault?) {
+    state.withLock { state in
+      state.fault = fault
+      state.count = 0
+      state.hasFailed = false
+    }
+  }
+
+  /// Whether a step has failed since `set`.
+  var hasFailed: Bool { state.withLock { $0.hasFailed } }
+
+  private func decide(_ step: UInt32, _ path: String, _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ written: inout Int32) -> Int32 {
+    state.withLock { state in
+      var failure: Fault?
+      if let fault = state.fault, fault.step == step {
+        state.count += 1
+        if state.count == fault.count || fault.isLasting && state.count > fault.count { failure = fault }
+      }
+      if failure != nil { state.hasFailed = true }
+      switch step {
+      case FAULTY_DISK_OPEN.rawValue:
+        if failure == nil, state.files[path] == nil {
+          let content = [UInt8](FileManager.default.contents(atPath: path) ?? Data())
+          state.files[path] = File(seen: content, durable: content)
+        }
+      case FAULTY_DISK_WRITE.rawValue:
+        let count = failure == nil ? bytes.count : failure?.kind == .halfWrite ? bytes.count / 2 : 0
+        state.files[path]?.write(UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: offset)
+        written = Int32(count)
+      case FAULTY_DISK_SYNC.rawValue:
+        if failure == nil { state.files[path]?.sync() }
+        state.files[path]?.dirty = []
+      case FAULTY_DISK_TRUNCATE.rawValue:
+        if failure == nil { state.files[path]?.truncate(to: offset) }
+      default: if failure == nil { state.files[path] = nil }
+      }
+      return failure?.code ?? 0
+    }
+  }
+
+  /// What is left when the power ends at this moment: what is durable and, where a seed is given, some sectors of the rest.
+  func contentAfterPowerCut(seed: UInt64?) -> [String: [UInt8]] {
+    var random = SeededGenerator(seed: seed ?? 0)
+    return state.withLock { state in
+      var contents: [String: [UInt8]] = [:]
+      for (path, file) in state.files.sorted(by: { $0.key < $1.key }) {
+        let sectors = seed == nil ? [] : file.dirty.sorted().filter { _ in Bool.random(using: &random) }
+        let end = sectors.last.map { min(($0 + 1) * sectorSize, file.seen.count) } ?? 0
+        contents[path] = file.content(with: sectors, count: max(file.durable.count, end))
+      }
+      return contents
+    }
+  }
+
+  /// Puts that in the place of the files, none of which is open.
+  func restart(with contents: [String: [UInt8]]) throws {
+    try state.withLock { state in
+      state.files = [:]
+      for (path, content) in contents {
+        try Data(content).write(to: URL(filePath: path))
+        state.files[path] = File(seen: content, durable: content)
+      }
+    }
+  }
+}
+
+private let sectorSize = 512
