@@ -1,6 +1,7 @@
 // An open shard as its owner holds it, and what the owner shares with the shard's threads.
 
 import Assets
+public import Records
 import SQLite
 import Synchronization
 
@@ -18,6 +19,7 @@ final class ShardCore: Sendable {
   let queue: BlockingQueue<any QueuedBody>
   let readers: ShardReaders
   let statistics = SharedStatistics()
+  let committedMirrors = CommittedMirrors()
   private let state = Mutex(State())
 
   init(shard: Int, epoch: Int64, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
@@ -101,6 +103,10 @@ public final class SQLiteShardStore: ShardStore {
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     try await read(within: core.options.readTime, body)
+  }
+
+  public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
+    core.committedMirrors[CommittedMirrors.Name(database: database, identifier: identifier)]
   }
 
   /// - Parameter time: how long it may take, waiting included.
