@@ -38,7 +38,8 @@ struct Run {
       throw ChaosError("\(error); its logs are in \(installation.logs)")
     }
     await end(watch)
-    if report.isGood, !options.keepsFolder { removeFolder() } else { print("data and logs are in \(folder)") }
+    let isAsExpected = report.isGood || options.isControl || options.planted != .none
+    if isAsExpected, !options.keepsFolder { removeFolder() } else { print("data and logs are in \(folder)") }
     return report
   }
 
