@@ -71,6 +71,9 @@ public protocol ShardStore: Sendable {
   /// Runs `body` on a consistent snapshot that holds every commit acknowledged before the call.
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value
 
+  /// A mirror's row with every commit acknowledged before the call, if it is at hand without reading; nil says nothing.
+  func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror?
+
   /// Removes files that nobody has used since before `cutoff` (milliseconds since 1970), those first that are unused for longest, at most
   /// `limit`; gives how many. Runs in the order of bodies, in a commit of its own: a file whose use is not committed is never removed, and
   /// one that is used again later is linked again.
@@ -93,6 +96,10 @@ public protocol ShardStore: Sendable {
 extension ShardStore {
   public var distributions: [StoreDistribution] { [] }
   public var failure: StoreError? { nil }
+}
+
+extension ShardStore {
+  public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { nil }
 }
 
 /// A write that has its place in the order, but is not yet durable.

@@ -109,7 +109,7 @@ private struct NewsWorld {
   func waiting() async throws -> Int { try await store.read { try $0.shareNews(after: 0, limit: 100).count } }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ShareNewsTests {
+@Suite(.timeLimit(.minutes(5))) struct ShareNewsTests {
   @Test func `what was committed is told in order, removed, and waited for`() async throws {
     let world = try await NewsWorld()
     try await world.running {

@@ -26,6 +26,10 @@ struct ExportOutcome: Sendable {
   var effects = ZoneEffects()
   /// What the next batch continues, if more is coming.
   var running: RunningExport?
+  /// What the run ended with; nil when it goes on, or had nothing to do.
+  var event: StoredEvent?
+  /// Covers everything of the database that was written so far.
+  var syncToken: SyncToken?
   /// The transaction whose next slice it begins with.
   var next: RecentTransaction?
   /// When something is due that the batch held back.
@@ -218,8 +222,8 @@ struct ExportRun: Sendable {
     }
     let plan = ExportPlan(writes: zones.flatMap(\.written))
     if isEvent(plan.savedCount + plan.deletedCount, problems) { outcome.noticed = MirrorID(shard: shard, key: mirrorKey) }
-    outcome.running = try putEvent(
-      saved: plan.savedCount, deleted: plan.deletedCount, problems, moreComing: outcome.moreComing, for: &outcome, mirror, in: transaction)
+    try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, for: &outcome, mirror, in: transaction)
+    outcome.syncToken = try transaction.database(key: mirror.databaseKey).map { SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence) }
     return outcome
   }
 
@@ -228,10 +232,10 @@ struct ExportRun: Sendable {
 
   /// A run of one batch has one event, begun and ended in its commit; a longer one begins its event with the first (T-V01).
   private func putEvent(
-    saved: Int, deleted: Int, _ problems: [MirroringProblem], moreComing: Bool, for outcome: inout ExportOutcome, _ mirror: StoredMirror,
+    saved: Int, deleted: Int, _ problems: [MirroringProblem], for outcome: inout ExportOutcome, _ mirror: StoredMirror,
     in transaction: any ShardTransaction
-  ) throws -> RunningExport? {
-    if !isEvent(saved + deleted, problems) { return nil }
+  ) throws {
+    if !isEvent(saved + deleted, problems) { return }
     let now = context.clock.now
     var run = running ?? RunningExport(event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true))
     run.problems += problems.prefix(RunningExport.problemLimit - run.problems.count)
@@ -241,11 +245,11 @@ struct ExportRun: Sendable {
       run.event.errorJSON = MirrorErrors.partialFailure(run.problems)
       run.event.succeeded = false
     }
-    if !moreComing { run.event.endedAt = now }
+    if !outcome.moreComing { run.event.endedAt = now }
     run.event.number = try transaction.put(run.event, of: mirrorKey)
     let removal = DuplicateRemoval(database: database, schema: schema, context: context, userRecordName: mirror.userRecordName)
     outcome.effects = try removal.note(run.event, of: mirror.databaseKey, in: transaction)
-    return moreComing ? run : nil
+    if outcome.moreComing { outcome.running = run } else { outcome.event = run.event }
   }
 }
 

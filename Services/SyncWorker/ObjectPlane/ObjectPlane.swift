@@ -80,7 +80,11 @@ struct StoreCall: ShardCall {
   }
 
   func locate() async throws(RecordError) -> StoredMirror {
-    try await read { snapshot in try mirror(in: snapshot) }
+    // A lease is a row of its own.
+    if let mirror = store.committedMirror(rowIdentifier, of: request.database), mirror.userRecordName == user, mirror.scope == request.scope, mirror.lease == 0 {
+      return mirror
+    }
+    return try await read { snapshot in try mirror(in: snapshot) }
   }
 
   /// The store's model, as it was set up with.

@@ -71,7 +71,7 @@ extension StoreCall {
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    let exported = waitsForExport ? try await exported(through: appended.last, mirror, run) : nil
+    let exported = waitsForExport ? try await exported(through: appended.last, mirror, run, queued: export) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(
         zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
@@ -129,12 +129,15 @@ extension StoreCall {
   }
 
   /// Waits until the export of a transaction is committed.
+  /// - Parameter queued: the batch that was queued with the save; mostly it is all that was to be done.
   /// - Returns: the event of the run that did it (nil: it had nothing to write), and a token that covers what it wrote; nil when the
   ///   export did not come to an end within 30 s.
   func exported(
-    through number: Int64, _ mirror: StoredMirror, _ run: ExportRun
+    through number: Int64, _ mirror: StoredMirror, _ run: ExportRun, queued: PendingCommit<ExportOutcome>? = nil
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
+    // Dropped because what it failed for is met again below, where it is told apart.
+    if let outcome = try? await queued?.value, let event = outcome.event, outcome.exportedNumber >= number { return (event, outcome.syncToken?.text) }
     var run = run
     while now <= deadline {
       if let until = throttledUntil(mirror) {

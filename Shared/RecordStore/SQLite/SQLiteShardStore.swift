@@ -2,6 +2,7 @@
 
 import Assets
 import Glibc
+public import Records
 import SQLite
 import Synchronization
 
@@ -20,6 +21,7 @@ final class ShardCore: Sendable {
   let queue: BlockingQueue<any QueuedBody>
   let readers: ShardReaders
   let statistics = SharedStatistics()
+  let committedMirrors = CommittedMirrors()
   private let state = Mutex(State())
 
   /// - Parameter path: of the database file.
@@ -111,6 +113,10 @@ public final class SQLiteShardStore: ShardStore {
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     try await read(within: core.options.readTime, body)
+  }
+
+  public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
+    core.committedMirrors[CommittedMirrors.Name(database: database, identifier: identifier)]
   }
 
   /// - Parameter time: how long it may take, waiting included.

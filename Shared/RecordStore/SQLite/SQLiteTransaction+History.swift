@@ -51,6 +51,7 @@ extension SQLiteTransaction: ShardTransaction {
       _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
       for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] { try deleteRows(query, of: mirror) }
       cache.mirrors.set(nil, for: mirror)
+      cache.dirtyMirrors.append(mirror)
       cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
     }
   }

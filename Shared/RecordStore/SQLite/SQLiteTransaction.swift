@@ -37,6 +37,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// The databases whose `PlacementState` is `filling`.
   var fillingDatabases: Set<Int64> = []
   private var fillingDatabasesBeforeBody: Set<Int64> = []
+  /// Told of every commit's mirrors.
+  let committedMirrors: CommittedMirrors
   /// Tells outcomes of one millisecond apart.
   var outcomeCounter: Int64 = 0
 
@@ -66,8 +68,10 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var byteCount = 0
 
   init(
-    _ session: ShardSession, assets: AssetStore?, keepsPastStates: Bool, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64
+    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: AssetStore?, keepsPastStates: Bool, makeIncarnation: @escaping () -> UInt64,
+    now: @escaping () -> Int64
   ) {
+    self.committedMirrors = committedMirrors
     self.makeIncarnation = makeIncarnation
     self.assets = assets
     self.keepsPastStates = keepsPastStates
@@ -87,6 +91,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// Forgets what is cached and reads what every group needs: after opening, after a rollback, after a fence.
   func reload() throws {
     cache = WriterCache()
+    committedMirrors.removeAll()
     session.forgetSymbols()
     seen.removeAll()
     counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
@@ -123,7 +128,13 @@ final class SQLiteTransaction: SQLiteSnapshot {
 
   func groupCommitted() {
     writtenCounters = counters
+    if !cache.dirtyMirrors.isEmpty { committedMirrors.note(cache.dirtyMirrors.lazy.map { (key: $0, row: self.committedRow(ofMirror: $0)) }) }
     cache.trim(to: Self.cachedRowLimit)
+  }
+
+  private func committedRow(ofMirror key: Int64) -> (DatabaseID, StoredMirror)? {
+    guard let mirror = cache.mirrors[key]?.row, let database = cache.databases[mirror.databaseKey]?.row.id else { return nil }
+    return (database, mirror)
   }
 
   private static let cachedRowLimit = 50_000

@@ -31,8 +31,8 @@ final class ShardWriter {
     self.core = core
     self.connection = connection
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: connection, keys: keys), assets: assets, keepsPastStates: core.options.keepsPastStates,
-      makeIncarnation: makeIncarnation, now: now)
+      ShardSession(shard: core.shard, connection: connection, keys: keys), committedMirrors: core.committedMirrors, assets: assets,
+      keepsPastStates: core.options.keepsPastStates, makeIncarnation: makeIncarnation, now: now)
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }
       report(problem)
