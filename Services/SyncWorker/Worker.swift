@@ -131,7 +131,7 @@ public final class Worker: Sendable {
         disk: DiskSpace(of: dataPath))
       let reports = await WorkerReports(
         stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
-        condition: condition, standings: parts.host.standings,
+        standings: parts.host.standings, condition: condition,
         facts: { database, mirror, id in await (parts.planes[.object] as? ObjectPlane)?.facts(of: mirror, in: database.id, id) ?? StoreFacts(pendingCount: 0) })
       return Answer(Acknowledgement(), body: try await reports.answer(message))
     }
@@ -223,7 +223,7 @@ public final class Worker: Sendable {
     let host = ShardHost(
       name: context.name, store: store,
       work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates, audiences, shareNews, census],
-      log: context.log, checksFirst: context.options.flag("verify"), pause: pause, patience: patience)
+      log: context.log, checksFirst: context.options.flag("verify"), pause: pause, patience: pause)
     return Parts(
       host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit, shareNews: planeContext.shareNews,
       sharedFiring: firing, census: census, planes: planes)
