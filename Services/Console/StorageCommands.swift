@@ -5,9 +5,10 @@ import JSON
 import RecordStore
 
 extension Console {
-  private static let pollPause = Duration.milliseconds(200)
-  /// Before progress is told, and between two lines of it.
-  private static let quietTime = Duration.seconds(2)
+  /// Between two questions for a job's progress.
+  private static let pollSeconds: UInt32 = 1
+  /// Milliseconds before progress is told, and between two lines of it.
+  private static let quietTime: Int64 = 2000
 
   /// Begins a job and waits for its end. Problems that it found are told, and make the exit code 1.
   func runJob(_ kind: AdminCall.Kind, _ invocation: Invocation) async -> Int32 {
@@ -15,13 +16,10 @@ extension Console {
     // Dropped because what is no JSON has no state: the job is given up as if it had failed.
     let take: ([UInt8]) -> Void = { answer = try? JSONValue(parsing: $0) }
     var code = await send(AdminCall(kind, invocation, content: Array(Self.absolute(invocation.arguments.first).utf8)), invocation, present: take)
-    let clock = ContinuousClock()
-    var told = clock.now
-    while code == ExitCode.done, answer?["state"]?.string == "running" {
-      // Dropped because a pause that is cut short only asks earlier.
-      try? await Task.sleep(for: Self.pollPause)
-      if told.duration(to: clock.now) >= Self.quietTime {
-        told = clock.now
+    var told = terminal.now()
+    while code == ExitCode.done, answer?["state"]?.string == "running", terminal.pause(Self.pollSeconds) {
+      if terminal.now() - told >= Self.quietTime {
+        told = terminal.now()
         terminal.problem(
           "\(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \(answer?["records"]?.int64 ?? 0) records")
       }
