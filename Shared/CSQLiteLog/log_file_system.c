@@ -10,6 +10,10 @@
 // bring them to the disk. Commits that come after them would be acknowledged and yet end with the power, because recovery stops at the
 // first frame that is missing. Whether a sync failed before this process began nobody knows, so every log that was left is taken for
 // such a one. Each byte is replaced by itself: power that ends meanwhile leaves what there was.
+//
+// Recovery stops as silently at a frame that the disk did not keep as it was written. So a log is refused as damaged when a commit was
+// begun behind the one with the first frame that is wrong: the next commit is written only when the one before it is synced, so that
+// power that ends can spoil the last commit, and no other. What is damaged in the last one can't be told from that.
 
 #include "CSQLiteLog.h"
 
@@ -150,12 +154,89 @@ static const sqlite3_io_methods log_methods = {
 static sqlite3_vfs *default_system;
 static sqlite3_vfs log_system;
 
+// MARK: Damage
+
+static unsigned number_at(const unsigned char *bytes) {
+  return (unsigned)bytes[0] << 24 | (unsigned)bytes[1] << 16 | (unsigned)bytes[2] << 8 | bytes[3];
+}
+
+/// SQLite's sum over `count` bytes, a multiple of eight, going on from `sums`.
+static void add_sums(int is_big_endian, const unsigned char *bytes, int count, unsigned sums[2]) {
+  for (int index = 0; index < count; index += 8) {
+    unsigned words[2];
+    for (int word = 0; word < 2; word++) {
+      const unsigned char *place = bytes + index + 4 * word;
+      unsigned value = number_at(place);
+      words[word] = is_big_endian ? value : value >> 24 | (value >> 8 & 0xff00) | (value << 8 & 0xff0000) | value << 24;
+    }
+    sums[0] += words[0] + sums[1];
+    sums[1] += words[1] + sums[0];
+  }
+}
+
+/// What is looked for, frame after frame.
+typedef struct {
+  int is_big_endian;
+  int page_size;
+  unsigned char salts[8];
+  /// The sums in the header or frame before.
+  unsigned sums[2];
+  /// A frame was wrong, and then the commit that it belongs to ended.
+  int has_wrong_frame, has_ended;
+} log_scan;
+
+/// - Returns: whether a frame shows that a commit follows the one that is damaged.
+static int shows_damage(log_scan *scan, const unsigned char *frame) {
+  unsigned sums[2] = {scan->sums[0], scan->sums[1]};
+  add_sums(scan->is_big_endian, frame, 8, sums);
+  add_sums(scan->is_big_endian, frame + frame_header_size, scan->page_size, sums);
+  int is_of_this_log = memcmp(frame + 8, scan->salts, sizeof scan->salts) == 0;
+  scan->sums[0] = number_at(frame + 16);
+  scan->sums[1] = number_at(frame + 20);
+  int is_right = is_of_this_log && sums[0] == scan->sums[0] && sums[1] == scan->sums[1];
+  if (scan->has_ended && is_right) return 1;
+  if (!is_right) scan->has_wrong_frame = 1;
+  if (scan->has_wrong_frame && is_of_this_log && number_at(frame + 4) != 0) scan->has_ended = 1;
+  return 0;
+}
+
+/// - Returns: `SQLITE_CORRUPT` for a log with a damaged commit that is not its last.
+static int look_over(log_file *file, sqlite3_int64 size) {
+  enum { header_size = 32, usual_page_size = 4096 };
+  sqlite3_file *log = below(file);
+  unsigned char header[header_size];
+  if (size < header_size + frame_header_size) return SQLITE_OK;
+  int code = log->pMethods->xRead(log, header, header_size, 0);
+  if (code != SQLITE_OK) return code;
+  log_scan scan = {.is_big_endian = header[3] & 1, .page_size = (int)number_at(header + 8)};
+  memcpy(scan.salts, header + 16, sizeof scan.salts);
+  add_sums(scan.is_big_endian, header, 24, scan.sums);
+  if (scan.page_size < 512 || scan.page_size > 65536 || scan.page_size % 8 != 0) scan.page_size = usual_page_size;
+  int frame_size = frame_header_size + scan.page_size;
+  sqlite3_int64 offset = header_size;
+  if (scan.sums[0] != number_at(header + 24) || scan.sums[1] != number_at(header + 28)) {
+    // The header is synced before the first frame is written: what is wrong with it came later, if frames continue one another.
+    code = log->pMethods->xRead(log, header, frame_header_size, offset);
+    scan.has_ended = 1;
+    memcpy(scan.salts, header + 8, sizeof scan.salts);
+    scan.sums[0] = number_at(header + 16);
+    scan.sums[1] = number_at(header + 20);
+    offset += frame_size;
+  }
+  for (; offset + frame_size <= size && code == SQLITE_OK; offset += frame_size) {
+    code = log->pMethods->xRead(log, file->bytes, frame_size, offset);
+    if (code == SQLITE_OK && shows_damage(&scan, file->bytes)) code = SQLITE_CORRUPT;
+  }
+  return code;
+}
+
 /// Makes durable what the file has; see above.
 static int write_again(log_file *file) {
   sqlite3_file *log = below(file);
   sqlite3_int64 size = 0;
   int code = log->pMethods->xFileSize(log, &size);
   if (code != SQLITE_OK || size == 0) return code;
+  code = look_over(file, size);
   for (sqlite3_int64 offset = 0; offset < size && code == SQLITE_OK; offset += capacity) {
     int count = size - offset < capacity ? (int)(size - offset) : capacity;
     code = log->pMethods->xRead(log, file->bytes, count, offset);
