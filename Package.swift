@@ -65,7 +65,7 @@ let services: [Target] = [
   service(
     "ShareService",
     ["ServiceKit", "ServiceBus", "SQLite", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Console", ["HTTPClient", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service("Console", ["HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
@@ -106,7 +106,7 @@ let testTargets: [Target] = [
   tests(
     "RecordStore",
     ["RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
-  tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux"]),
+  tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),

@@ -161,9 +161,12 @@ public protocol Bus: AnyObject, Sendable {
   /// slow reader finds only the newest list. Ends when the bus is closed.
   func peerChanges() -> AsyncStream<[Peer]>
   /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint does nothing.
-  func connect(to endpoint: String)
+  /// - Parameter peer: who is to be found there: on a bus with keys nobody else's key is accepted, and without a `peer` nobody's.
+  func connect(to endpoint: String, of peer: Destination?)
   /// Gives up a connection.
   func disconnect(from endpoint: String)
+  /// On a bus with keys: whose are admitted from here on. Who is no longer listed is lost at once, and what he still sends is dropped.
+  func admit(_ known: KnownPeers)
   /// Announces readiness to all peers.
   func setReady(_ isReady: Bool)
   /// Announces draining, waits until peers know and what runs is finished (at most `limit`), says goodbye.
@@ -179,6 +182,9 @@ public protocol Bus: AnyObject, Sendable {
 
 extension Bus {
   public var executor: (any TaskExecutor)? { nil }
+  /// A bus without keys admits everybody.
+  public func admit(_ known: KnownPeers) {}
+  public func connect(to endpoint: String) { connect(to: endpoint, of: nil) }
 
   public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration) async throws(BusError) -> M.Reply {
     try await call(message, body: [], to: destination, within: deadline).reply

@@ -12,10 +12,17 @@ enum Command: Sendable {
   case setReady(Bool)
   case drain(Duration, done: @Sendable () -> Void)
   case statistics(@Sendable (BusStatistics) -> Void)
-  case connect(String)
+  case connect(Connection)
+  case admit(KnownPeers)
   case disconnect(String)
   /// A step of a task that runs on the bus's own thread.
   case run(UnownedJob)
+}
+
+/// An endpoint to be connected to, and who is to be found there.
+struct Connection: Hashable, Sendable {
+  let endpoint: String
+  let peer: Destination?
 }
 
 /// The callers' side of a bus.

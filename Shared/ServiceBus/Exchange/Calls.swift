@@ -147,6 +147,8 @@ struct LinkID: Hashable, Sendable, Comparable {
 /// A link on which a process has announced itself.
 struct Link {
   let peer: PeerState
+  /// Whose key the connection proved; nil on a bus without keys, and of the loopback.
+  var sender: KnownPeer?
   var lastHeard: Int64
   /// The last announcement's bytes: most are repeated.
   var announcement: [UInt8]
