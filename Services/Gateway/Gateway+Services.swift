@@ -1,6 +1,7 @@
 // The answers that other services give: workers for both planes, the share service for operators.
 
 import Authentication
+import Crypto
 import HTTPServer
 import JSON
 import Records
@@ -30,8 +31,8 @@ extension Gateway {
     let subject = plane == .object && request.method == "GET" ? Self.waitingSubject(of: request) : nil
     if match.path.count == 3, match.path[2] == "events", subject != nil, Self.wantsStream(exchange.request) {
       let (target, scope) = (match.route.target, address.scope)
-      return try await eventStream(request, exchange) { [self] () async throws(RecordError) in
-        var exchange = exchange
+      return try await eventStream(request, exchange) { [self, asked = exchange.withoutPlace] () async throws(RecordError) in
+        var exchange = asked
         guard let question = exchange.authentication?.question else { return }
         try await check(question, Credentials(of: exchange.request), target.need(in: scope), &exchange)
       }
@@ -146,6 +147,9 @@ extension Gateway {
     }
     return (caller.userRecordName ?? "-") + ":" + own
   }
+
+  /// A name for what the client leaves to the server to name: the same in every repetition of the request, and nobody else's.
+  static func name(drawnFor requestID: String) -> String { Hex.encode(SHA256.hash(requestID).prefix(16)) }
 
   /// The seconds of a long poll; nil without one. More than the limit is cut to it.
   static func wait(_ text: String?) throws(RecordError) -> Duration? {
