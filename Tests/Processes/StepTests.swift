@@ -27,7 +27,7 @@ import Testing
     let shim: StepShim
     let cast: StepCast
     /// Holders of the shards while everything runs.
-    let holders: Value
+    let holders: [Value]
     var zones: Set<String> = []
     var graphs: [StepGraph] = []
     /// How often a process was killed after which all of an operation was there, or nothing.
@@ -50,10 +50,14 @@ import Testing
       try await calm()
     }
 
+    static func holders(_ installation: Installation) async throws -> [Value] {
+      try await installation.admin("GET", "/admin/1/shards")["shards"].elements.map { $0["worker"] }
+    }
+
     private func comeBack() async throws {
       for _ in 0..<1500 {
         // Dropped because a process that is not there yet is asked again.
-        if let shards = try? await installation.admin("GET", "/admin/1/shards"), shards == holders { return }
+        if let shards = try? await Self.holders(installation), shards == holders { return }
         try await Task.sleep(for: .milliseconds(10))
       }
       throw Unexpected("the shards do not come back")
@@ -226,7 +230,7 @@ import Testing
     let began = ContinuousClock.now
     try await Installation.run(workers: 2, options: ["--restart-pause", "50"], environment: shim.environment) { installation in
       let cast = try await StepCast(installation)
-      var run = Run(installation: installation, shim: shim, cast: cast, holders: try await installation.admin("GET", "/admin/1/shards"))
+      var run = Run(installation: installation, shim: shim, cast: cast, holders: try await Run.holders(installation))
       var killCounts: [StepOperation: [Victim: Int]] = [:]
       let courses: [(Victim, Course)] = [
         (.gateway, .patient), (.ownersWorker, .patient), (.ownersWorker, .killedTwice), (.guestsWorker, .hangingUp), (.share, .patient),

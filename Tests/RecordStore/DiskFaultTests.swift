@@ -129,7 +129,9 @@ struct DiskFaultTests {
     #expect(ledger.acknowledged.count == 12 && (log.count - 32) % frame == 0)
     var present = 0
     var cuts = [0, 1, 31, 32]
-    for end in stride(from: 32 + frame, through: log.count, by: frame) { cuts += [end - frame + 5, end - frame + 24, end - 700, end] }
+    // In a header, between it and its page, in a page, behind it: of one frame after the other.
+    for (index, end) in stride(from: 32 + frame, through: log.count, by: 2 * frame).enumerated() { cuts.append(end - [frame - 5, frame - 24, 700, 0][index % 4]) }
+    cuts.append(log.count)
     for (index, cut) in cuts.enumerated() {
       for isGarbage in index % 5 == 0 ? [false, true] : [false] {
         var contents = whole
