@@ -149,7 +149,13 @@ extension Gateway {
   }
 
   /// A name for what the client leaves to the server to name: the same in every repetition of the request, and nobody else's.
-  static func name(drawnFor requestID: String) -> String { Hex.encode(SHA256.hash(requestID).prefix(16)) }
+  static func name(drawnFor requestID: String) -> String { SpelledDigest(digest: SHA256.hash(requestID)).uuid() }
+
+  /// Lends a digest the random source's spelling of a UUID.
+  private struct SpelledDigest: RandomSource {
+    let digest: [UInt8]
+    func bytes(_ count: Int) -> [UInt8] { Array(digest.prefix(count)) }
+  }
 
   /// The seconds of a long poll; nil without one. More than the limit is cut to it.
   static func wait(_ text: String?) throws(RecordError) -> Duration? {

@@ -89,7 +89,8 @@ public struct GatewayService: Service {
     context.metrics.collect("rate_limit_buckets", "Credentials and addresses whose requests are counted.") { [limiter = gateway.limiter] in
       [Metrics.Sample(Double(limiter.count))]
     }
-    context.metrics.collect("requests_under_way", "Requests of known callers that are answered at the moment, and those that wait for changes.") { [places = gateway.places] in
+    context.metrics.collect("requests_under_way", "Requests of known callers that are answered at the moment, and those that wait for changes.") {
+      [places = gateway.places] in
       let counts = places.counts
       return [Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]), Metrics.Sample(Double(counts.held), labels: [("state", "held")])]
     }
