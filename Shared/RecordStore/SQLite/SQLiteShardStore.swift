@@ -1,6 +1,7 @@
 // An open shard as its owner holds it, and what the owner shares with the shard's threads.
 
 import Assets
+import CLinux
 import Crypto
 import Glibc
 public import Records
