@@ -32,6 +32,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 /// Shared, from the bottom up.
 let layers: [Target] = [
   shared("Crypto", ["COpenSSL", "CSodium"]),
+  shared("Queues"),
   shared("JSON", ["CSimdJSON", "Crypto"]),
   shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
@@ -45,9 +46,9 @@ let layers: [Target] = [
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
-    "RecordStore", ["SQLite", "JSON", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
+    "RecordStore", ["SQLite", "Queues", "JSON", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
     exclude: ["FORMAT.md"]),
-  shared("ServiceBus", ["CZeroMQ", "CLinux", "MessagePack", "Records", "ObjectModel"]),
+  shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
   shared("ServiceKit", ["HTTPServer", "ServiceBus", "Records", "JSON", "CLinux", "Crypto"]),
@@ -78,6 +79,7 @@ let commands: [Target] = [
 ]
 
 let testTargets: [Target] = [
+  tests("Queues", ["Queues"]),
   tests("JSON", ["JSON"]),
   tests("MessagePack", ["MessagePack"]),
   tests("Crypto", ["Crypto", "SigningKeys"]),

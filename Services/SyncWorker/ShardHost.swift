@@ -247,8 +247,9 @@ actor ShardHost {
           throw error
         }
         let isSteady = await serve(store)
-        await store.close()
+        // Before it closes, which takes a while: totals must not fall meanwhile.
         departed.add(store, isOpen: false)
+        await store.close()
         log.info("shard closed", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
         if isSteady || shards[number]?.news == nil { wait = Self.firstPause }
         if let failure = shards[number]?.news {
@@ -308,7 +309,7 @@ actor ShardHost {
     var isDamaged = false
     if case .corrupt = shards[store.shard]?.outage { isDamaged = true }
     guard checksFirst || isDamaged else { return }
-    let report = try await store.verify(readsAssets: false)
+    let report = try await verify(store)
     for problem in report.problems.prefix(Self.reportedProblemLimit) {
       log.error("a check found a problem", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
     }
@@ -316,6 +317,23 @@ actor ShardHost {
   }
 
   private static let reportedProblemLimit = 10
+
+  /// Looks a shard over, unless it is assigned to somebody else meanwhile: then it is closed.
+  private func verify(_ store: any ShardStore) async throws -> VerificationReport {
+    let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
+    shards[store.shard]?.wake = wake
+    if shards[store.shard]?.isAssigned != true { wake.finish() }
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask {
+        for await _ in wakes {}
+        // The check is done.
+        if Task.isCancelled { return }
+        await store.close()
+      }
+      defer { group.cancelAll() }
+      return try await store.verify(readsAssets: false)
+    }
+  }
 
   /// Waits for the previous owner to let go, unless the shard is assigned to somebody else meanwhile.
   /// - Returns: nil when there is no point any more.

@@ -6,6 +6,8 @@ public struct BusConfiguration: Sendable {
   public var windowCount = 512
   /// Calls per peer and lane that wait for a place in the window; one more is `overloaded` at once.
   public var backlogCount = 1024
+  /// … of one party, so that nobody fills a backlog for all. Parties take turns for the window.
+  public var partyBacklogCount = 256
   /// Handlers that run at a time, of each lane.
   public var runningCount = 1024
   /// Requests of a lane that wait for a handler or for their turn in an order; one more is answered `overloaded`.

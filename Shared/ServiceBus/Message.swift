@@ -16,6 +16,8 @@ public protocol Message: Codable, Sendable {
   static var lane: Lane { get }
   /// Messages of a lane with equal keys start in the order they arrived at the peer; nil: in any order.
   var orderingKey: String? { get }
+  /// For whom it is sent: where messages of several parties wait for a peer, these take turns. Empty: for nobody, the server itself.
+  var party: String { get }
 
   /// The MessagePack of a message and of its reply, there and back. Written by hand only where `Codable` is too slow, and of the same form.
   func encoded() throws -> [UInt8]
@@ -27,6 +29,7 @@ public protocol Message: Codable, Sendable {
 extension Message {
   public static var lane: Lane { .usual }
   public var orderingKey: String? { nil }
+  public var party: String { "" }
   public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
   public static func decoded(from bytes: [UInt8]) throws -> Self { try MessagePackDecoder().decode(Self.self, from: bytes) }
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try MessagePackEncoder().encode(reply) }

@@ -60,9 +60,11 @@ struct SQLiteStoreTests {
     arguments: [
       ("1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n2: POSIX  ADVISORY  WRITE 5 08:01:131 0 EOF\n", 4711), ("1: POSIX  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
       ("1: FLOCK  ADVISORY  WRITE 4711 08:01:1310 0 EOF\n", nil), ("1: -> FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
-      ("1: FLOCK  ADVISORY  WRITE 0 08:01:131 0 EOF\n", nil), ("", nil),
+      ("1: FLOCK  ADVISORY  WRITE 0 08:01:131 0 EOF\n", nil), ("1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF\n", nil), ("", nil),
     ] as [(String, Int32?)])
-  func `the holder of a lock is found among the kernel's locks`(locks: String, pid: Int32?) { #expect(ShardLock.holder(ofInode: 131, in: locks) == pid) }
+  func `the holder of a lock is found among the kernel's locks`(locks: String, pid: Int32?) {
+    #expect(ShardLock.holder(ofFile: ShardLock.name(device: 0x801, inode: 131), in: locks) == pid)
+  }
 
   @Test func `another process that has a shard is named`() async throws {
     let folder = try TemporaryFolder()

@@ -66,13 +66,15 @@ struct Dev {
     await withTaskGroup(of: String?.self) { group in
       for address in addresses {
         // Dropped because a process that does not answer is not counted.
-        group.addTask { [http] in (try? await http.get(address + "/livez", within: Self.readinessLimit))?.status == 200 ? address : nil }
+        group.addTask { [http] in (try? await http.get(address + "/livez", within: Self.livenessLimit))?.status == 200 ? address : nil }
       }
       return await group.reduce(into: []) { living, address in if let address { living.insert(address) } }
     }
   }
 
   private static let readinessLimit: Duration = .seconds(1)
+  /// Longer: whoever does not answer so often enough is killed, and one that has much to do must not be.
+  private static let livenessLimit: Duration = .seconds(4)
 
   private func lastLines(of log: String) -> [Substring] {
     // Dropped because the reason is told without the log, too.

@@ -59,7 +59,8 @@ public struct BackupRestore: Sendable {
   /// Only folders without an installation are written to.
   private func refuseUsed(_ manifest: BackupManifest) throws {
     for folder in Set([data, directory]).sorted() { try Folder.make(folder) }
-    var taken = ["\(data)/shards", "\(directory)/\(BackupManifest.directoryName)"]
+    // A log that was left would be recovered over the file that is restored.
+    var taken = ["\(data)/shards"] + ["", "-wal", "-journal"].map { "\(directory)/\(BackupManifest.directoryName)\($0)" }
     taken += (0..<manifest.shardCount).map { "\(data)/\(ShardCopy.assetFolder($0))" }
     for path in taken {
       guard access(path, F_OK) != 0 else { throw StoreError.io("\(path) is there already: a backup is restored into an empty data folder") }

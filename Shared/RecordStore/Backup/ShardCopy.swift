@@ -45,7 +45,12 @@ extension SQLiteShardStore {
       _ = try snapshot.counts()
       let connection = snapshot.session.connection
       for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
-      guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else { throw StoreError.tooSlow(shard: snapshot.shard) }
+      do {
+        guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else { throw StoreError.tooSlow(shard: snapshot.shard) }
+      } catch let error as SQLiteError {
+        // Mostly the backup's disk, for which the shard must not go out of service.
+        throw StoreError.io("shard \(snapshot.shard) can't be copied to \(path): \(error)")
+      }
     }
     let rest = CopiedShard(shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets)
     return try await withCheckedThrowingContinuation { continuation in

@@ -36,14 +36,21 @@ struct ShardLock: Sendable {
     defer { fclose(file) }
     var buffer = [UInt8](repeating: 0, count: 1 << 20)
     let text = String(decoding: buffer[..<fread(&buffer, 1, buffer.count, file)], as: UTF8.self)
-    return holder(ofInode: UInt64(status.st_ino), in: text)
+    return holder(ofFile: Self.name(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)), in: text)
+  }
+
+  /// As the kernel spells it there: the device's major and minor numbers in hexadecimal, and the inode.
+  static func name(device: UInt64, inode: UInt64) -> String {
+    let (major, minor) = (device >> 8 & 0xfff | device >> 32 & ~0xfff, device & 0xff | device >> 12 & ~0xff)
+    func hexadecimal(_ number: UInt64) -> String { (number < 16 ? "0" : "") + String(number, radix: 16) }
+    return "\(hexadecimal(major)):\(hexadecimal(minor)):\(inode)"
   }
 
   /// - Parameter locks: lines such as `12: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF`; waiting locks have an arrow after the number.
-  static func holder(ofInode inode: UInt64, in locks: String) -> pid_t? {
+  static func holder(ofFile name: String, in locks: String) -> pid_t? {
     for line in locks.split(separator: "\n") {
       let words = line.split(separator: " ")
-      guard words.count >= 6, words[1] == "FLOCK", words[5].split(separator: ":").last == "\(inode)", let pid = pid_t(words[4]), pid > 0 else { continue }
+      guard words.count >= 6, words[1] == "FLOCK", words[5] == name, let pid = pid_t(words[4]), pid > 0 else { continue }
       return pid
     }
     return nil

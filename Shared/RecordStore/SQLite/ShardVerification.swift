@@ -205,6 +205,8 @@ struct ShardVerification {
     for (hash, byteCount, count) in try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
       .all({ ($0.blob(0), $0.int64(1), $0.int(2)) })
     {
+      // Reading files asks nobody whether it may go on, as statements do.
+      if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
       let asset = Asset(hash: hash, byteCount: byteCount)
       let found = uses.removeValue(forKey: hash) ?? 0
       if found > count || found < count && damagedZones.isEmpty { report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)") }

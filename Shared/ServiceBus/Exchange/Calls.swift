@@ -42,6 +42,8 @@ struct CallRequest: Sendable {
   var lane = Lane.usual
   /// Empty: none.
   let key: String
+  /// Empty: none.
+  var party = ""
   let arguments: [UInt8]
   let body: [UInt8]
   let deadline: Int64

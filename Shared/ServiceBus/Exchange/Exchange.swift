@@ -1,5 +1,7 @@
 // What a process does with calls and frames, decided without sockets, threads or a clock: both buses are thin shells around this value.
 
+import Queues
+
 /// The decisions of one process's end of the bus.
 ///
 /// A shell feeds it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no reference

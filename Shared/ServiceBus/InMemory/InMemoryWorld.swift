@@ -1,5 +1,7 @@
 // The state of an in-memory network: exchanges, the wires between them, and frames under way. Entered by one thread at a time.
 
+import Queues
+
 struct InMemoryWorld {
   typealias NodeID = InMemoryNetwork.NodeID
 
