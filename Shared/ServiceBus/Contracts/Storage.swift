@@ -3,7 +3,7 @@
 /// Copies a shard into a backup that is being made. The answer's body is what was copied, as MessagePack of the record store's `ShardCopy`. Repeated it
 /// begins anew.
 public struct CopyShard: Message {
-  public static let name = "worker.copyShard/1"
+  public static let name = "worker.copy-shard/1"
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -22,7 +22,7 @@ public struct CopyShard: Message {
 
 /// Looks over a shard while it serves. One whose structure is damaged is taken out of service.
 public struct ScrubShard: Message {
-  public static let name = "worker.scrubShard/1"
+  public static let name = "worker.scrub-shard/1"
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
