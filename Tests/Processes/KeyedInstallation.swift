@@ -112,8 +112,9 @@ final class KeyedInstallation {
     return text.split(separator: "\n").first { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }?.split(separator: " ").last.flatMap { Double($0) }
   }
 
+  /// For two minutes: of repeated lines only a few are written in each half of one.
   func waitForLog(_ name: String, _ text: String) async throws {
-    for _ in 0..<3000 {
+    for _ in 0..<12_000 {
       if try String(contentsOf: log(name), encoding: .utf8).contains(text) { return }
       try await Task.sleep(for: .milliseconds(10))
     }
