@@ -167,7 +167,7 @@ import WebServices
   }
 
   @Test func `an owner who is away fails his zones only, and all of them the request`() async throws {
-    let world = try await world(limit: .milliseconds(200)) { worker, request, body in
+    let world = try await world(limit: .seconds(1)) { worker, request, body in
       if request.database.owner == "_ann" { throw BusError(.draining, "about to stop") }
       return try await Self.owner(worker, request, body)
     }
@@ -184,7 +184,7 @@ import WebServices
   }
 
   @Test func `while the share service is away the last known owners are asked, and nobody who was never asked about waits for ever`() async throws {
-    let world = try await world(limit: .milliseconds(200))
+    let world = try await world(limit: .seconds(1))
     #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2)
     world.record.withLock { $0.sharedZones = nil }
     for _ in 0..<3 { #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2) }
@@ -240,7 +240,7 @@ import WebServices
 
   @Test func `an owner who is away keeps his place in the feed`() async throws {
     let isAway = Mutex(true)
-    let world = try await world(limit: .milliseconds(200)) { worker, request, body in
+    let world = try await world(limit: .seconds(1)) { worker, request, body in
       if request.database.owner == "_ann", isAway.withLock({ $0 }) { throw BusError(.draining, "about to stop") }
       return try await Self.owner(worker, request, body)
     }
