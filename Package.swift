@@ -121,7 +121,7 @@ let testTargets: [Target] = [
       "SQLite",
       "Crypto",
     ]),
-  tests("ShareService", ["ShareService", "SigningKeys", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests("ShareService", ["ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
