@@ -16,6 +16,8 @@ public protocol Message: Codable, Sendable {
   static var lane: Lane { get }
   /// Messages of a lane with equal keys start in the order they arrived at the peer; nil: in any order.
   var orderingKey: String? { get }
+  /// For whom it is sent: where messages of several parties wait for a peer, these take turns. Empty: for nobody, the server itself.
+  var party: String { get }
 
   /// The MessagePack of a message and of its reply, there and back. Written by hand only where `Codable` is too slow, and of the same form.
   func encoded() throws -> [UInt8]
@@ -27,6 +29,7 @@ public protocol Message: Codable, Sendable {
 extension Message {
   public static var lane: Lane { .usual }
   public var orderingKey: String? { nil }
+  public var party: String { "" }
   public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
   public static func decoded(from bytes: [UInt8]) throws -> Self { try MessagePackDecoder().decode(Self.self, from: bytes) }
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try MessagePackEncoder().encode(reply) }
@@ -161,9 +164,12 @@ public protocol Bus: AnyObject, Sendable {
   /// slow reader finds only the newest list. Ends when the bus is closed.
   func peerChanges() -> AsyncStream<[Peer]>
   /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint does nothing.
-  func connect(to endpoint: String)
+  /// - Parameter peer: who is to be found there: on a bus with keys nobody else's key is accepted, and without a `peer` nobody's.
+  func connect(to endpoint: String, of peer: Destination?)
   /// Gives up a connection.
   func disconnect(from endpoint: String)
+  /// On a bus with keys: whose are admitted from here on. Who is no longer listed is lost at once, and what he still sends is dropped.
+  func admit(_ known: KnownPeers)
   /// Announces readiness to all peers.
   func setReady(_ isReady: Bool)
   /// Announces draining, waits until peers know and what runs is finished (at most `limit`), says goodbye.
@@ -179,6 +185,9 @@ public protocol Bus: AnyObject, Sendable {
 
 extension Bus {
   public var executor: (any TaskExecutor)? { nil }
+  /// A bus without keys admits everybody.
+  public func admit(_ known: KnownPeers) {}
+  public func connect(to endpoint: String) { connect(to: endpoint, of: nil) }
 
   public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration) async throws(BusError) -> M.Reply {
     try await call(message, body: [], to: destination, within: deadline).reply

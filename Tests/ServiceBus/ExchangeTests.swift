@@ -65,6 +65,26 @@ import Testing
     #expect(exchange.peers.isEmpty)
   }
 
+  @Test func `a link is the one's whose key it showed first: another's frames on it are refused, and it ends with its key`() throws {
+    var exchange = exchange()
+    let keys = try (0..<2).map { _ in try BusKeyPair.generate().publicKey }
+    let (b, c) = (KnownPeer(role: .worker, name: "b", publicKey: keys[0]), KnownPeer(role: .worker, name: "c", publicKey: keys[1]))
+    let link = LinkID(number: 1)
+    exchange.received(announcement("b"), on: link, from: b)
+    exchange.call(request(5))
+    for frame in [announcement("b"), announcement("c"), Frame(kind: .reply, correlation: 5), Frame(kind: .goodbye)] { exchange.received(frame, on: link, from: c) }
+    #expect(exchange.statistics.refusedFrames == 4)
+    #expect(outcomes(&exchange).isEmpty && exchange.peers.keys.sorted() == ["b"])
+    exchange.received(announcement("b"), on: LinkID(number: 2), from: c)
+    #expect(exchange.statistics.refusedFrames == 5 && exchange.peers["b"]?.links == [link])
+    exchange.admit(try KnownPeers(parsing: "\(b)\n\(c)"))
+    #expect(exchange.peers.keys.sorted() == ["b"])
+    // The same name with another key is another process.
+    exchange.admit(try KnownPeers(parsing: "worker b \(keys[1])"))
+    #expect(exchange.peers.isEmpty)
+    #expect(outcomes(&exchange) == [.failure(BusError(.unreachable, "b was lost before it answered"))])
+  }
+
   @Test func `an answer from another link or to another call is none`() {
     var exchange = exchange()
     exchange.received(announcement("b"), on: LinkID(number: 1))

@@ -22,7 +22,9 @@ struct Hold: Message {
   let id: String
   var key: String?
   var startsNext = false
+  var crowd: String?
   var orderingKey: String? { key }
+  var party: String { crowd ?? "" }
 }
 
 /// Lets a `Hold` return.

@@ -38,6 +38,8 @@ public struct GuestRequest: Message {
     request.method == "GET" ? nil : request.orderingKey.map { "guest \(request.caller.userRecordName ?? "") of \(request.database.owner) \($0)" }
   }
 
+  public var party: String { request.party }
+
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try DatabaseRequest.encoded(reply) }
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try DatabaseRequest.decodedReply(from: bytes) }
 }
@@ -52,4 +54,6 @@ public struct GuestResolve: Message {
   public let message: ResolveShortGUIDs
 
   public init(_ message: ResolveShortGUIDs) { self.message = message }
+
+  public var party: String { message.party }
 }

@@ -76,4 +76,6 @@ public struct ResolveShortGUIDs: Message {
     self.items = items
     self.baseURL = baseURL
   }
+
+  public var party: String { caller.party(in: container) }
 }

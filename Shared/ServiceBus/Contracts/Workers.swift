@@ -19,6 +19,12 @@ public struct Caller: Hashable, Sendable, Codable {
 
   /// The custom roles that the caller has.
   public var roles: [String] { standing?.roles ?? [] }
+
+  /// Who takes turns with others wherever requests wait: a user, whatever he asks and by how many tokens; of a container those without a user
+  /// together, and its operators.
+  public func party(in container: ContainerID) -> String {
+    "\(container.rawValue)\u{0}\(userRecordName ?? (isOperator ? "operator" : ""))"
+  }
 }
 
 /// What an operator gave a user in a container's environment.
@@ -106,9 +112,12 @@ public struct DatabaseRequest: Message {
     if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) {
       return ["store", database.container.rawValue, database.environment.rawValue, database.owner, path[1]].joined(separator: "\u{0}")
     }
-    if plane == .record, path.last == "modify" { return "owner " + database.owner }
+    // Writes of several users to one database have no order among them: nobody waits for a crowd of another's.
+    if plane == .record, path.last == "modify" { return ["owner", database.owner, caller.party(in: database.container)].joined(separator: "\u{0}") }
     return nil
   }
+
+  public var party: String { caller.party(in: database.container) }
 }
 
 /// What a worker tells an operator (`status`, `workers`, `shards`, `stores`); the answer's body is JSON.

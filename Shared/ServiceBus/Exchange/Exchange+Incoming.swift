@@ -1,5 +1,7 @@
 // Requests from others: a bounded number runs, those with one key start in the order they arrived.
 
+import Queues
+
 extension Exchange {
   mutating func requested(_ frame: Frame, on link: LinkID) {
     let id = IncomingID(link: link, correlation: frame.correlation)
