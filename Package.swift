@@ -123,11 +123,11 @@ let testTargets: [Target] = [
       "SQLite",
       "Crypto",
     ]),
-  tests("ShareService", ["ShareService", "SigningKeys", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests("ShareService", ["ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
-  tests("Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "powerloss.c"]),
+  tests("Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "network.c", "powerloss.c"]),
 ]
 
 /// Breaks installations under load, and checks that nothing was lost.

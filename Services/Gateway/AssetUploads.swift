@@ -74,7 +74,7 @@ struct AssetUploads: Sendable {
     let room = freeByteCount().map { $0 - limits.reserveByteCount } ?? .max
     guard let space = expected.take(Int64(min(byteCount ?? byteLimit, byteLimit)), of: room) else {
       throw refused(
-        "full", RecordError(.tryAgainLater, "The server has no space left for uploads; nothing was stored", retryAfter: Self.fullRetrySeconds))
+        "full", RecordError(.tryAgainLater, "The server has no space left for uploads; nothing was stored", retryAfter: RecordError.noSpace.retryAfter))
     }
     let slot: UploadSlot
     switch book.begin(url.user.userRecordName, space, wallClock) {
@@ -110,12 +110,10 @@ struct AssetUploads: Sendable {
       sink.slot.release(byteCount: 0)
       uploads["failed"].increment()
       log.error("an upload could not be stored", ["error": .text(String(describing: error))])
-      if case .full = error { throw RecordError(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: Self.fullRetrySeconds) }
+      if case .full = error { throw RecordError.noSpace }
       throw RecordError(.internalError, "The server could not store the content")
     }
   }
-
-  private static let fullRetrySeconds = 30
 
   var existingStore: AssetStore {
     get throws(RecordError) {

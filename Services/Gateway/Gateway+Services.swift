@@ -129,7 +129,9 @@ extension Gateway {
     } else {
       answer = try await share.call(message, body: request.body)
     }
-    return HTTPResponse(status: answer.reply.status, headers: [("Content-Type", answer.reply.contentType)], body: .bytes(answer.body))
+    var headers = [("Content-Type", answer.reply.contentType)]
+    if let retryAfter = answer.reply.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
+    return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
   }
 
   /// The query without credentials; of a name that comes twice the first value.

@@ -108,7 +108,7 @@ public final class ShareService: Sendable {
       command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
-      return Answer(OperatorRequest.Reply(status: answer.status, contentType: answer.contentType), body: answer.body)
+      return Answer(OperatorRequest.Reply(status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter), body: answer.body)
     }
   }
 
@@ -160,7 +160,9 @@ public final class ShareService: Sendable {
       throw BusError(error.code == .notFound ? .notFound : .refused, error.reason)
     } catch {
       log.error("directory failed", ["error": .text(String(describing: error))])
-      throw BusError(.internalError, "the directory failed")
+      let answer = RecordError(ofDirectory: error)
+      if answer == .noSpace { throw BusError(.noSpace, answer.reason) }
+      throw BusError(answer.code == .tryAgainLater ? .unreachable : .internalError, "the directory failed")
     }
   }
 }

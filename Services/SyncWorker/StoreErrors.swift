@@ -49,7 +49,7 @@ extension RecordError {
       self.init(.tryAgainLater, "The request looks at more than the server reads for one; ask for less at once", retryAfter: 30)
     case .full(let reason):
       log.error("the store is full", ["reason": .text(reason)])
-      self.init(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 30)
+      self = .noSpace
     case .corrupt(let reason):
       log.error("the store is damaged", ["reason": .text(reason)])
       self.init(.internalError, "The stored data of this database is damaged")

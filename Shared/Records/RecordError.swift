@@ -28,6 +28,9 @@ public struct RecordError: Error, Hashable, Sendable {
     self.redirectURL = redirectURL
   }
 
+  /// The disk is full. Nothing needs to be opened or started again when there is space: the first request that comes then is served.
+  public static let noSpace = RecordError(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 5)
+
   public var status: Int { httpStatus ?? code.row.httpStatus }
   public var ckErrorCode: Int { specialCKErrorCode ?? code.row.ckErrorCode }
 }

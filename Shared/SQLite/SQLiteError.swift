@@ -35,6 +35,8 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   public var isFull: Bool { primaryCode == SQLITE_FULL }
   /// The statement was ended by the connection's `watch`.
   public var isInterruption: Bool { primaryCode == SQLITE_INTERRUPT }
+  /// The connection was closed before.
+  public var isClosed: Bool { primaryCode == SQLITE_MISUSE }
   /// What was written may or may not be on the disk, and the kernel may have dropped it: never try again on this file.
   public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
   /// The disk does not give back what is on it.

@@ -3,6 +3,11 @@
 public import Records
 public import ServiceBus
 
+extension BusError.Code {
+  /// The peer's disk is full; nothing was stored.
+  public static let noSpace = Self(rawValue: "noSpace")
+}
+
 /// The retries of one request. A value: it is told failures and the time, and answers what to do.
 public struct RetryPlan: Sendable {
   public enum Step: Hashable, Sendable {
@@ -39,6 +44,7 @@ public struct RetryPlan: Sendable {
     case .cancelled: return .fail(Self.later("The request was cancelled"))
     case .notFound: return .fail(RecordError(.notFound, error.reason))
     case .tooLarge: return .fail(RecordError(.quotaExceeded, "The request or its answer is larger than services pass on"))
+    case .noSpace: return .fail(.noSpace)
     case .refused: return .fail(RecordError(.accessDenied, error.reason))
     // A peer of another release that doesn't know the message yet.
     case .unknownMessage: return .fail(Self.later("The service is being upgraded"))

@@ -16,7 +16,10 @@ actor Directory {
   private let executor = BlockingExecutor(label: "directory")
   nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-  let connection: Connection
+  private let path: String
+  private var file: Connection
+  /// After a sync that failed the kernel may have dropped what it could not write: nothing is read or written through that connection any more.
+  private var mustReopen = false
   let clock: any WallClock
   let random: any RandomSource
   /// How many shards the installation was created with.
@@ -39,7 +42,8 @@ actor Directory {
     let connection = try DirectoryFormat.open(path)
     self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
     signingKey = try DirectoryFormat.settleSigningKey(in: connection, random: random)
-    self.connection = connection
+    self.path = path
+    file = connection
     operatorTokenHash = SHA256.hash(try operatorToken())
     self.sessions = sessions
     self.clock = clock
@@ -49,8 +53,26 @@ actor Directory {
   /// Closes the file; the directory must not be used afterwards.
   func close() {
     // Dropped because the next start recovers the log that stays.
-    _ = try? connection.checkpoint(.truncate)
-    connection.close()
+    if !mustReopen { _ = try? file.checkpoint(.truncate) }
+    mustReopen = false
+    file.close()
+  }
+
+  /// The file, opened anew where a sync of it has failed. While it can't be, every use of it throws, and the next one tries again.
+  var connection: Connection {
+    if mustReopen, let opened = try? DirectoryFormat.open(path) {
+      // Dropped above because who asks meets the closed connection, and the health check with him.
+      mustReopen = false
+      file = opened
+      environments = [:]
+    }
+    return file
+  }
+
+  /// Without a checkpoint: what is to be known of the file is what its log has on the disk.
+  private func abandonFile() {
+    file.close()
+    mustReopen = true
   }
 
   /// For health checks.
@@ -60,11 +82,27 @@ actor Directory {
   }
 
   /// Runs `body` as one durable change and keeps the write-ahead log short.
+  ///
+  /// After a sync that failed nobody knows whether it is: the log that is found when the file is opened again decides.
   func change<Value>(_ body: () throws -> Value) throws -> Value {
-    let value = try connection.transaction(body)
-    // Dropped because the change is durable already; the next one tries again.
-    if connection.logPageCount >= Self.checkpointPageCount { _ = try? connection.checkpoint(.passive) }
-    return value
+    do {
+      let value = try connection.transaction(body)
+      shortenLog()
+      return value
+    } catch let error as SQLiteError where error.isSyncError {
+      abandonFile()
+      throw error
+    }
+  }
+
+  private func shortenLog() {
+    guard file.logPageCount >= Self.checkpointPageCount else { return }
+    do {
+      try file.checkpoint(.passive)
+    } catch {
+      // Dropped because the change is durable already; the next one tries again.
+      if error.isSyncError { abandonFile() }
+    }
   }
 
   private static let checkpointPageCount = 1_000

@@ -12,11 +12,18 @@ struct OperatorAnswer: Sendable {
   var status = 200
   var contentType = "application/json"
   var body: [UInt8]
+  /// Seconds, where the same request may succeed later.
+  var retryAfter: Int?
 
   init(status: Int = 200, contentType: String = "application/json", body: [UInt8]) {
     self.status = status
     self.contentType = contentType
     self.body = body
+  }
+
+  init(_ error: RecordError, uuid: String) {
+    self.init(status: error.status, body: error.dictionary(uuid: uuid))
+    retryAfter = error.retryAfter
   }
 
   init(text: String) { self.init(contentType: "text/plain; charset=utf-8", body: Array(text.utf8)) }
@@ -78,12 +85,10 @@ struct OperatorAPI: Sendable {
     do {
       return try await route(message, body, uuid)
     } catch let error as RecordError {
-      return OperatorAnswer(status: error.status, body: error.dictionary(uuid: uuid))
+      return OperatorAnswer(error, uuid: uuid)
     } catch {
       log.error("directory failed", ["uuid": .text(uuid), "error": .text(String(describing: error))])
-      let isFull = (error as? SQLiteError)?.isFull ?? false
-      let answer = RecordError(.internalError, isFull ? "The directory's disk is full; nothing was changed" : "The directory failed; nothing was changed")
-      return OperatorAnswer(status: answer.status, body: answer.dictionary(uuid: uuid))
+      return OperatorAnswer(RecordError(ofDirectory: error), uuid: uuid)
     }
   }
 

@@ -49,7 +49,12 @@ extension StoreCall {
     guard let found else { throw missing }
     // Only now: a token that is another store's was refused.
     if await imports.confirm(found.confirmed, of: id(of: mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
-    try await note(found, after: start, of: mirror, schema, started: started)
+    do throws(RecordError) {
+      try await note(found, after: start, of: mirror, schema, started: started)
+    } catch {
+      // Dropped because a full disk must not keep anybody from reading: what is not noted is the import's event, and how far the client is.
+      guard error == .noSpace, !found.page.mustBeNoted else { throw error }
+    }
     return PlaneAnswer(mayWait: waits && found.page.isEmpty && !found.page.moreComing, body: found.answer)
   }
 

@@ -28,6 +28,8 @@ struct ImportedPage: Sendable {
   /// An event tells of the first import, also where everything is nothing (T-I01).
   var endsFirstRun: Bool { completesFirstImport && isFirstRun }
   var isEmpty: Bool { savedCount + deletedCount == 0 && problems.isEmpty }
+  /// The page leaves out what its token passes: without a note of it nobody would come back to that.
+  var mustBeNoted: Bool { !holds.isEmpty || !leftOut.isEmpty }
   /// There is something to store, whatever becomes of its event.
   var isNoteworthy: Bool { completesFirstImport || completesReset || !holds.isEmpty || !leftOut.isEmpty || !settled.isEmpty }
 }

@@ -186,10 +186,13 @@ public struct OperatorRequest: Message {
   public struct Reply: Codable, Sendable {
     public let status: Int
     public let contentType: String
+    /// Seconds, of a refusal that may pass.
+    public let retryAfter: Int?
 
-    public init(status: Int, contentType: String) {
+    public init(status: Int, contentType: String, retryAfter: Int? = nil) {
       self.status = status
       self.contentType = contentType
+      self.retryAfter = retryAfter
     }
   }
 

@@ -1,0 +1,73 @@
+// A network between namespaces of this machine whose faults a test decides: network.c is the switch.
+
+import Foundation
+
+/// Hosts, each a network namespace with one address; all of it is gone with the value.
+final class FaultyNetwork {
+  struct Host: Sendable {
+    let address: String
+    /// What a command line begins with to run there.
+    let launcher: [String]
+  }
+
+  private let process = Process()
+  private let input = Pipe()
+  private let output = Pipe()
+  private var rest: [UInt8] = []
+  private(set) var hosts: [String: Host] = [:]
+
+  /// Whether this process may make one.
+  static let isPossible = (try? FaultyNetwork(["clients", "probe"], seed: 0)) != nil
+
+  /// - Parameter names: the first is this process's own namespace.
+  init(_ names: [String], seed: UInt64) throws {
+    let program = FileManager.default.temporaryDirectory.appending(path: "aq-network-\(UUID().uuidString.prefix(8))")
+    defer { try? FileManager.default.removeItem(at: program) }
+    let source = Checkout.root.appending(path: "Tests/Processes/network.c").path
+    let made = try CommandLineTool.run(
+      ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program.path, source], executable: URL(filePath: "/usr/bin/env"))
+    guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
+    process.executableURL = program
+    // Addresses for tests of networks (RFC 2544), which nothing else here has.
+    process.arguments = ["\(seed)", "198.18.\(getpid() % 250)"] + names
+    process.standardInput = input
+    process.standardOutput = output
+    try process.runUnblocked()
+    for name in names {
+      let words = try line().split(separator: " ").map(String.init)
+      guard words.count == 3, words[0] == name else { throw Unexpected("network: \(words)") }
+      hosts[name] = Host(address: words[1], launcher: name == names[0] ? [] : ["/usr/bin/nsenter", "--net=\(words[2])"])
+    }
+  }
+
+  deinit {
+    try? input.fileHandleForWriting.close()
+    process.waitUntilExit()
+  }
+
+  /// Everything between the two takes `delay` and up to `jitter` more, in milliseconds, and `loss` of a thousand packets never arrive.
+  func link(_ one: String, _ other: String, delay: Int, jitter: Int, loss: Int) throws { try tell("link \(one) \(other) \(delay) \(jitter) \(loss)") }
+
+  /// Nothing passes between the two any more.
+  func cut(_ one: String, _ other: String) throws { try tell("cut \(one) \(other)") }
+
+  /// Everything passes at once again.
+  func heal() throws { try tell("heal") }
+
+  private func tell(_ command: String) throws {
+    try input.fileHandleForWriting.write(contentsOf: Data("\(command)\n".utf8))
+    guard try line() == "ok" else { throw Unexpected("network: \(command)") }
+  }
+
+  private func line() throws -> String {
+    while true {
+      if let end = rest.firstIndex(of: 10) {
+        defer { rest.removeFirst(end + 1) }
+        return String(decoding: rest[..<end], as: UTF8.self)
+      }
+      let bytes = output.fileHandleForReading.availableData
+      guard !bytes.isEmpty else { throw Unexpected("network ended; its reason is on standard error") }
+      rest += bytes
+    }
+  }
+}

@@ -1,0 +1,150 @@
+// Real processes on file systems without any space left: what can't be stored is refused, the rest goes on, and so does everything when there is space.
+
+import Foundation
+import Testing
+
+@Suite(.serialized, .enabled(if: SmallDisk.isPossible, "mounting a file system in memory takes root and CAP_SYS_ADMIN")) struct FullDiskTests {
+  /// An installation whose share service and worker have a small disk each.
+  private struct World {
+    let processes: SeparateProcesses
+    let directory: SmallDisk
+    let records: SmallDisk
+    let user: User
+    let device: Device
+    /// It only imports.
+    let laptop: Device
+
+    static func run(_ body: (World) async throws -> Void) async throws {
+      try await SeparateProcesses.run { processes in
+        let directory = try SmallDisk(at: processes.folder.path + "/directory", megabytes: 4)
+        let records = try SmallDisk(at: processes.folder.path + "/records", megabytes: 6)
+        try await processes.start("share-1", ["--data", directory.path, "--shards", "1"])
+        try await processes.start("worker-1", ["--data", records.path])
+        let gateway = try await processes.start("gateway-1", ["--http", "127.0.0.1:0", "--assets", records.path + "/assets", "--upload-reserve", "0"])
+        let installation = processes.installation(gateway: gateway)
+        let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+        let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))
+        try await body(World(processes: processes, directory: directory, records: records, user: user, device: phone, laptop: laptop))
+      }
+    }
+
+    /// Saves one object.
+    /// - Returns: its name where the save was acknowledged, and the answer.
+    func save(_ change: Value? = nil) async throws -> (name: String?, answer: Installation.Answer) {
+      let name = UUID().uuidString
+      let change = change ?? MainJob.insert("Tag", name, ["name": .string(String(repeating: "tag ", count: 100))])
+      let answer = try await device.send("POST", "/transactions", Device.transactions([change], id: UUID().uuidString))
+      return (answer.status == 200 ? name : nil, answer)
+    }
+
+    func saveAndExport() async throws -> String {
+      let name = UUID().uuidString
+      try await device.save([MainJob.insert("Tag", name)])
+      return name
+    }
+
+    /// Saves until it is refused, as it must be some time: what is replaced in files needs no space, what is appended does.
+    func saveUntilRefused() async throws -> (names: [String], answer: Installation.Answer) {
+      var names: [String] = []
+      for _ in 0..<3000 {
+        let (name, answer) = try await save()
+        guard let name else { return (names, answer) }
+        names.append(name)
+      }
+      throw Unexpected("3000 saves on a full disk")
+    }
+
+    /// The first save that is acknowledged; nothing is started again for it.
+    func saveWhenThereIsSpace() async throws -> String {
+      for _ in 0..<400 {
+        if let name = try await save().name { return name }
+        try await Task.sleep(for: .milliseconds(25))
+      }
+      throw Unexpected("there is space, and no save is acknowledged")
+    }
+  }
+
+  /// 503 with a time after which it is worth to come again.
+  private static func expectLater(_ answer: Installation.Answer, sourceLocation: SourceLocation = #_sourceLocation) throws {
+    #expect(answer.status == 503, "\(answer.text)", sourceLocation: sourceLocation)
+    #expect(try answer.json["serverErrorCode"] == "TRY_AGAIN_LATER", sourceLocation: sourceLocation)
+    let seconds = answer.header("Retry-After").flatMap(Int.init) ?? 0
+    #expect((1...10).contains(seconds), "\(seconds) s", sourceLocation: sourceLocation)
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `a worker on a full disk refuses saves, serves reads, loses nothing, and goes on by itself when there is space`() async throws {
+    try await World.run { world in
+      var acknowledged = [try #require(try await world.save().name)]
+      // Exports what came before it, too.
+      acknowledged.append(try await world.saveAndExport())
+      try world.records.fill()
+      let (names, refused) = try await world.saveUntilRefused()
+      acknowledged += names
+      try Self.expectLater(refused)
+      // A large value goes to a file of its own.
+      let blob = MainJob.insert("ImageData", UUID().uuidString, ["data": MainJob.blob(1 << 20, seed: 1)])
+      try Self.expectLater(try await world.save(blob).answer)
+      try Self.expectLater(try await world.save(MainJob.delete("Tag", acknowledged[0])).answer)
+      // What is there is read as before; imports take note of themselves, and do without it.
+      let (graph, token) = try await world.laptop.importedGraph()
+      #expect(graph.objects[acknowledged[0]] != nil)
+      #expect(try await world.laptop.changes(after: token).changes.isEmpty)
+      #expect(try await world.user.send("records/query", ["query": ["recordType": "CD_Tag"], "zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"]]).status == 200)
+      #expect(world.processes.isRunning("worker-1"))
+
+      try world.records.free()
+      acknowledged.append(try await world.saveWhenThereIsSpace())
+      // Exports that waited for space go on, too.
+      var records: Set<String> = []
+      for _ in 0..<600 where !records.isSuperset(of: acknowledged) {
+        records = Set(try await world.user.allRecords().records.keys)
+        try await Task.sleep(for: .milliseconds(50))
+      }
+      #expect(records == Set(acknowledged))
+      #expect(world.processes.isRunning("worker-1"))
+      let sound = try await world.user.app.installation.aquifer("scrub", "--assets")
+      #expect(sound.code == 0, "\(sound.output) \(sound.problem)")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `a worker that is killed and started again on a full disk serves when there is space`() async throws {
+    try await World.run { world in
+      let acknowledged = [try #require(try await world.save().name)]
+      try world.records.fill()
+      let (names, _) = try await world.saveUntilRefused()
+      try world.processes.end("worker-1", by: SIGKILL)
+      try await world.processes.start("worker-1", ["--data", world.records.path])
+      try Self.expectLater(try await world.save().answer)
+      try world.records.free()
+      let last = try await world.saveWhenThereIsSpace()
+      let exported = try await world.saveAndExport()
+      let (graph, _) = try await world.laptop.importedGraph()
+      for name in acknowledged + names + [last, exported] { #expect(graph.objects[name] != nil, "\(name)") }
+      #expect(world.processes.isRunning("worker-1"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `with a full directory operators are told to come later, and users go on saving and importing`() async throws {
+    try await World.run { world in
+      let installation = world.user.app.installation
+      try world.directory.fill()
+      var made = 0
+      var refused: Installation.Answer?
+      while refused == nil, made < 2000 {
+        let answer = try await installation.send(
+          "POST", installation.ready.gateway + "/admin/1/users", bearer: installation.ready.operatorToken, bytes: try Value.object(["name": "user-\(made)"]).json)
+        if answer.status == 200 { made += 1 } else { refused = answer }
+      }
+      try Self.expectLater(try #require(refused))
+      let name = try #require(try await world.save().name)
+      _ = try await world.saveAndExport()
+      #expect(try await world.laptop.importedGraph().graph.objects[name] != nil)
+      let users = try await installation.admin("GET", "/admin/1/users")["users"].elements
+      #expect(users.count == made + 1)
+
+      try world.directory.free()
+      try await installation.admin("POST", "/admin/1/users", ["name": "bob"])
+      #expect(world.processes.isRunning("share-1"))
+    }
+  }
+}

@@ -1,0 +1,127 @@
+// Services on networks that delay, lose and part: nothing acknowledged is lost, nothing is done twice, and nothing needs to be started again.
+
+import Foundation
+import Testing
+
+@Suite(.serialized, .enabled(if: FaultyNetwork.isPossible, "network namespaces take root, CAP_SYS_ADMIN, CAP_NET_ADMIN, /dev/net/tun and a C compiler"))
+struct NetworkFaultTests {
+  private static let deviceCount = 3
+  private static let port = 5550
+
+  /// Share service, two workers and a gateway, each in a network namespace of its own.
+  private struct World {
+    let network: FaultyNetwork
+    let processes: SeparateProcesses
+    let user: User
+    let devices: [Device]
+    let ledger = SaveLedger()
+
+    static let names = ["share-1", "worker-1", "worker-2", "gateway-1"]
+
+    static func run(seed: UInt64, _ body: (World) async throws -> Void) async throws {
+      let network = try FaultyNetwork(["clients"] + names, seed: seed)
+      try await SeparateProcesses.run { processes in
+        let data = processes.folder.path + "/data"
+        var gateway: SeparateProcesses.Started?
+        for name in names {
+          let host = try #require(network.hosts[name])
+          let options =
+            switch name {
+            case "share-1": ["--data", data, "--shards", "4"]
+            case "gateway-1": ["--http", "\(host.address):8080", "--assets", data + "/assets"]
+            default: ["--data", data]
+            }
+          gateway = try await processes.start(
+            name, bus: endpoint(of: name, network), share: endpoint(of: "share-1", network), options, launcher: host.launcher)
+        }
+        let installation = processes.installation(gateway: try #require(gateway))
+        let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+        var devices: [Device] = []
+        for number in 0..<deviceCount { devices.append(try await user.device("device \(number)")) }
+        let world = World(network: network, processes: processes, user: user, devices: devices)
+        try await body(world)
+        for name in names { #expect(processes.isRunning(name), "\(name) ended") }
+      }
+    }
+
+    private static func endpoint(of name: String, _ network: FaultyNetwork) -> String { "tcp://\(network.hosts[name]?.address ?? ""):\(port)" }
+
+    /// Devices save, `count` objects each, while `body` runs.
+    func save(_ count: Int, while body: () async throws -> Void) async throws {
+      let (devices, ledger) = (devices, ledger)
+      async let saving: Void = withThrowingTaskGroup(of: Void.self) { group in
+        for device in devices { group.addTask { try await ledger.save(count, on: device, within: .seconds(60)) } }
+        try await group.waitForAll()
+      }
+      try await body()
+      try await saving
+    }
+
+    /// Until at least so many saves are acknowledged.
+    func waitForSaves(_ count: Int) async throws {
+      for _ in 0..<6000 where ledger.entries.acknowledged.count < count { try await Task.sleep(for: .milliseconds(10)) }
+      if ledger.entries.acknowledged.count < count { throw Unexpected("\(ledger.entries)") }
+    }
+
+    func expectAll(_ count: Int) async throws {
+      #expect(ledger.entries.refusals == [])
+      #expect(ledger.entries.acknowledged.count == count)
+      try await ledger.expectEachOnce(on: devices, of: user)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `every save is done once on a network that delays and loses packets`() async throws {
+    try await World.run(seed: 1) { world in
+      for (index, one) in World.names.enumerated() {
+        for other in World.names[..<index] { try world.network.link(one, other, delay: 15, jitter: 10, loss: 30) }
+      }
+      try await world.save(40) {}
+      // They lose packets to the end.
+      try await world.expectAll(40 * Self.deviceCount)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2)), arguments: [["gateway-1", "worker-1", "gateway-1", "worker-2"], ["worker-1", "share-1", "worker-2", "share-1"]])
+  func `after a partition the services find one another again, and every save is done once`(_ pairs: [String]) async throws {
+    try await World.run(seed: 2) { world in
+      try await world.save(150) {
+        try await world.waitForSaves(50)
+        try world.network.cut(pairs[0], pairs[1])
+        try world.network.cut(pairs[2], pairs[3])
+        // Longer than it takes to be found silent.
+        try await Task.sleep(for: .seconds(6))
+        try world.network.heal()
+      }
+      try await world.expectAll(150 * Self.deviceCount)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `while the share service is away everything goes on with the last map, and no call has to be repeated`() async throws {
+    try await World.run(seed: 3) { world in
+      for device in world.devices { #expect(try await world.ledger.save("before", on: device)) }
+      for name in World.names.dropFirst() { try world.network.cut("share-1", name) }
+      let before = world.ledger.entries.retries
+      var count = 0
+      let end = ContinuousClock.now + .seconds(15)
+      while ContinuousClock.now < end {
+        for device in world.devices {
+          #expect(try await world.ledger.save("away", on: device))
+          #expect(try await device.send("GET", "/changes").status == 200)
+        }
+        count += world.devices.count
+        try await Task.sleep(for: .milliseconds(100))
+      }
+      #expect(world.ledger.entries.retries == before)
+      try world.network.heal()
+      // It takes operators' calls again, by itself.
+      var status = 0
+      for _ in 0..<600 where status != 200 {
+        let ready = world.user.app.installation.ready
+        status = try await world.user.app.installation.send("GET", ready.gateway + "/admin/1/users", bearer: ready.operatorToken).status
+        if status != 200 { try await Task.sleep(for: .milliseconds(50)) }
+      }
+      #expect(status == 200)
+      try await world.expectAll(count + world.devices.count)
+    }
+  }
+}
