@@ -143,6 +143,17 @@ let loadGenerator: [Target] = [
   .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
+/// Counts what the hot functions cost: Tests/HotPaths/check.
+let hotPaths: [Target] = [
+  .target(name: "HotPathsLoop", path: "Tests/HotPathsLoop", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
+  .executableTarget(
+    name: "aquifer-hot",
+    dependencies: [
+      "HotPathsLoop", "Gateway", "Notifier", "Authentication", "HTTPServer", "ServiceBus", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON",
+      "MessagePack",
+    ], path: "Tests/HotPaths", exclude: ["check", "thresholds.json"], swiftSettings: settings),
+]
+
 let package = Package(
   name: "aquifer",
   products: commands.map { .executable(name: $0.name, targets: [$0.name]) },
@@ -155,7 +166,7 @@ let package = Package(
         name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
         linkerSettings: [.linkedLibrary("sqlite3")]),
     ]
-    + layers + services + commands + testTargets + chaos + loadGenerator,
+    + layers + services + commands + testTargets + chaos + loadGenerator + hotPaths,
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )

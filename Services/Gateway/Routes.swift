@@ -1,9 +1,9 @@
 // The gateway's routes as one table: what a path means, which methods it takes, and who answers it.
 
-import HTTPServer
+package import HTTPServer
 
 /// One row of the table.
-struct Route: Sendable {
+package struct Route: Sendable {
   enum Target: Hashable, Sendable {
     /// The worker that holds the database's shard.
     case recordPlane, objectPlane
@@ -52,18 +52,18 @@ struct Route: Sendable {
 }
 
 /// A request's path, read by the table.
-struct RouteMatch: Sendable {
+package struct RouteMatch: Sendable {
   let route: Route
   /// As the client spelled them; nil where the pattern has none.
   let container: String?
   let environment: String?
   let database: String?
   /// What follows `{database}/`, or the whole path where the pattern has no database.
-  let path: [String]
+  package let path: [String]
 }
 
-struct RouteTable: Sendable {
-  enum Outcome: Sendable {
+package struct RouteTable: Sendable {
+  package enum Outcome: Sendable {
     case match(RouteMatch)
     case wrongMethod(Route)
     case unknown
@@ -71,11 +71,11 @@ struct RouteTable: Sendable {
 
   private let rows: [String: [Route]]
 
-  init(_ routes: [Route] = RouteTable.routes) {
+  package init(_ routes: [Route] = RouteTable.routes) {
     rows = Dictionary(grouping: routes) { $0.pattern.split(separator: "/").first.map(String.init) ?? "" }
   }
 
-  func outcome(of method: HTTPMethod, _ path: [String]) -> Outcome {
+  package func outcome(of method: HTTPMethod, _ path: [String]) -> Outcome {
     guard let first = path.first, let candidates = rows[first] else { return .unknown }
     for route in candidates {
       guard let match = Self.match(path, with: route) else { continue }
@@ -113,7 +113,7 @@ extension RouteTable {
   private static let zone = "/mirror/1/{container}/{environment}/{database}/zones/{zone}"
   private static let operatorZone = "/admin/1/zone/{container}/{environment}/{owner}/{zone}"
 
-  static let routes: [Route] =
+  package static let routes: [Route] =
     recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + zoneRoutes(zone, .objectPlane) + zoneRoutes(operatorZone, .operatorZone) + [
       Route([.post], "\(operatorZone)/end", .operatorZone),
       Route([.post], "\(operatorZone)/unshare", .operatorUnshare),

@@ -1,24 +1,24 @@
 // What a device is told: that a zone changed, never what; or what a subscription of its user says.
 
 import JSON
-import Records
-import ServiceBus
+package import Records
+package import ServiceBus
 
 /// One notification, encoded once for everybody who gets it.
-struct Ping: Sendable {
+package struct Ping: Sendable {
   /// What pings merge by, the same at every notifier.
   let key: String
   let sequence: Int64
   /// Where the keys of those pings begin that a courier gets only while nobody has subscribed to the database; nil: it is one of them.
   let superseding: String?
   /// `{"aps":…,"ck":…}` (mirror-api.md "Pings", wire-protocol section 9.3).
-  let json: [UInt8]
+  package let json: [UInt8]
 
   /// A silent ping for a zone that changed.
   /// - Parameters:
   ///   - scope: as what its recipients address the database.
   ///   - notificationID: a fresh UUID.
-  init(_ change: ZoneChange, as scope: DatabaseScope, notificationID: String) {
+  package init(_ change: ZoneChange, as scope: DatabaseScope, notificationID: String) {
     let database = change.database
     key = Self.key("zone", database.container, database.environment, [database.owner, change.zoneName])
     superseding = nil

@@ -1,12 +1,12 @@
 // Takes a request target apart, strictly: what does not decode is refused, nothing is guessed.
 
 /// Path and query of a request line.
-struct RequestTarget {
-  let pathSegments: [String]
-  let query: [(name: String, value: String)]
+package struct RequestTarget {
+  package let pathSegments: [String]
+  package let query: [(name: String, value: String)]
 
   /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, bytes that are not UTF-8, and an encoded NUL.
-  init(_ target: String) throws(Refusal) {
+  package init(_ target: String) throws(Refusal) {
     var target = target
     // Where it is: every request passes here, and copies cost more than the reading.
     let parts = target.withUTF8 { bytes in
@@ -91,7 +91,7 @@ struct RequestTarget {
 }
 
 /// Why the server refuses a request before a handler is asked.
-struct Refusal: Error {
+package struct Refusal: Error {
   let status: Int
   /// One sentence for the client.
   let reason: String
