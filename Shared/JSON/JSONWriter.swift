@@ -22,16 +22,10 @@ public struct JSONWriter {
     #if DEBUG
       precondition(open.last == UInt8(ascii: "{"), "the key \(name) stands outside of an object")
     #endif
-    separate()
-    quote(name)
-    bytes.append(UInt8(ascii: ":"))
-    needsComma = false
+    quote(name, isKey: true)
   }
 
-  public mutating func string(_ value: String) {
-    separate()
-    quote(value)
-  }
+  public mutating func string(_ value: String) { quote(value, isKey: false) }
 
   public mutating func integer(_ value: Int64) {
     separate()
@@ -144,39 +138,78 @@ public struct JSONWriter {
 // MARK: Strings
 
 extension JSONWriter {
-  private mutating func quote(_ text: String) {
+  /// A string with its quotes, and what stands before and after it. Most have nothing to escape: those are appended at once.
+  private mutating func quote(_ text: String, isKey: Bool) {
     var text = text
-    bytes.append(UInt8(ascii: "\""))
     text.withUTF8 { text in
-      var start = 0
-      while start < text.count {
-        let end = Self.firstSpecial(in: text, from: start)
-        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<end]))
-        if end < text.count { escape(text[end]) }
-        start = end + 1
+      let end = Self.firstSpecial(in: text, from: 0)
+      if end == text.count { appendPlain(text, isKey: isKey) } else { appendEscaped(text, firstSpecial: end, isKey: isKey) }
+    }
+    needsComma = !isKey
+  }
+
+  private mutating func appendPlain(_ text: UnsafeBufferPointer<UInt8>, isKey: Bool) {
+    let needsComma = needsComma
+    // A comma, two quotes, a colon.
+    bytes.append(addingCapacity: text.count + 4) { (span: inout OutputSpan<UInt8>) in
+      span.withUnsafeMutableBufferPointer { buffer, count in
+        guard let base = buffer.baseAddress else { return }
+        func put(_ byte: UInt8) {
+          (base + count).initialize(to: byte)
+          count += 1
+        }
+        if needsComma { put(UInt8(ascii: ",")) }
+        put(UInt8(ascii: "\""))
+        if let start = text.baseAddress { (base + count).initialize(from: start, count: text.count) }
+        count += text.count
+        put(UInt8(ascii: "\""))
+        if isKey { put(UInt8(ascii: ":")) }
       }
     }
+  }
+
+  private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>, firstSpecial: Int, isKey: Bool) {
+    if needsComma { bytes.append(UInt8(ascii: ",")) }
     bytes.append(UInt8(ascii: "\""))
+    var (start, end) = (0, firstSpecial)
+    while true {
+      bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<end]))
+      guard end < text.count else { break }
+      escape(text[end])
+      start = end + 1
+      end = Self.firstSpecial(in: text, from: start)
+    }
+    bytes.append(UInt8(ascii: "\""))
+    if isKey { bytes.append(UInt8(ascii: ":")) }
   }
 
   /// The position of the next byte that JSON wants escaped, or the end. Looks at eight bytes at a time.
   private static func firstSpecial(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let highs: UInt64 = 0x8080_8080_8080_8080
     let raw = UnsafeRawBufferPointer(text)
     var position = start
     while position + 8 <= text.count {
-      let word = raw.loadUnaligned(fromByteOffset: position, as: UInt64.self)
-      let quotes = word ^ (ones &* 0x22)
-      let backslashes = word ^ (ones &* 0x5c)
-      // A byte's high bit is set when it underflowed, i.e. was below 0x20 or equal; bytes that had the bit before are UTF-8 and don't count.
-      let special = ((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes)
-      // Borrows spread upwards only, so the lowest mark is always a true one.
-      if special & highs != 0 { return position + (special & highs).littleEndian.trailingZeroBitCount / 8 }
+      let marks = specialMarks(raw.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+      if marks != 0 { return position + marks.littleEndian.trailingZeroBitCount / 8 }
       position += 8
+    }
+    if position < text.count, text.count >= 8 {
+      // The last eight once more: of those that were looked at none is special.
+      let marks = specialMarks(raw.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self))
+      return marks == 0 ? text.count : text.count - 8 + marks.littleEndian.trailingZeroBitCount / 8
     }
     while position < text.count, text[position] >= 0x20, text[position] != 0x22, text[position] != 0x5c { position += 1 }
     return position
+  }
+
+  /// The high bit of each of eight bytes that is special; above the lowest mark there may be false ones.
+  @inline(__always)
+  private static func specialMarks(_ word: UInt64) -> UInt64 {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let quotes = word ^ (ones &* 0x22)
+    let backslashes = word ^ (ones &* 0x5c)
+    // A byte's high bit is set when it underflowed, i.e. was below 0x20 or equal; bytes that had the bit before are UTF-8 and don't count.
+    // Borrows spread upwards only, so the lowest mark is always a true one.
+    return (((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes)) & 0x8080_8080_8080_8080
   }
 
   private mutating func escape(_ byte: UInt8) {

@@ -47,7 +47,7 @@ extension HotPath {
     let reference = try ZoneReference(of: json)
     guard ModifyRecordsRequest.recordNamesWithoutType(in: json).isEmpty else { return 0 }
     let request = try ModifyRecordsRequest(json, zone: Zone.ID(zoneName: reference.zoneName, ownerName: Notes.user), schema: Notes.schema) { "" }
-    return request.undeclaredFields(in: Notes.schema).isEmpty ? request.operations.count : 0
+    return request.undeclaredFields.isEmpty ? request.operations.count : 0
   }
 
   private static func page(of records: [Record], key: String) -> Int {

@@ -76,7 +76,7 @@ extension RecordPlaneCall {
       of: ModifyRecordsRequest.recordNamesWithoutType(in: json), in: zone, schema.permissions(of: request.caller, in: database))
     var modify = try read(zone, schema, recordTypes, key)
     if database.environment == .production { return (modify.covered(by: schema.schemaIndex), schema) }
-    let undeclared = modify.undeclaredFields(in: schema.schemaIndex)
+    let undeclared = modify.undeclaredFields
     if undeclared.isEmpty { return (modify, schema) }
     let (fitting, additions) = modify.fitted(to: schema.schemaIndex, undeclared)
     if additions.isEmpty { return (fitting, schema) }
@@ -84,7 +84,7 @@ extension RecordPlaneCall {
     schema = try await context.schemas.schema(of: database.container, database.environment)
     // Read again: what another request declared meanwhile decides the types of this one's values too.
     modify = try read(zone, schema, recordTypes, key)
-    let (covered, missing) = modify.fitted(to: schema.schemaIndex, modify.undeclaredFields(in: schema.schemaIndex))
+    let (covered, missing) = modify.fitted(to: schema.schemaIndex, modify.undeclaredFields)
     guard missing.isEmpty else { throw RecordError(.tryAgainLater, "The schema is being extended", retryAfter: 1) }
     return (covered, schema)
   }
@@ -168,8 +168,7 @@ extension ModifyRecordsRequest {
       // Shares are part of the protocol, not of a schema.
       guard let recordType = patch.recordType, recordType != ReservedName.shareRecordType else { return nil }
       guard schema.contains(recordType: recordType) else { return SchemaGate.unknownType(recordType) }
-      let declared = schema.fields(of: recordType)
-      let unknown = patch.changes.first { $0.field != nil && declared[$0.name] == nil }
+      let unknown = patch.changes.first { $0.field != nil && !$0.isDeclared }
       return unknown.map { SchemaGate.unknownField($0.name, of: recordType) }
     }
   }
@@ -187,8 +186,7 @@ extension ModifyRecordsRequest {
     if tooWide.isEmpty { return (self, fields) }
     let fitting = refusing { patch in
       guard let recordType = patch.recordType, let count = tooWide[recordType] else { return nil }
-      let declared = schema.fields(of: recordType)
-      guard patch.changes.contains(where: { $0.field != nil && declared[$0.name] == nil }) else { return nil }
+      guard patch.changes.contains(where: { $0.field != nil && !$0.isDeclared }) else { return nil }
       return RecordError(.badRequest, "record type '\(recordType)' would have \(count) fields, the limit is \(Limit.fieldsPerRecordType)")
     }
     return (fitting, fields)

@@ -15,9 +15,9 @@ struct FieldReader {
   /// Reads a field: its dictionary, or null.
   /// - Returns: nil when the field is to be removed.
   /// - Throws: `BAD_REQUEST` naming `Type.field`.
-  func read(_ name: String, _ json: JSONValue) throws(RecordError) -> Field? {
+  func read(_ name: String, _ json: JSONValue, declared: SchemaIndex.FieldDeclaration?) throws(RecordError) -> Field? {
     do {
-      return try field(json, declared: declarations[name])
+      return try field(json, declared: declared)
     } catch {
       throw error.within("\(recordType).\(name)")
     }
@@ -27,7 +27,7 @@ struct FieldReader {
     if json.isNull { return nil }
     guard json.kind == .object else { throw RecordError(.badRequest, "a field must be an object with a value") }
     guard let value = json.member("value") else { return nil }
-    let wireType = try json.optionalString("type").map { text throws(RecordError) in try WireType(text) }
+    let wireType = try json.optionalString("type").map { text throws(RecordError) in try WireType(text, likely: declared?.type) }
     let isMarked = try json.optionalBool("isEncrypted") ?? wireType?.isEncrypted ?? false
     if isMarked, let declared, !declared.isEncrypted {
       throw RecordError(.badRequest, "Attempt to save encrypted data in non encrypted field type")
@@ -66,7 +66,12 @@ struct WireType {
     return types
   }()
 
-  init(_ text: String) throws(RecordError) {
+  /// - Parameter likely: what most senders say here, which needs no looking up.
+  init(_ text: String, likely: FieldType? = nil) throws(RecordError) {
+    if let likely, text == likely.wireName {
+      (type, isEncrypted) = (likely, false)
+      return
+    }
     let encryptedPrefix = "ENCRYPTED_"
     isEncrypted = text.hasPrefix(encryptedPrefix)
     guard let type = Self.types[isEncrypted ? String(text.dropFirst(encryptedPrefix.count)) : text] else {

@@ -63,14 +63,13 @@ public struct ModifyRecordsRequest: Sendable {
   /// What the request says of shares, in order.
   public var shareRequests: [ShareRequest] { operations.compactMap(\.shareRequest) }
 
-  /// The fields that saves carry and the schema lacks, each once as it came first, ascending by type and name.
-  public func undeclaredFields(in schema: SchemaIndex) -> [UndeclaredField] {
+  /// The fields that saves carry and the schema lacks with which the request was read, each once as it came first, ascending by type and name.
+  public var undeclaredFields: [UndeclaredField] {
     var found: [String: [String: UndeclaredField]] = [:]
     for operation in operations {
       guard case .success(let patch) = operation.patch, let recordType = patch.recordType, recordType != ReservedName.shareRecordType else { continue }
-      let declared = schema.fields(of: recordType)
-      for change in patch.changes {
-        guard let field = change.field, declared[change.name] == nil, found[recordType]?[change.name] == nil else { continue }
+      for change in patch.changes where !change.isDeclared {
+        guard let field = change.field, found[recordType]?[change.name] == nil else { continue }
         found[recordType, default: [:]][change.name] = UndeclaredField(
           recordType: recordType, field: change.name, type: field.value.type, isEncrypted: field.isEncrypted)
       }
@@ -137,8 +136,9 @@ private struct OperationReader {
     changes.reserveCapacity(fields.count)
     try fields.forEachMember { key, value throws(RecordError) in
       let name = key.string ?? ""
-      if reader.declarations[name] == nil, let problem = Self.problem(ofField: name) { throw RecordError(.badRequest, "\(recordType): \(problem)") }
-      changes.append(RecordPatch.Change(name: name, field: try reader.read(name, value)))
+      let declared = reader.declarations[name]
+      if declared == nil, let problem = Self.problem(ofField: name) { throw RecordError(.badRequest, "\(recordType): \(problem)") }
+      changes.append(RecordPatch.Change(name: name, field: try reader.read(name, value, declared: declared), isDeclared: declared != nil))
     }
     return changes
   }

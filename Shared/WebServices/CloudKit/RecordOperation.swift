@@ -8,10 +8,13 @@ public struct RecordPatch: Hashable, Sendable {
   public struct Change: Hashable, Sendable {
     public let name: String
     public let field: Field?
+    /// Whether the schema has it with which the request was read.
+    public let isDeclared: Bool
 
-    public init(name: String, field: Field?) {
+    public init(name: String, field: Field?, isDeclared: Bool) {
       self.name = name
       self.field = field
+      self.isDeclared = isDeclared
     }
   }
 

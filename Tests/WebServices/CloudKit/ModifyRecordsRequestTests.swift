@@ -123,7 +123,7 @@ import Testing
     #expect(ModifyRecordsRequest.recordNamesWithoutType(in: try Wire.json(share)) == ["s", "e"])
     let patch = try Wire.modify(text, recordTypes: ["a": "Note"]).operations[0].patch.get()
     #expect(patch.recordType == "Note")
-    #expect(patch.changes == [RecordPatch.Change(name: "timestamp", field: Field(.timestamp(5)))])
+    #expect(patch.changes == [RecordPatch.Change(name: "timestamp", field: Field(.timestamp(5)), isDeclared: true)])
   }
 
   @Test func `undeclared fields are found once each, in order, and only where they are set`() throws {
@@ -136,7 +136,7 @@ import Testing
         {"operationType":"forceDelete","record":{"recordType":"Task","recordName":"d","fields":{"y":{"value":1}}}}]}
       """)
     #expect(
-      request.undeclaredFields(in: Wire.schema) == [
+      request.undeclaredFields == [
         UndeclaredField(recordType: "Note", field: "more", type: .double, isEncrypted: false),
         UndeclaredField(recordType: "Task", field: "b", type: .string, isEncrypted: true),
         UndeclaredField(recordType: "Task", field: "z", type: .int64, isEncrypted: false),
