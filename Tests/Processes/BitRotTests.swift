@@ -36,13 +36,14 @@ import Testing
       var readers: [Int: Device] = [:]
       var titles: [Int: [String: String]] = [:]
       var blobs: [Int: (url: String, bytes: [UInt8])] = [:]
+      let field = "CD_data_ckAsset"
       for number in 0..<40 where users.count < 2 {
         let user = try await app.user("user-\(number)")
         let device = try await user.device("phone")
         let mark = "mark of \(user.recordName)"
         try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": .string(mark)])])
         let folder = data
-        let shard = try #require((0...1).first { !Self.places(of: mark, in: "\(folder)/shard-\($0).sqlite-wal", limit: 1).isEmpty })
+        let shard = try #require((0...1).first { !Self.places(of: mark, in: "\(folder)/shards/shard-\($0).sqlite-wal", limit: 1).isEmpty })
         if users[shard] != nil { continue }
         var names: [String: String] = [:]
         for number in 0..<tagCount {
@@ -53,9 +54,8 @@ import Testing
         let content = MainJob.blob(1 << 20, seed: UInt64(shard))
         try await device.save([MainJob.insert("ImageData", UUID().uuidString, ["data": content])])
         let reader = try await user.device("laptop")
-        let change = try #require(try await reader.changes().changes.first { $0["entity"] == "ImageData" })
-        let value = change["attributes"]["data"]
-        let url = try #require(value["downloadURL"].string ?? value["asset"]["downloadURL"].string)
+        let record = try #require(try await user.allRecords().records.values.first { $0["recordType"] == "CD_ImageData" })
+        let url = try #require(record["fields"][field]["value"]["downloadURL"].string, "\(record["fields"].members.keys)")
         blobs[shard] = (url, [UInt8](try #require(Data(base64Encoded: content.string ?? ""))))
         (users[shard], readers[shard], titles[shard]) = (user, reader, names)
       }
@@ -146,10 +146,10 @@ import Testing
     try await World.run { world in
       try world.stop(by: SIGTERM)
       let (name, title) = try #require(world.titles[0].min { $0.key < $1.key })
-      let places = World.places(of: String(title.prefix(40)), in: world.sound + "/shard-0.sqlite")
+      let places = World.places(of: String(title.prefix(40)), in: world.sound + "/shards/shard-0.sqlite")
       #expect(!places.isEmpty, "\(name)")
       for place in places {
-        try await world.run(damaging: "shard-0.sqlite", { $0[place + 3] ^= 0x20 }) {
+        try await world.run(damaging: "shards/shard-0.sqlite", { $0[place + 3] ^= 0x20 }) {
           try await world.waitUntilServed(0)
           let scrub = try await world.scrub()
           #expect(scrub.code == 1 && scrub.problem.contains("shard 0"), "\(place): \(scrub)")
@@ -164,7 +164,7 @@ import Testing
     try await World.run { world in
       try world.stop(by: SIGTERM)
       // The third page's kind: no page of a tree any more.
-      try await world.run(["--verify"], damaging: "shard-0.sqlite", { $0[2 * Self.pageByteCount] ^= 0x55 }) {
+      try await world.run(["--verify"], damaging: "shards/shard-0.sqlite", { $0[2 * Self.pageByteCount] ^= 0x55 }) {
         try await world.expectOtherServed()
         let answer = try await world.readers[0].send("GET", "/changes")
         #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(answer.status) \(answer.text)")
@@ -182,11 +182,11 @@ import Testing
   @Test(.timeLimit(.minutes(2))) func `bytes that flip anywhere in a database are harmless or found, and what is served is what was written`() async throws {
     try await World.run { world in
       try world.stop(by: SIGTERM)
-      let byteCount = try Data(contentsOf: URL(filePath: world.sound + "/shard-0.sqlite")).count
+      let byteCount = try Data(contentsOf: URL(filePath: world.sound + "/shards/shard-0.sqlite")).count
       var found = 0
       for seed in 1...10 {
         let place = Int(UInt64(seed) &* 0x9e37_79b9_7f4a_7c15 % UInt64(byteCount))
-        try await world.run(damaging: "shard-0.sqlite", { $0[place] ^= 1 << UInt8(seed % 8) }) {
+        try await world.run(damaging: "shards/shard-0.sqlite", { $0[place] ^= 1 << UInt8(seed % 8) }) {
           try await world.expectOtherServed()
           let scrub = try await world.scrub()
           let answers = try await world.read(0)
@@ -202,7 +202,7 @@ import Testing
   @Test(.timeLimit(.minutes(2))) func `a log that is damaged before its last commit keeps its shard from being served, and the others go on`() async throws {
     try await World.run { world in
       try world.stop(by: SIGKILL)
-      try await world.run(damaging: "shard-0.sqlite-wal", { $0[32 + 24 + 2000] ^= 0x04 }) {
+      try await world.run(damaging: "shards/shard-0.sqlite-wal", { $0[32 + 24 + 2000] ^= 0x04 }) {
         try await world.expectOtherServed()
         #expect(try await world.readers[0].send("GET", "/changes").status == 503)
         let scrub = try await world.scrub()
@@ -226,7 +226,7 @@ import Testing
         if let answer = try? await installation.send("GET", world.blobURL) { #expect(answer.status >= 500 && answer.bytes.count < world.blob.count) }
         try await world.expectOtherServed()
       }
-      try await world.run(damaging: "shard-1.sqlite", { _ in }) {
+      try await world.run(damaging: "shards/shard-1.sqlite", { _ in }) {
         let (answer, scrub) = (try await installation.send("GET", world.blobURL), try await world.scrub())
         #expect(answer.bytes == world.blob && scrub.code == 0, "\(answer.status) \(scrub)")
       }
