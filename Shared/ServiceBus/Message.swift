@@ -10,6 +10,8 @@ public protocol Message: Codable, Sendable {
   associatedtype Reply: Codable & Sendable
   /// Ours, stable under refactoring: `database.request/1`.
   static var name: String { get }
+  /// Whose processes may send it; others are refused.
+  static var senders: Set<Role> { get }
   /// Whether it may be sent again when it is unknown whether it arrived.
   static var isRepeatable: Bool { get }
   /// What it waits behind; `.usual` unless said otherwise.
@@ -194,6 +196,12 @@ extension Bus {
   }
 }
 
+/// What is known of a message before anything of it is read.
+struct ServedMessage: Sendable {
+  var lane = Lane.usual
+  var senders: Set<Role>
+}
+
 /// A table of handlers by message name; given to a bus before it starts.
 public struct BusHandlers: Sendable {
   /// Decodes arguments, runs the handler, encodes the reply.
@@ -201,14 +209,14 @@ public struct BusHandlers: Sendable {
 
   public struct Entry: Sendable {
     public let handler: Handler
-    let lane: Lane
+    let rule: ServedMessage
     let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool
 
     public init(
-      handler: @escaping Handler, lane: Lane = .usual, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
+      handler: @escaping Handler, senders: Set<Role>, lane: Lane = .usual, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
     ) {
       self.handler = handler
-      self.lane = lane
+      rule = ServedMessage(lane: lane, senders: senders)
       self.isBrief = isBrief
     }
   }
@@ -222,7 +230,7 @@ public struct BusHandlers: Sendable {
     self.report = report
   }
 
-  var lanes: [String: Lane] { entries.mapValues(\.lane) }
+  var served: [String: ServedMessage] { entries.mapValues(\.rule) }
 
   mutating func set(_ entry: Entry, for name: String) {
     precondition(entries[name] == nil, "two handlers for \(name)")

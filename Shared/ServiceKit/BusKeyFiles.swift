@@ -55,17 +55,23 @@ enum BusKeyFiles {
     guard let text = readSmallFile(path) else {
       throw ExitError(.configuration, "--\(peersName) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
     }
+    let known: KnownPeers
     do throws(BusError) {
-      return try KnownPeers(parsing: text)
+      known = try KnownPeers(parsing: text)
     } catch {
       throw ExitError(.configuration, "--\(peersName) names '\(path)': \(error.reason).")
     }
+    // Rather half a copy than the wish to end everything.
+    guard !known.all.isEmpty else { throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists nobody.") }
+    return known
   }
 
   /// Reads the file of known peers again and again, until cancelled, and tells the bus of what changed. A file that can't be used changes nothing.
-  static func follow(_ context: ServiceContext, _ present: KnownPeers, on bus: any Bus) async {
+  ///
+  /// A process that is no longer listed ends, so that a worker gives its shards to one that is.
+  static func follow(_ context: ServiceContext, _ keys: BusKeys, on bus: any Bus) async {
     guard let path = context.options.text(peersName) else { return }
-    var present = present
+    var present = keys.known
     var lastProblem: String?
     while true {
       do { try await context.timing.sleep(interval) } catch { return }
@@ -76,6 +82,10 @@ enum BusKeyFiles {
         present = known
         bus.admit(known)
         context.log.info("known peers changed", ["peers": .integer(Int64(known.all.count))])
+        guard known[keys.own.publicKey] == nil else { continue }
+        context.log.error("no longer listed", ["reason": .text("'\(path)' has no line for the key \(keys.own.publicKey) any more: this process ends")])
+        kill(getpid(), SIGTERM)
+        return
       } catch {
         guard error.description != lastProblem else { continue }
         lastProblem = error.description

@@ -170,7 +170,7 @@ public struct ServiceProcess: Sendable {
     }
     await stage.started(service.checks + (role == .share ? [] : [Self.clusterCheck(context.cluster)]))
     made.bus.setReady(true)
-    let following = keys.map { keys in Task { await BusKeyFiles.follow(context, keys.known, on: made.bus) } }
+    let following = keys.map { keys in Task { await BusKeyFiles.follow(context, keys, on: made.bus) } }
     let running = RunningService(
       context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL, stage: stage, following: following)
     do {

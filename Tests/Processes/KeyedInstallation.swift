@@ -121,6 +121,13 @@ final class KeyedInstallation {
     throw Unexpected("the log of \(name) does not say: \(text)\n\(installation.logTails())")
   }
 
+  /// Until a process has ended by itself, with the code 0.
+  func waitForEnd(_ name: String) async throws {
+    let process = try #require(processes.first { $0.name == name }?.process)
+    for _ in 0..<3000 where process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+    guard !process.isRunning, process.terminationStatus == 0 else { throw Unexpected("\(name) does not end\n\(installation.logTails())") }
+  }
+
   func stop() {
     for (_, process) in processes where process.isRunning { process.terminate() }
     for (_, process) in processes { process.waitUntilExit() }

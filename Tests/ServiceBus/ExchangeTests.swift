@@ -11,7 +11,7 @@ import Testing
   }
 
   private func exchange() -> Exchange {
-    Exchange(peer: Self.peer("a"), lanes: ["test.echo/1": .usual], configuration: BusConfiguration(), now: 0)
+    Exchange(peer: Self.peer("a"), served: ["test.echo/1": ServedMessage(senders: [.worker])], configuration: BusConfiguration(), now: 0)
   }
 
   private func announcement(_ name: String) -> Frame { Frame(kind: .announce, arguments: Announcement(peer: Self.peer(name), isDraining: nil).encoded()) }
@@ -132,6 +132,23 @@ import Testing
     #expect(exchange.incoming.isEmpty)
     #expect(exchange.incomingLanes[.usual].mailboxes.isEmpty)
     #expect(exchange.incomingLanes[.usual].heldByteCount == 0)
+  }
+
+  @Test func `a message from a process of another role than its senders' is refused, counted and not executed`() throws {
+    var exchange = Exchange(
+      peer: Self.peer("a"), served: [PublishClusterMap.name: ServedMessage(senders: PublishClusterMap.senders)], configuration: BusConfiguration(), now: 0)
+    for (number, role) in [Role.worker, .gateway, .notifier, .share].enumerated() {
+      let link = LinkID(number: UInt64(number + 1))
+      exchange.linkUp(link)
+      let sender = Peer(name: role.rawValue, role: role, incarnation: 1, endpoint: "memory://\(role.rawValue)", isReady: true)
+      exchange.received(Frame(kind: .announce, arguments: Announcement(peer: sender, isDraining: nil).encoded()), on: link)
+      _ = exchange.takeActions()
+      exchange.received(Frame(kind: .request, correlation: 1, budget: 1000, name: PublishClusterMap.name), on: link)
+      let started = exchange.takeActions().count { if case .start = $0 { true } else { false } }
+      #expect(started == (role == .share ? 1 : 0), "\(role)")
+    }
+    #expect(exchange.statistics.refusedFrames == 3)
+    #expect(exchange.statistics.served == 1)
   }
 
   @Test func `when everything has ended nothing is left behind`() async throws {

@@ -6,6 +6,7 @@ import Records
 /// nested lane. The shard may be held by the process that asks.
 public struct GuestRequest: Message {
   public static let name = "guest.request/1"
+  public static let senders: Set<Role> = [.worker]
   /// As `DatabaseRequest`.
   public static let isRepeatable = true
   public static let lane = Lane.nested
@@ -47,6 +48,7 @@ public struct GuestRequest: Message {
 /// `ResolveShortGUIDs` on the nested lane: what a store of the shared database accepts.
 public struct GuestResolve: Message {
   public static let name = "guest.resolve/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public static let lane = Lane.nested
   public typealias Reply = Acknowledgement

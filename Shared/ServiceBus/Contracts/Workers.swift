@@ -44,6 +44,7 @@ public struct UserStanding: Hashable, Sendable, Codable {
 /// and answers with the bytes of the HTTP body.
 public struct DatabaseRequest: Message {
   public static let name = "database.request/1"
+  public static let senders: Set<Role> = [.gateway]
   /// The worker keeps the outcome of `requestID` (record plane) or `transactionID` (object plane) in the commit itself.
   public static let isRepeatable = true
 
@@ -123,6 +124,7 @@ public struct DatabaseRequest: Message {
 /// What a worker tells an operator (`status`, `workers`, `shards`, `stores`); the answer's body is JSON.
 public struct WorkerReport: Message {
   public static let name = "worker.report/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -139,6 +141,7 @@ public struct WorkerReport: Message {
 /// What an operator has workers do on the shards they hold (`quarantine/retry`); the answer's body is JSON. Done twice is done once.
 public struct WorkerCommand: Message {
   public static let name = "worker.command/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

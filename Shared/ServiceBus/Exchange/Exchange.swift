@@ -29,8 +29,8 @@ struct Exchange {
   }
 
   let configuration: BusConfiguration
-  /// The messages that are served here, by name, with their lanes.
-  let lanes: [String: Lane]
+  /// The messages that are served here, by name.
+  let served: [String: ServedMessage]
   var now: Int64
   var phase = Phase.open
   var actions: [Action] = []
@@ -62,9 +62,9 @@ struct Exchange {
   /// Frames to this process itself, delivered before an input returns.
   var loopback = FIFO<Frame>()
 
-  init(peer: Peer, lanes: [String: Lane], configuration: BusConfiguration, now: Int64) {
+  init(peer: Peer, served: [String: ServedMessage], configuration: BusConfiguration, now: Int64) {
     self.configuration = configuration
-    self.lanes = lanes
+    self.served = served
     self.now = now
     heartbeat = configuration.heartbeat.milliseconds
     liveness = configuration.liveness.milliseconds

@@ -70,7 +70,7 @@ struct InMemoryWorld {
     lastNode += 1
     lastIncarnation = max(lastIncarnation, peer.incarnation)
     let id = NodeID(number: lastNode)
-    let exchange = Exchange(peer: peer, lanes: front.handlers.lanes, configuration: front.configuration, now: now)
+    let exchange = Exchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: now)
     nodes[id] = Node(name: peer.name, endpoint: peer.endpoint, front: front, exchange: exchange)
     bound[peer.endpoint] = id
     for caller in nodes.keys.sorted() where nodes[caller]?.wanted.contains(peer.endpoint) == true { plug(caller, peer.endpoint) }

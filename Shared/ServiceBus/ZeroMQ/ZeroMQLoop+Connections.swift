@@ -6,6 +6,7 @@ extension ZeroMQLoop {
   private static let longestPause: Int64 = 4000
   /// Handshakes that may end without a reason, as they do when the peer ends, before somebody is told.
   private static let silentFailureCount = 3
+  private static let keyAdvice = "start this process with --bus-key and --bus-peers"
 
   func connect(_ connection: Connection) {
     guard connection.endpoint != exchange.me.peer.endpoint, !dealers.contains(where: { $0.connection.endpoint == connection.endpoint }),
@@ -89,10 +90,12 @@ extension ZeroMQLoop {
     case .mechanism:
       reason =
         keys == nil
-        ? "it asks for a key: start this process with --bus-key and --bus-peers" : "it has no key, or this process knows another one of it"
+        ? "it asks for a key: \(Self.keyAdvice)" : "it has no key, or this process knows another one of it"
     case .silent:
       guard dealer.failureCount >= Self.silentFailureCount else { return }
-      reason = keys == nil ? "it ends the connection" : "it ends the connection: its key may be another than --bus-peers has"
+      // Whoever asks for a key may be gone before it has said so.
+      reason =
+        keys == nil ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)" : "it ends the connection: its key may be another than --bus-peers has"
     }
     front.configuration.observe(.failedHandshake(dealer.connection.endpoint, reason: reason))
   }

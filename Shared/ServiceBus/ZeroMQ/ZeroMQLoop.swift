@@ -63,7 +63,7 @@ final class ZeroMQLoop {
     self.queue = queue
     self.executor = executor
     self.front = front
-    exchange = Exchange(peer: peer, lanes: front.handlers.lanes, configuration: front.configuration, now: front.now)
+    exchange = Exchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: front.now)
     updateItems()
   }
 
