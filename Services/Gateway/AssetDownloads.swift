@@ -5,6 +5,7 @@ import Crypto
 import HTTPServer
 import Records
 import ServiceKit
+import Synchronization
 import WebServices
 
 /// A file as it is served.
@@ -68,18 +69,24 @@ struct AssetDownloads: Sendable {
   ]
 }
 
-/// A sealed file's content, opened while it is sent.
-private final class SealedContent: HTTPContent {
+/// A file's content, opened while it is sent: each piece of a sealed file vouches for itself, another file is compared with its name first.
+private final class VerifiedContent: HTTPContent {
   private let file: AssetFile
   private let log: Log
+  private let isVerified: Mutex<Bool>
 
   init(_ file: AssetFile, log: Log) {
     self.file = file
     self.log = log
+    isVerified = Mutex(file.isSealed)
   }
 
   func read(at offset: UInt64, limit: Int) -> [UInt8]? {
     do throws(AssetError) {
+      try isVerified.withLock { isVerified throws(AssetError) in
+        if !isVerified { try file.compareWithName() }
+        isVerified = true
+      }
       return try file.read(at: Int64(clamping: offset), limit: limit)
     } catch {
       log.error("an asset can't be read", ["error": .text(String(describing: error))])
@@ -95,7 +102,7 @@ extension ServedFile {
   static func find(_ path: String, keys: KeyRing, log: Log) throws(RecordError) -> ServedFile? {
     do throws(AssetError) {
       guard let file = try AssetFile(path: path, keys: keys) else { return nil }
-      return ServedFile(byteCount: UInt64(file.byteCount), content: file.isSealed ? SealedContent(file, log: log) : nil)
+      return ServedFile(byteCount: UInt64(file.byteCount), content: VerifiedContent(file, log: log))
     } catch {
       log.error("an asset can't be read", ["error": .text(String(describing: error))])
       if case .missingKey = error { throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds) }

@@ -78,6 +78,21 @@ public final class AssetFile: Sendable {
     return content
   }
 
+  /// - Throws: `corrupt` when the content is not what the file's name, its hash, says; `io`.
+  public func compareWithName() throws(AssetError) {
+    let hash = SHA256.Stream()
+    var offset: Int64 = 0
+    while offset < byteCount {
+      let piece = try read(at: offset, limit: Self.comparedByteCount)
+      piece.withUnsafeBytes { hash.update($0) }
+      offset += Int64(piece.count)
+    }
+    // The first two digits are a folder's name.
+    guard path.filter({ $0 != "/" }).hasSuffix(Hex.encode(hash.finish())) else { throw .corrupt("\(path) is not what its name says; restore it from a backup") }
+  }
+
+  private static let comparedByteCount = 1 << 20
+
   private func chunk(_ index: Int64, of sealed: SealedFile) throws(AssetError) -> [UInt8] {
     let place = SealedFile.place(ofChunk: index, contentByteCount: byteCount)
     let bytes = try Self.bytes(of: descriptor, path, at: place.offset, count: place.byteCount)

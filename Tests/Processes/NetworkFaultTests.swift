@@ -6,45 +6,23 @@ import Testing
 @Suite(.serialized, .enabled(if: FaultyNetwork.isPossible, "network namespaces take root, CAP_SYS_ADMIN, CAP_NET_ADMIN, /dev/net/tun and a C compiler"))
 struct NetworkFaultTests {
   private static let deviceCount = 3
-  private static let port = 5550
 
-  /// Share service, two workers and a gateway, each in a network namespace of its own.
+  /// Devices that save into such an installation.
   private struct World {
-    let network: FaultyNetwork
-    let processes: SeparateProcesses
+    let installation: NetworkedInstallation
     let user: User
     let devices: [Device]
     let ledger = SaveLedger()
-
-    static let names = ["share-1", "worker-1", "worker-2", "gateway-1"]
+    var network: FaultyNetwork { installation.network }
 
     static func run(seed: UInt64, _ body: (World) async throws -> Void) async throws {
-      let network = try FaultyNetwork(["clients"] + names, seed: seed)
-      try await SeparateProcesses.run { processes in
-        let data = processes.folder.path + "/data"
-        var gateway: SeparateProcesses.Started?
-        for name in names {
-          let host = try #require(network.hosts[name])
-          let options =
-            switch name {
-            case "share-1": ["--data", data, "--shards", "4"]
-            case "gateway-1": ["--http", "\(host.address):8080", "--assets", data + "/assets"]
-            default: ["--data", data]
-            }
-          gateway = try await processes.start(
-            name, bus: endpoint(of: name, network), share: endpoint(of: "share-1", network), options, launcher: host.launcher)
-        }
-        let installation = processes.installation(gateway: try #require(gateway))
-        let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+      try await NetworkedInstallation.run(seed: seed) { installation in
+        let user = try await installation.app.user("alice")
         var devices: [Device] = []
         for number in 0..<deviceCount { devices.append(try await user.device("device \(number)")) }
-        let world = World(network: network, processes: processes, user: user, devices: devices)
-        try await body(world)
-        for name in names { #expect(processes.isRunning(name), "\(name) ended") }
+        try await body(World(installation: installation, user: user, devices: devices))
       }
     }
-
-    private static func endpoint(of name: String, _ network: FaultyNetwork) -> String { "tcp://\(network.hosts[name]?.address ?? ""):\(port)" }
 
     /// Devices save, `count` objects each, while `body` runs.
     func save(_ count: Int, while body: () async throws -> Void) async throws {
@@ -72,8 +50,8 @@ struct NetworkFaultTests {
 
   @Test(.timeLimit(.minutes(2))) func `every save is done once on a network that delays and loses packets`() async throws {
     try await World.run(seed: 1) { world in
-      for (index, one) in World.names.enumerated() {
-        for other in World.names[..<index] { try world.network.link(one, other, delay: 15, jitter: 10, loss: 30) }
+      for (index, one) in NetworkedInstallation.names.enumerated() {
+        for other in NetworkedInstallation.names[..<index] { try world.network.link(one, other, delay: 15, jitter: 10, loss: 30) }
       }
       try await world.save(40) {}
       // They lose packets to the end.
@@ -99,7 +77,7 @@ struct NetworkFaultTests {
   @Test(.timeLimit(.minutes(2))) func `while the share service is away everything goes on with the last map, and no call has to be repeated`() async throws {
     try await World.run(seed: 3) { world in
       for device in world.devices { #expect(try await world.ledger.save("before", on: device)) }
-      for name in World.names.dropFirst() { try world.network.cut("share-1", name) }
+      for name in NetworkedInstallation.names.dropFirst() { try world.network.cut("share-1", name) }
       let before = world.ledger.entries.retries
       var count = 0
       let end = ContinuousClock.now + .seconds(15)
