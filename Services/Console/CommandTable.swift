@@ -45,6 +45,21 @@ extension Command {
         sealed. Give all workers and gateways the same file. Without it nobody can read those values: keep a copy apart from the data.
         """,
       examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
+    Command(
+      "bus-key add", [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; there must be none yet")],
+      [
+        .required("role", "ROLE", "gateway, worker, share or notifier"), .required("name", "NAME", "the process's --name"),
+        .optional("peers", "PEERS", "the file that all processes read as --bus-peers, which the new line is added to; made when it is missing"),
+      ],
+      summary: "Make a process's key for the bus between machines",
+      discussion: """
+        FILE holds a secret and is readable by its owner only; it stays on its machine. What is printed is the line that tells the others whom
+        the key belongs to: every process's --bus-peers must have it. They find a new line within a second or two, without a restart.
+        """,
+      examples: ["aquifer bus-key add /etc/aquifer/worker-2.key --role worker --name worker-2 --peers /etc/aquifer/bus-peers"], action: .addBusKey),
+    Command(
+      "bus-key show", [Argument(name: "FILE", explanation: "a file that `aquifer bus-key add` made")], summary: "Print the public half of a process's key",
+      examples: ["aquifer bus-key show /etc/aquifer/worker-2.key"], action: .showBusKey),
     Command("guard", summary: "End the processes of `aquifer dev` when it was killed", action: .guardGroup),
   ]
 
