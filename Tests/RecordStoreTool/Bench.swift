@@ -142,7 +142,7 @@ struct Bench: Sendable {
   }
 
   private func save(_ count: Int, _ round: Int, _ writer: Writer, isNew: Bool) async throws -> Int {
-    let records = (0..<count).map { Self.record(Self.name(writer.number, round * count + $0), round) }
+    let records = (0..<count).map { Self.record(Self.name(writer.number, round * count + $0), rating: round) }
     try await writer.shard.enqueue { transaction in
       for record in records {
         let existing = try transaction.record(named: record.recordName, in: writer.zone)
@@ -154,11 +154,11 @@ struct Bench: Sendable {
     return count
   }
 
-  private static let folder = "0B0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
+  static let folder = "0B0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
   private static let body = String((0..<800).map { Character(UnicodeScalar(UInt8(33 + $0 * 31 % 90))) })
 
   /// A UUID that looks random: names come in no order.
-  private static func name(_ writer: Int, _ number: Int) -> String {
+  static func name(_ writer: Int, _ number: Int) -> String {
     var high = UInt64(writer) << 32 | UInt64(number)
     high = (high ^ high >> 31) &* 0x7fb5_d329_728e_a185
     high = (high ^ high >> 27) &* 0x81da_def4_bc2d_d44d
@@ -174,17 +174,17 @@ struct Bench: Sendable {
 
   private static let digits = Array("0123456789ABCDEF".utf8)
 
-  private static func record(_ name: String, _ round: Int) -> Record {
-    let stamp = Stamp(timestamp: 1_700_000_000_000 + Int64(round), userRecordName: "_0b0c2e614b7d4c5e8e1b6f0c2e614b7d", deviceID: "phone")
+  static func record(_ name: String, rating: Int) -> Record {
+    let stamp = Stamp(timestamp: 1_700_000_000_000 + Int64(rating), userRecordName: "_0b0c2e614b7d4c5e8e1b6f0c2e614b7d", deviceID: "phone")
     return Record(
       recordName: name, recordType: "CD_Note",
       fields: [
-        "CD_body": .string(body), "CD_createdAt": .timestamp(Int64(round)), "CD_entityName": .string("Note"), "CD_folder": .string(folder),
-        "CD_moveReceipt": .bytes([1, 2, 3, 4, 5, 6, 7, 8]), "CD_rating": .int64(Int64(round % 5)), "CD_title": .string("a title"),
+        "CD_body": .string(body), "CD_createdAt": .timestamp(Int64(rating)), "CD_entityName": .string("Note"), "CD_folder": .string(folder),
+        "CD_moveReceipt": .bytes([1, 2, 3, 4, 5, 6, 7, 8]), "CD_rating": .int64(Int64(rating)), "CD_title": .string("a title"),
       ], created: stamp, modified: stamp)
   }
 
-  private static func processorSeconds() -> Double {
+  static func processorSeconds() -> Double {
     var usage = rusage()
     getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
     return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6

@@ -1,5 +1,6 @@
 // The store in a process of its own: for tests that kill it, and for measuring it.
 
+import Glibc
 import RecordStore
 
 @main
@@ -12,6 +13,8 @@ enum Tool {
              WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
            RecordStoreTool queries DIRECTORY RECORDS
              searches by two indexes in a zone of so many records
+           RecordStoreTool grow DIRECTORY KIND COUNT SECONDS SHARDS
+             fills up to so many and measures what depends on how many there are; prints one JSON object. KIND: records, zones, stores, history
     """
 
   static func main() async {
@@ -25,6 +28,16 @@ enum Tool {
         try await Bench(directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers).run()
       } catch {
         print("the folder must be new: \(error)")
+      }
+    case ("grow", 6):
+      guard let kind = Growth.Kind(rawValue: arguments[2]), let count = Int(arguments[3]), count >= 1000, let seconds = Double(arguments[4]),
+        let shards = Int(arguments[5]), shards > 0
+      else { return print(usage) }
+      do {
+        try await Growth(directory: arguments[1], kind: kind, count: count, seconds: seconds, shardCount: shards).run()
+      } catch {
+        print("failed: \(error)")
+        exit(1)
       }
     case ("queries", 3):
       guard let count = Int(arguments[2]), count >= 1000 else { return print(usage) }
