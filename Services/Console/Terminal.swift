@@ -1,5 +1,6 @@
 // Where the console reads and writes: the process's own streams, or a test's buffers.
 
+import CLinux
 import Glibc
 
 /// The streams of a command.
