@@ -104,7 +104,7 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
       Row(
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
         client: "Wait for `retryAfter` seconds, and send less.",
-        operators: "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-uploads`, `--user-streams`.")
+        operators: "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-uploads`, `--user-devices`.")
     case .tryAgainLater:
       Row(
         503, 6, retry: true, "A service is overloaded, restarting or moving; retry after the given time.",

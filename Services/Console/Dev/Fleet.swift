@@ -27,7 +27,9 @@ struct Fleet: Hashable, Sendable {
     switch member.role {
     case .share: arguments += ["--data", data]
     case .worker: arguments += ["--data", data, "--user-quota", String(options.userQuota), "--encryption-key", encryptionKey]
-    case .notifier: arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
+    case .notifier:
+      arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
+      if let count = options.userDevices { arguments += ["--user-devices", String(count)] }
     case .gateway:
       guard let notifierURL = addresses.first(where: { $0.key.role == .notifier })?.value.client else { return nil }
       arguments += [
