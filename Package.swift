@@ -32,6 +32,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 /// Shared, from the bottom up.
 let layers: [Target] = [
   shared("Crypto", ["COpenSSL", "CSodium"]),
+  shared("Queues"),
   shared("JSON", ["CSimdJSON", "Crypto"]),
   shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
@@ -45,9 +46,9 @@ let layers: [Target] = [
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
-    "RecordStore", ["SQLite", "JSON", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
+    "RecordStore", ["SQLite", "Queues", "JSON", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
     exclude: ["FORMAT.md"]),
-  shared("ServiceBus", ["CZeroMQ", "CLinux", "MessagePack", "Records", "ObjectModel"]),
+  shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
   shared("ServiceKit", ["HTTPServer", "ServiceBus", "Records", "JSON", "CLinux", "Crypto"]),
@@ -65,7 +66,7 @@ let services: [Target] = [
   service(
     "ShareService",
     ["ServiceKit", "ServiceBus", "SQLite", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Console", ["HTTPClient", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service("Console", ["HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
@@ -78,6 +79,7 @@ let commands: [Target] = [
 ]
 
 let testTargets: [Target] = [
+  tests("Queues", ["Queues"]),
   tests("JSON", ["JSON"]),
   tests("MessagePack", ["MessagePack"]),
   tests("Crypto", ["Crypto", "SigningKeys"]),
@@ -106,7 +108,7 @@ let testTargets: [Target] = [
   tests(
     "RecordStore",
     ["RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
-  tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux"]),
+  tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),

@@ -70,6 +70,7 @@ struct Command: Sendable {
     case runJob(AdminCall.Kind)
     case restoreBackup
     case addEncryptionKey
+    case addBusKey, showBusKey
     case health
     case dev
     /// The process that ends what `dev` started when `dev` itself is gone.

@@ -20,7 +20,7 @@ extension Command {
         .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
         .optional("workers", "N", "how many workers, 1 without it"),
         .optional("user-quota", "BYTES", "what each private database may hold, unless the user has a quota of his own; 0, as without it: any number"),
-        .optional("user-devices", "N", "how many of one user's devices may listen for pings, 256 without it"),
+        .optional("user-devices", "N", "how many of one user's devices may listen, and ask at a time; 256 and 128 without it"),
         .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("log-level", "LEVEL", "the least important lines of all processes' logs: debug, info (as without it), warning or error"),
@@ -46,6 +46,21 @@ extension Command {
         sealed. Give all workers and gateways the same file. Without it nobody can read those values: keep a copy apart from the data.
         """,
       examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
+    Command(
+      "bus-key add", [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; there must be none yet")],
+      [
+        .required("role", "ROLE", "gateway, worker, share or notifier"), .required("name", "NAME", "the process's --name"),
+        .optional("peers", "PEERS", "the file that all processes read as --bus-peers, which the new line is added to; made when it is missing"),
+      ],
+      summary: "Make a process's key for the bus between machines",
+      discussion: """
+        FILE holds a secret and is readable by its owner only; it stays on its machine. What is printed is the line that tells the others whom
+        the key belongs to: every process's --bus-peers must have it. They find a new line within a second or two, without a restart.
+        """,
+      examples: ["aquifer bus-key add /etc/aquifer/worker-2.key --role worker --name worker-2 --peers /etc/aquifer/bus-peers"], action: .addBusKey),
+    Command(
+      "bus-key show", [Argument(name: "FILE", explanation: "a file that `aquifer bus-key add` made")], summary: "Print the public half of a process's key",
+      examples: ["aquifer bus-key show /etc/aquifer/worker-2.key"], action: .showBusKey),
     Command("guard", summary: "End the processes of `aquifer dev` when it was killed", action: .guardGroup),
   ]
 

@@ -57,6 +57,8 @@ public struct Console: Sendable {
     case .runJob(let kind): return await runJob(kind, invocation)
     case .restoreBackup: return restoreBackup(invocation)
     case .addEncryptionKey: return addEncryptionKey(invocation)
+    case .addBusKey: return try addBusKey(invocation)
+    case .showBusKey: return showBusKey(invocation)
     case .health: return await health(invocation.arguments[0])
     case .dev: return await Dev(options: try DevOptions(invocation), terminal: terminal, http: http).run()
     case .guardGroup:

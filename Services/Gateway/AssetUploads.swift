@@ -5,6 +5,7 @@ import Authentication
 import HTTPServer
 import JSON
 import Records
+import ServiceBus
 import ServiceKit
 import Synchronization
 import WebServices
@@ -237,7 +238,12 @@ extension Gateway {
   func uploadTokens(_ exchange: Exchange, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no database") }
     _ = try uploads.existingStore
-    let request = try UploadAssetsRequest(try JSONValue.request(exchange.request.body)) { random.uuid() }
+    let requestID = try Self.requestID(exchange, Caller(userRecordName: user))
+    var count = 0
+    let request = try UploadAssetsRequest(try JSONValue.request(exchange.request.body)) {
+      count += 1
+      return Self.name(drawnFor: "\(requestID) \(count)")
+    }
     let key = try await secrets.signingKey()
     let url = AssetUploadURL(
       user: AssetUser(container: container, environment: environment, userRecordName: user), expiry: wallClock.now / 1000 + AssetLifetime.urlSeconds)

@@ -1,6 +1,7 @@
 // The answers that other services give: workers for both planes, the share service for operators.
 
 import Authentication
+import Crypto
 import HTTPServer
 import JSON
 import Records
@@ -30,8 +31,8 @@ extension Gateway {
     let subject = plane == .object && request.method == "GET" ? Self.waitingSubject(of: request) : nil
     if match.path.count == 3, match.path[2] == "events", subject != nil, Self.wantsStream(exchange.request) {
       let (target, scope) = (match.route.target, address.scope)
-      return try await eventStream(request, exchange) { [self] () async throws(RecordError) in
-        var exchange = exchange
+      return try await eventStream(request, exchange) { [self, asked = exchange.withoutPlace] () async throws(RecordError) in
+        var exchange = asked
         guard let question = exchange.authentication?.question else { return }
         try await check(question, Credentials(of: exchange.request), target.need(in: scope), &exchange)
       }
@@ -145,6 +146,15 @@ extension Gateway {
       throw RecordError(.badRequest, "X-Request-ID has 1 to 128 printable characters without spaces")
     }
     return (caller.userRecordName ?? "-") + ":" + own
+  }
+
+  /// A name for what the client leaves to the server to name: the same in every repetition of the request, and nobody else's.
+  static func name(drawnFor requestID: String) -> String { SpelledDigest(digest: SHA256.hash(requestID)).uuid() }
+
+  /// Lends a digest the random source's spelling of a UUID.
+  private struct SpelledDigest: RandomSource {
+    let digest: [UInt8]
+    func bytes(_ count: Int) -> [UInt8] { Array(digest.prefix(count)) }
   }
 
   /// The seconds of a long poll; nil without one. More than the limit is cut to it.

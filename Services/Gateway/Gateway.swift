@@ -20,6 +20,8 @@ struct Gateway: HTTPHandler {
     let requestLimit: Duration
     /// nil: as much as everybody likes.
     var rate: TokenBucket.Rate?
+    /// Requests under way.
+    var places = PlaceBook.Limits()
   }
 
   static let longestWaitSeconds = 60
@@ -37,6 +39,7 @@ struct Gateway: HTTPHandler {
   let random: any RandomSource
   let metrics: GatewayMetrics
   let limiter: RateLimiter
+  let places: RequestPlaces
   private let requestLog: RequestLog
   private let table = RouteTable()
 
@@ -62,6 +65,7 @@ struct Gateway: HTTPHandler {
     self.metrics = metrics
     requestLog = RequestLog(log: log, metrics: metrics, clock: wallClock)
     limiter = RateLimiter(rate: options.rate, timing: state.timing)
+    places = RequestPlaces(options.places)
   }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
@@ -146,6 +150,7 @@ struct Gateway: HTTPHandler {
     let question = try Access.question(
       need: need, takesServerKeys: match.route.target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
     let caller = try await authenticate(question, credentials, need, &exchange)
+    exchange.place = try place(for: caller, exchange, match, address)
     let response = try await respond(exchange, match, address, caller)
     // Whoever lost his credentials while his answer was held must not get it; nothing is asked while nothing changed.
     if let question, request.method == .get, request.query("wait") != nil { try await check(question, credentials, need, &exchange) }
@@ -200,11 +205,20 @@ struct Exchange: Sendable {
   var authentication: (question: Authenticator.Question, reply: Authenticate.Reply)?
   /// For people, not for other pages' scripts.
   var isPage = false
+  /// Among the requests under way, once its caller is known.
+  var place: RequestPlaces.Place?
 
   init(request: HTTPRequest, uuid: String, traceID: String) {
     self.request = request
     self.uuid = uuid
     self.traceID = traceID
+  }
+
+  /// For who asks again later, and must not keep the request's place.
+  var withoutPlace: Exchange {
+    var exchange = self
+    exchange.place = nil
+    return exchange
   }
 
   var isMirror: Bool { request.pathSegments.first == "mirror" || request.pathSegments.first == "admin" }

@@ -31,6 +31,16 @@ public struct GatewayService: Service {
       Option(
         "upload-reserve", .integer(0...1_000_000_000), default: "1000",
         help: "Megabytes of the assets' file system that uploads leave free; with less, they are refused (TRY_AGAIN_LATER). 0: none."),
+      Option(
+        "user-requests", .integer(0...1_000_000), default: "128", help: "How many requests one user may have under way; a further one is THROTTLED. 0: any number."),
+      Option(
+        "user-waits", .integer(0...1_000_000), default: "128",
+        help: "How many requests one user may have that wait for changes (wait=, streams of events); a further one is THROTTLED. 0: any number."),
+      Option(
+        "container-requests", .integer(0...1_000_000), default: "1024",
+        help:
+          "How many requests of one container may be under way; a further one is THROTTLED. The last quarter is for users who have fewer than four. 0: any number."
+      ),
       Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
       Option(
         "rate-limit", .integer(0...1_000_000), default: "0",
@@ -67,7 +77,8 @@ public struct GatewayService: Service {
     gateway = Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
-        requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options)),
+        requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options),
+        places: Self.placeLimits(options)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
       log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
     do throws(HTTPServer.StartError) {
@@ -77,6 +88,11 @@ public struct GatewayService: Service {
     }
     context.metrics.collect("rate_limit_buckets", "Credentials and addresses whose requests are counted.") { [limiter = gateway.limiter] in
       [Metrics.Sample(Double(limiter.count))]
+    }
+    context.metrics.collect("requests_under_way", "Requests of known callers that are answered at the moment, and those that wait for changes.") {
+      [places = gateway.places] in
+      let counts = places.counts
+      return [Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]), Metrics.Sample(Double(counts.held), labels: [("state", "held")])]
     }
     context.metrics.addClients(of: server)
     listeningURL = ClientListening.url(configuration, port: server.port)
@@ -88,6 +104,14 @@ public struct GatewayService: Service {
     if let count = options.integer("user-uploads") { limits.book.countPerUser = count }
     if let count = options.integer("user-upload-limit") { limits.book.byteCountPerUser = count == 0 ? nil : Int64(count) * 1_000_000 }
     if let count = options.integer("upload-reserve") { limits.reserveByteCount = Int64(count) * 1_000_000 }
+    return limits
+  }
+
+  private static func placeLimits(_ options: Options) -> PlaceBook.Limits {
+    var limits = PlaceBook.Limits()
+    if let count = options.integer("user-requests") { limits.perUser = count == 0 ? nil : count }
+    if let count = options.integer("user-waits") { limits.heldPerUser = count == 0 ? nil : count }
+    if let count = options.integer("container-requests") { limits.perContainer = count == 0 ? nil : count }
     return limits
   }
 

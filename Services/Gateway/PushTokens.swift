@@ -20,7 +20,8 @@ extension Gateway {
     let document = try JSONValue.request(request.body)
     let apnsEnvironment = try Self.text(document, "apnsEnvironment", byteLimit: 64) ?? environment.rawValue
     let sentClientID = try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit)
-    let clientID = sentClientID ?? request.query("clientId").flatMap { (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil } ?? random.uuid()
+    let drawn = Self.name(drawnFor: try Self.requestID(exchange, Caller(userRecordName: user)))
+    let clientID = sentClientID ?? request.query("clientId").flatMap { (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil } ?? drawn
     guard let grant = exchange.authentication?.reply.grant else { throw RecordError(.internalError, "The credentials have no name") }
     let courier: String
     if isNew {

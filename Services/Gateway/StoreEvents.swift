@@ -23,7 +23,7 @@ extension Gateway {
       throw RecordError(.badRequest, "A stream takes neither resultType nor wait")
     }
     let after = exchange.request.header("last-event-id") ?? request.query["after"]
-    let events = StoreEvents(request, forwarding: forwarding, recheck: recheck)
+    let events = StoreEvents(request, forwarding: forwarding, place: exchange.place, recheck: recheck)
     let first = try await forwarding.forward(events.request(after: after), body: [])
     guard (200..<300).contains(first.reply.status) else {
       return HTTPResponse(status: first.reply.status, headers: [("Content-Type", first.reply.contentType ?? ErrorAnswer.jsonHeader.value)], body: .bytes(first.body))
@@ -47,6 +47,8 @@ actor StoreEvents {
   private let original: DatabaseRequest
   private let forwarding: Forwarding
   private let recheck: Recheck
+  /// Among the requests that are held, as long as the stream is.
+  private var place: RequestPlaces.Place?
   private var text = EventStreamText()
   /// What was read and not sent yet.
   private var waiting: [UInt8] = []
@@ -54,7 +56,8 @@ actor StoreEvents {
   private var registration: ChangeWaiters.Registration?
   private var hasEnded = false
 
-  init(_ request: DatabaseRequest, forwarding: Forwarding, recheck: @escaping Recheck) {
+  init(_ request: DatabaseRequest, forwarding: Forwarding, place: RequestPlaces.Place?, recheck: @escaping Recheck) {
+    self.place = place
     original = request
     self.forwarding = forwarding
     self.recheck = recheck
@@ -105,6 +108,7 @@ actor StoreEvents {
   /// The client is gone, or the stream has come to its end.
   func end() async {
     hasEnded = true
+    place = nil
     guard let registration else { return }
     self.registration = nil
     await forwarding.waiters.leave(registration)

@@ -284,7 +284,7 @@ public final class Worker: Sendable {
       if !parts.generations.isSettled(request.database) {
         try await parts.generations.settle(request.database, in: store, isGuest: request.scope == .shared && request.caller.userRecordName != request.database.owner)
       }
-      return .success(try await answering(plane, store) { call.startNext() })
+      return .success(try await answering(plane, store.turns(of: request.party)) { call.startNext() })
     } catch {
       guard error == .shardMoved else { return .failure(error) }
       await parts.host.lost(store)

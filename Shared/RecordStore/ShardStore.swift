@@ -14,7 +14,7 @@ public enum StoreError: Error, Hashable, Sendable {
   case outOfService(shard: Int)
   /// The shard was closed, or never opened here.
   case closed(shard: Int)
-  /// Too much is waiting for this shard's writer.
+  /// Too much is waiting for this shard's writer, or of one party.
   case overloaded(shard: Int)
   /// A read took longer than the store allows; nothing is wrong with it or the shard.
   case tooSlow(shard: Int)
@@ -64,7 +64,12 @@ public protocol ShardStore: Sendable {
   /// The fencing epoch this owner holds; checked in every commit.
   var epoch: Int64 { get }
 
-  /// Queues `body` for the writer and returns at once; bodies run one at a time in the order they were queued.
+  /// The same shard for one party, a user: what waits of different parties takes turns, be it for the writer or for a thread that reads, and
+  /// no party may have more than its share waiting (`overloaded`). What is queued otherwise is the server's own, which takes turns with them as
+  /// one more party.
+  func turns(of party: String) -> any ShardStore
+
+  /// Queues `body` for the writer and returns at once; bodies run one at a time, those of one party in the order they were queued.
   ///
   /// The body either returns, and is durable once `value` returns, or throws, and then left nothing behind; its neighbours in the
   /// group don't notice. A commit that fails throws `StoreError` to everybody in the group, and nothing of it is stored.
@@ -119,6 +124,7 @@ extension ShardStore {
 }
 
 extension ShardStore {
+  public func turns(of party: String) -> any ShardStore { self }
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { nil }
 }
 

@@ -6,6 +6,8 @@ public struct BusConfiguration: Sendable {
   public var windowCount = 512
   /// Calls per peer and lane that wait for a place in the window; one more is `overloaded` at once.
   public var backlogCount = 1024
+  /// … of one party, so that nobody fills a backlog for all. Parties take turns for the window.
+  public var partyBacklogCount = 256
   /// Handlers that run at a time, of each lane.
   public var runningCount = 1024
   /// Requests of a lane that wait for a handler or for their turn in an order; one more is answered `overloaded`.
@@ -20,6 +22,8 @@ public struct BusConfiguration: Sendable {
   public var heartbeat: Duration = .milliseconds(500)
   /// The silence after which a peer counts as lost.
   public var liveness: Duration = .seconds(2)
+  /// nil: what goes over the bus is neither encrypted nor authenticated, and stays on this machine.
+  public var keys: BusKeys?
   /// Told what an operator may want to know. Called on the bus's own thread: must not block and must not call the bus.
   public var observe: @Sendable (BusEvent) -> Void = { _ in }
 
@@ -38,6 +42,12 @@ public enum BusEvent: Sendable, Equatable {
   case stalledLink(peerName: String)
   /// An endpoint that is not connected to, and why.
   case refusedEndpoint(String, reason: String)
+  /// Somebody wanted to connect here and must not.
+  case refusedConnection(reason: String)
+  /// A connected process sent what its key does not allow it; the frame was dropped.
+  case refusedFrame(peerName: String, reason: String)
+  /// A connection to an endpoint does not come about, and why; tried again.
+  case failedHandshake(String, reason: String)
 }
 
 /// Counts since the start, and what is under way now; for metrics.
@@ -49,6 +59,10 @@ public struct BusStatistics: Sendable, Equatable {
   /// Requests refused because too many wait.
   public var refusedRequests: UInt64 = 0
   public var malformedFrames: UInt64 = 0
+  /// Connections that ended before they were one: strangers without a listed key, and whoever spoke something else.
+  public var refusedConnections: UInt64 = 0
+  /// Frames whose sender's key does not allow them: of another's name or role, or no longer listed.
+  public var refusedFrames: UInt64 = 0
   public var callsUnderWay = 0
   public var callsInBacklog = 0
   public var handlersRunning = 0

@@ -1,5 +1,6 @@
 // How hints and maps reach subscribers: acknowledged, and merged while they wait, because PUB/SUB loses what a slow reader misses.
 
+import Queues
 import Synchronization
 
 /// Pushes values to subscribers, keeping at most one value a key for each.

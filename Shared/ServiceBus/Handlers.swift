@@ -25,7 +25,7 @@ extension BusHandlers {
       let answer = try await handle(message, body, context)
       return (try M.encoded(answer.reply), answer.body)
     }
-    set(Entry(handler: handler, lane: M.lane, isBrief: isBrief), for: M.name)
+    set(Entry(handler: handler, senders: M.senders, lane: M.lane, isBrief: isBrief), for: M.name)
   }
 
   /// What a handler's end means for the caller.

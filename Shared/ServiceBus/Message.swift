@@ -10,12 +10,16 @@ public protocol Message: Codable, Sendable {
   associatedtype Reply: Codable & Sendable
   /// Ours, stable under refactoring: `database.request/1`.
   static var name: String { get }
+  /// Whose processes may send it; others are refused.
+  static var senders: Set<Role> { get }
   /// Whether it may be sent again when it is unknown whether it arrived.
   static var isRepeatable: Bool { get }
   /// What it waits behind; `.usual` unless said otherwise.
   static var lane: Lane { get }
   /// Messages of a lane with equal keys start in the order they arrived at the peer; nil: in any order.
   var orderingKey: String? { get }
+  /// For whom it is sent: where messages of several parties wait for a peer, these take turns. Empty: for nobody, the server itself.
+  var party: String { get }
 
   /// The MessagePack of a message and of its reply, there and back. Written by hand only where `Codable` is too slow, and of the same form.
   func encoded() throws -> [UInt8]
@@ -27,6 +31,7 @@ public protocol Message: Codable, Sendable {
 extension Message {
   public static var lane: Lane { .usual }
   public var orderingKey: String? { nil }
+  public var party: String { "" }
   public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
   public static func decoded(from bytes: [UInt8]) throws -> Self { try MessagePackDecoder().decode(Self.self, from: bytes) }
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try MessagePackEncoder().encode(reply) }
@@ -161,9 +166,12 @@ public protocol Bus: AnyObject, Sendable {
   /// slow reader finds only the newest list. Ends when the bus is closed.
   func peerChanges() -> AsyncStream<[Peer]>
   /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint does nothing.
-  func connect(to endpoint: String)
+  /// - Parameter peer: who is to be found there: on a bus with keys nobody else's key is accepted, and without a `peer` nobody's.
+  func connect(to endpoint: String, of peer: Destination?)
   /// Gives up a connection.
   func disconnect(from endpoint: String)
+  /// On a bus with keys: whose are admitted from here on. Who is no longer listed is lost at once, and what he still sends is dropped.
+  func admit(_ known: KnownPeers)
   /// Announces readiness to all peers.
   func setReady(_ isReady: Bool)
   /// Announces draining, waits until peers know and what runs is finished (at most `limit`), says goodbye.
@@ -179,10 +187,19 @@ public protocol Bus: AnyObject, Sendable {
 
 extension Bus {
   public var executor: (any TaskExecutor)? { nil }
+  /// A bus without keys admits everybody.
+  public func admit(_ known: KnownPeers) {}
+  public func connect(to endpoint: String) { connect(to: endpoint, of: nil) }
 
   public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration) async throws(BusError) -> M.Reply {
     try await call(message, body: [], to: destination, within: deadline).reply
   }
+}
+
+/// What is known of a message before anything of it is read.
+struct ServedMessage: Sendable {
+  var lane = Lane.usual
+  var senders: Set<Role>
 }
 
 /// A table of handlers by message name; given to a bus before it starts.
@@ -192,14 +209,14 @@ public struct BusHandlers: Sendable {
 
   public struct Entry: Sendable {
     public let handler: Handler
-    let lane: Lane
+    let rule: ServedMessage
     let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool
 
     public init(
-      handler: @escaping Handler, lane: Lane = .usual, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
+      handler: @escaping Handler, senders: Set<Role>, lane: Lane = .usual, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
     ) {
       self.handler = handler
-      self.lane = lane
+      rule = ServedMessage(lane: lane, senders: senders)
       self.isBrief = isBrief
     }
   }
@@ -213,7 +230,7 @@ public struct BusHandlers: Sendable {
     self.report = report
   }
 
-  var lanes: [String: Lane] { entries.mapValues(\.lane) }
+  var served: [String: ServedMessage] { entries.mapValues(\.rule) }
 
   mutating func set(_ entry: Entry, for name: String) {
     precondition(entries[name] == nil, "two handlers for \(name)")

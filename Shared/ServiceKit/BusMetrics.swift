@@ -8,6 +8,14 @@ enum BusMetrics {
     (Metrics.Description("bus_served_total", "Calls of other processes that were served.", .counter), { Double($0.served) }),
     (Metrics.Description("bus_refused_requests_total", "Calls of others that were refused because too many wait.", .counter), { Double($0.refusedRequests) }),
     (Metrics.Description("bus_malformed_frames_total", "Frames that were dropped because they are none of ours.", .counter), { Double($0.malformedFrames) }),
+    (
+      Metrics.Description("bus_refused_connections_total", "Connections of strangers, without a listed key or without the bus's protocol.", .counter),
+      { Double($0.refusedConnections) }
+    ),
+    (
+      Metrics.Description("bus_refused_frames_total", "Frames that were dropped because their sender's key does not allow them.", .counter),
+      { Double($0.refusedFrames) }
+    ),
     (Metrics.Description("bus_calls_under_way", "Calls to other processes that wait for their answer."), { Double($0.callsUnderWay) }),
     (Metrics.Description("bus_calls_in_backlog", "Calls that wait for a place in a peer's window."), { Double($0.callsInBacklog) }),
     (Metrics.Description("bus_handlers_running", "Handlers at work for other processes."), { Double($0.handlersRunning) }),

@@ -53,28 +53,32 @@ public struct Log: Sendable {
   public static let silent = Log { _, _, _ in }
 }
 
-/// Lets through so many lines a second, so that what everybody meets fills no disk.
+/// Lets through so many lines in a span, so that what everybody meets fills no disk.
 public final class LogPace: Sendable {
   private struct State {
-    var second: Int64 = 0
+    var span: Int64 = 0
     var admitted = 0
     var leftOut = 0
   }
 
-  private let linesPerSecond: Int
+  private let lineCount: Int
+  private let spanMilliseconds: Int64
   private let state = Mutex(State())
 
-  public init(linesPerSecond: Int = 20) { self.linesPerSecond = linesPerSecond }
+  public init(lineCount: Int = 20, perSeconds seconds: Int64 = 1) {
+    self.lineCount = lineCount
+    spanMilliseconds = seconds * 1000
+  }
 
   /// - Parameter now: milliseconds.
   /// - Returns: how many lines were left out since the last that was let through; nil: this one is, too.
   public func admit(at now: Int64) -> Int? {
     state.withLock { state in
-      if state.second != now / 1000 {
-        state.second = now / 1000
+      if state.span != now / spanMilliseconds {
+        state.span = now / spanMilliseconds
         state.admitted = 0
       }
-      guard state.admitted < linesPerSecond else {
+      guard state.admitted < lineCount else {
         state.leftOut += 1
         return nil
       }

@@ -37,8 +37,13 @@ public final class RunningService: Sendable {
   public let adminURL: String
   private let admin: HTTPServer
   private let stage: Stage
+  /// Follows the file of known peers; nil without keys.
+  private let following: Task<Void, Never>?
 
-  init(context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String, stage: Stage) {
+  init(
+    context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String, stage: Stage,
+    following: Task<Void, Never>?
+  ) {
     self.context = context
     self.service = service
     self.bus = bus
@@ -46,6 +51,7 @@ public final class RunningService: Sendable {
     self.admin = admin
     self.adminURL = adminURL
     self.stage = stage
+    self.following = following
   }
 
   /// Tells everybody, lets the service finish, finishes what runs on the bus, closes. Called once.
@@ -54,6 +60,7 @@ public final class RunningService: Sendable {
     context.log.info("stopping")
     await stage.drains()
     bus.setReady(false)
+    following?.cancel()
     await service.drain()
     await bus.drain(within: limit)
     bus.close()

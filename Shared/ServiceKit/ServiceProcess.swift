@@ -72,7 +72,7 @@ public struct ServiceProcess: Sendable {
     if role != .share {
       options.append(Option("share", .endpoint, default: Self.shareEndpoint, help: "The bus endpoint of the share service, which knows all other processes."))
     }
-    return options + [
+    return options + BusKeyFiles.options + [
       Option(
         "admin", .address, default: "127.0.0.1:0", help: "Where /livez, /readyz, /metrics and /version are served. Keep it inside: nothing there asks for credentials."),
       Option("log-level", .choice(Log.Level.allNames.map(\.name)), default: "info", help: "The least important log lines to write."),
@@ -93,6 +93,10 @@ public struct ServiceProcess: Sendable {
     let options = try Options(options, arguments: arguments, environment: environment)
     let name = Self.expanded(options.requiredText("name"))
     guard RoleName.isValid(name) else { throw ExitError(.configuration, "--name is '\(name)'; it must be 1 to 64 letters, digits, '.', '_' or '-'.") }
+    let keys = try BusKeyFiles.keys(options, role: role, name: name)
+    if role != .share, let reason = Endpoint.refusal(options.requiredText("share"), hasKeys: keys != nil) {
+      throw ExitError(.configuration, "--share: \(reason).")
+    }
     let log =
       log
       ?? Log.standardError(
@@ -114,7 +118,7 @@ public struct ServiceProcess: Sendable {
     }
     let admin = try startAdmin(context, stage)
     do {
-      return try await start(context, stage, admin, makeBus)
+      return try await start(context, keys, stage, admin, makeBus)
     } catch {
       admin.stop()
       throw error
@@ -138,7 +142,7 @@ public struct ServiceProcess: Sendable {
     }
   }
 
-  private func start(_ context: ServiceContext, _ stage: Stage, _ admin: HTTPServer, _ makeBus: MakeBus) async throws -> RunningService {
+  private func start(_ context: ServiceContext, _ keys: BusKeys?, _ stage: Stage, _ admin: HTTPServer, _ makeBus: MakeBus) async throws -> RunningService {
     let log = context.log
     var handlers = BusHandlers { message, description in log.error("handler failed", ["message": .text(message), "error": .text(description)]) }
     let begin: Start
@@ -151,7 +155,7 @@ public struct ServiceProcess: Sendable {
     let adminURL = SocketAddress.url(context.options.address("admin")?.host ?? "", admin.port)
     let made: MadeBus
     do {
-      made = try makeBus(context.name, role, Self.expanded(context.options.requiredText("bus")), adminURL, handlers, busConfiguration(context))
+      made = try makeBus(context.name, role, Self.expanded(context.options.requiredText("bus")), adminURL, handlers, busConfiguration(context, keys))
     } catch {
       throw ExitError(.configuration, "--bus: \((error as? BusError)?.reason ?? "\(error)").")
     }
@@ -166,7 +170,9 @@ public struct ServiceProcess: Sendable {
     }
     await stage.started(service.checks + (role == .share ? [] : [Self.clusterCheck(context.cluster)]))
     made.bus.setReady(true)
-    let running = RunningService(context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL, stage: stage)
+    let following = keys.map { keys in Task { await BusKeyFiles.follow(context, keys, on: made.bus) } }
+    let running = RunningService(
+      context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL, stage: stage, following: following)
     do {
       try running.writeReadyFile()
     } catch {
@@ -182,15 +188,28 @@ public struct ServiceProcess: Sendable {
     HealthCheck("cluster") { cluster.current == nil ? "no cluster map has come from the share service yet" : nil }
   }
 
-  private func busConfiguration(_ context: ServiceContext) -> BusConfiguration {
-    let log = context.log
+  private func busConfiguration(_ context: ServiceContext, _ keys: BusKeys?) -> BusConfiguration {
+    let (log, clock) = (context.log, context.clock)
+    // Of what strangers can bring about and of what is tried again and again, each a few lines in half a minute.
+    let paces = (0..<4).map { _ in LogPace(lineCount: 3, perSeconds: 30) }
     var configuration = BusConfiguration()
+    configuration.keys = keys
     configuration.observe = { event in
+      func pace(_ index: Int) -> Int64? { paces[index].admit(at: clock.now).map { Int64($0) } }
       switch event {
       case .peerConnected(let peer): log.info("peer connected", ["peer": .text(peer.name)])
       case .peerLost(let peer): log.info("peer lost", ["peer": .text(peer.name)])
       case .superseded(let peer): log.error("another process has this name", ["endpoint": .text(peer.endpoint)])
-      case .malformedFrame: log.warning("malformed frame")
+      case .malformedFrame:
+        if let leftOut = pace(0) { log.warning("malformed frame", ["leftOut": .integer(leftOut)]) }
+      case .refusedConnection(let reason):
+        if let leftOut = pace(1) { log.warning("connection refused", ["reason": .text(reason), "leftOut": .integer(leftOut)]) }
+      case .refusedFrame(let name, let reason):
+        if let leftOut = pace(2) { log.error("frame refused", ["peer": .text(name), "reason": .text(reason), "leftOut": .integer(leftOut)]) }
+      case .failedHandshake(let endpoint, let reason):
+        if let leftOut = pace(3) {
+          log.warning("not connected", ["endpoint": .text(endpoint), "reason": .text(reason), "leftOut": .integer(leftOut)])
+        }
       case .stalledLink(let name): log.warning("stalled link", ["peer": .text(name)])
       case .refusedEndpoint(let endpoint, let reason): log.error("endpoint refused", ["endpoint": .text(endpoint), "reason": .text(reason)])
       }

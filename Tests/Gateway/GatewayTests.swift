@@ -114,9 +114,9 @@ struct GatewayTests {
       ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil), ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
     ] as [(String, String, String?)])
   func `what may take long has the time for it`(path: String, body: String, wait: String?) async throws {
-    let world = try await GatewayWorld(limit: .milliseconds(100)) { _, _, _ in
+    let world = try await GatewayWorld(limit: .milliseconds(500)) { _, _, _ in
       // Dropped because nobody waits any more when it is cancelled.
-      try? await Task.sleep(for: .milliseconds(600))
+      try? await Task.sleep(for: .seconds(2))
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
     let answer = await world.alice(.post, "\(GatewayWorld.stores)/S/\(path)", query: wait.map { [("wait", $0)] } ?? [], body: body)

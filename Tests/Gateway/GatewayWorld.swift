@@ -62,7 +62,7 @@ final class GatewayWorld: Sendable {
   ///   - worker: answers database requests; nil: an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
-    rate: TokenBucket.Rate? = nil, timing: Timing = .system, uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
+    rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system, uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
     worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil, freeByteCount: @escaping @Sendable () -> Int64? = { nil }
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
@@ -161,8 +161,9 @@ final class GatewayWorld: Sendable {
       buses.append(InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true))
     }
     self.buses = buses + [bus]
-    let options = Gateway.Options(
+    var options = Gateway.Options(
       publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit, rate: rate)
+    options.places = places
     gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),

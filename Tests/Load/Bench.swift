@@ -21,6 +21,9 @@ struct Bench {
   /// What devices pull, and the names that are in it.
   private var pulled: (feed: PullSource, names: [String])?
 
+  /// Where devices that listen are told of changes, one each in every run.
+  private var couriers: [String] = []
+
   private enum PullSource {
     case zone(String)
     /// A store of its own for each device that pulls.
@@ -45,6 +48,9 @@ struct Bench {
     case .w2o:
       let store = try await scenario.makeStore(token: token, with: admin)
       pulled = (.stores, try await fill(storeMaker(store, token, count: Feed.pageSize, &random), over: 1))
+    case .w3: couriers = try await scenario.couriers(workload.clientCount, token: token, target)
+    // Its address says where the notifier is.
+    case .w3s: couriers = try await scenario.couriers(1, token: token, target)
     default: break
     }
   }
@@ -142,7 +148,6 @@ struct Bench {
     let first = try await exchange([maker.request], with: target) + exchange([feed.request(after: nil, host: target.host)], with: target)
     guard let page = feed.page(first[1]) else { throw LoadError(description: "changes/zone names no syncToken") }
     let listening: Fanout.Listening = workload.workload == .w3 ? .courier : .stream
-    let couriers = try await scenario.couriers(listening == .courier ? workload.clientCount : 1, token: token, target)
     var pings: [(target: Target, request: [UInt8])] = []
     for courier in couriers {
       guard let notifier = Target(url: courier), let path = courier.dropFirst("http://".count).firstIndex(of: "/") else {

@@ -99,7 +99,11 @@ final class NotifierWorld: Sendable {
 
   /// What a worker, a gateway or another notifier tells.
   @discardableResult func tell<M: Message>(_ message: M) async throws -> M.Reply {
-    try await worker.call(message, to: .role(.notifier), within: .seconds(20))
+    guard !M.senders.contains(.worker), let role = M.senders.first else { return try await worker.call(message, to: .role(.notifier), within: .seconds(20)) }
+    let sender = join("\(role.rawValue)-teller", role, BusHandlers())
+    defer { sender.close() }
+    await sender.waitForPeers { !$0.isEmpty }
+    return try await sender.call(message, to: .peer(running.bus.own.name), within: .seconds(20))
   }
 
   /// Another process that is connected to the notifier.

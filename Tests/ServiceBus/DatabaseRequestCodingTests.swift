@@ -111,6 +111,30 @@ private func tree(_ value: MessagePackValue) -> String {
     ] { #expect(other != nil && other != mine) }
     #expect(try key("a b", owner: "_c") != key("b", owner: "_c a"))
   }
+
+  private func save(by user: String?, of owner: String = DatabaseID.publicOwner, container: String = "iCloud.a", isOperator: Bool = false) throws -> DatabaseRequest {
+    DatabaseRequest(
+      plane: .record, method: "POST", path: ["records", "modify"], query: [:],
+      database: DatabaseID(container: try #require(ContainerID(rawValue: container)), environment: .development, owner: owner), scope: .public,
+      caller: Caller(userRecordName: user, isOperator: isOperator), requestID: "1", baseURL: "")
+  }
+
+  @Test func `a user's writes to a database wait for each other, and for no other user's`() throws {
+    let keys = try [save(by: "_alice"), save(by: "_bob"), save(by: nil), save(by: "_alice", of: "_bob"), save(by: "_alice", container: "iCloud.b")].map(\.orderingKey)
+    #expect(Set(keys).count == 5 && keys.allSatisfy { $0 != nil })
+    #expect(try save(by: "_alice").orderingKey == keys[0])
+  }
+
+  @Test func `a user takes his turns in one line, whatever he asks, on every lane`() throws {
+    let alice = try save(by: "_alice")
+    #expect(try save(by: "_alice", of: "_bob").party == alice.party)
+    #expect(GuestRequest(alice).party == alice.party)
+    let others = try [save(by: "_bob"), save(by: nil), save(by: nil, isOperator: true), save(by: "_alice", container: "iCloud.b")].map(\.party)
+    #expect(Set(others + [alice.party]).count == 5)
+    let resolve = ResolveShortGUIDs(
+      purpose: .accept, shard: 0, container: alice.database.container, environment: .development, caller: alice.caller, items: [], baseURL: "")
+    #expect(resolve.party == alice.party && GuestResolve(resolve).party == alice.party)
+  }
 }
 
 @Suite struct GuestRequestCodingTests {

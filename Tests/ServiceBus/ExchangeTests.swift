@@ -11,7 +11,7 @@ import Testing
   }
 
   private func exchange() -> Exchange {
-    Exchange(peer: Self.peer("a"), lanes: ["test.echo/1": .usual], configuration: BusConfiguration(), now: 0)
+    Exchange(peer: Self.peer("a"), served: ["test.echo/1": ServedMessage(senders: [.worker])], configuration: BusConfiguration(), now: 0)
   }
 
   private func announcement(_ name: String) -> Frame { Frame(kind: .announce, arguments: Announcement(peer: Self.peer(name), isDraining: nil).encoded()) }
@@ -65,6 +65,26 @@ import Testing
     #expect(exchange.peers.isEmpty)
   }
 
+  @Test func `a link is the one's whose key it showed first: another's frames on it are refused, and it ends with its key`() throws {
+    var exchange = exchange()
+    let keys = try (0..<2).map { _ in try BusKeyPair.generate().publicKey }
+    let (b, c) = (KnownPeer(role: .worker, name: "b", publicKey: keys[0]), KnownPeer(role: .worker, name: "c", publicKey: keys[1]))
+    let link = LinkID(number: 1)
+    exchange.received(announcement("b"), on: link, from: b)
+    exchange.call(request(5))
+    for frame in [announcement("b"), announcement("c"), Frame(kind: .reply, correlation: 5), Frame(kind: .goodbye)] { exchange.received(frame, on: link, from: c) }
+    #expect(exchange.statistics.refusedFrames == 4)
+    #expect(outcomes(&exchange).isEmpty && exchange.peers.keys.sorted() == ["b"])
+    exchange.received(announcement("b"), on: LinkID(number: 2), from: c)
+    #expect(exchange.statistics.refusedFrames == 5 && exchange.peers["b"]?.links == [link])
+    exchange.admit(try KnownPeers(parsing: "\(b)\n\(c)"))
+    #expect(exchange.peers.keys.sorted() == ["b"])
+    // The same name with another key is another process.
+    exchange.admit(try KnownPeers(parsing: "worker b \(keys[1])"))
+    #expect(exchange.peers.isEmpty)
+    #expect(outcomes(&exchange) == [.failure(BusError(.unreachable, "b was lost before it answered"))])
+  }
+
   @Test func `an answer from another link or to another call is none`() {
     var exchange = exchange()
     exchange.received(announcement("b"), on: LinkID(number: 1))
@@ -112,6 +132,23 @@ import Testing
     #expect(exchange.incoming.isEmpty)
     #expect(exchange.incomingLanes[.usual].mailboxes.isEmpty)
     #expect(exchange.incomingLanes[.usual].heldByteCount == 0)
+  }
+
+  @Test func `a message from a process of another role than its senders' is refused, counted and not executed`() throws {
+    var exchange = Exchange(
+      peer: Self.peer("a"), served: [PublishClusterMap.name: ServedMessage(senders: PublishClusterMap.senders)], configuration: BusConfiguration(), now: 0)
+    for (number, role) in [Role.worker, .gateway, .notifier, .share].enumerated() {
+      let link = LinkID(number: UInt64(number + 1))
+      exchange.linkUp(link)
+      let sender = Peer(name: role.rawValue, role: role, incarnation: 1, endpoint: "memory://\(role.rawValue)", isReady: true)
+      exchange.received(Frame(kind: .announce, arguments: Announcement(peer: sender, isDraining: nil).encoded()), on: link)
+      _ = exchange.takeActions()
+      exchange.received(Frame(kind: .request, correlation: 1, budget: 1000, name: PublishClusterMap.name), on: link)
+      let started = exchange.takeActions().count { if case .start = $0 { true } else { false } }
+      #expect(started == (role == .share ? 1 : 0), "\(role)")
+    }
+    #expect(exchange.statistics.refusedFrames == 3)
+    #expect(exchange.statistics.served == 1)
   }
 
   @Test func `when everything has ended nothing is left behind`() async throws {

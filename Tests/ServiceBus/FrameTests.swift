@@ -85,27 +85,3 @@ import Testing
     }
   }
 }
-
-@Suite struct FIFOTests {
-  @Test func `a queue does what an array does`() {
-    var generator = Seeded(state: 3)
-    var queue = FIFO<Int>()
-    var array: [Int] = []
-    for number in 0..<20_000 {
-      switch Int.random(in: 0..<(number < 10_000 ? 5 : 9), using: &generator) {
-      case 0...2:
-        queue.append(number)
-        array.append(number)
-      case 3 where number.isMultiple(of: 7):
-        queue.prepend(number)
-        array.insert(number, at: 0)
-      case 4 where number.isMultiple(of: 101):
-        queue.removeAll { $0.isMultiple(of: 3) }
-        array.removeAll { $0.isMultiple(of: 3) }
-      default: #expect(queue.popFirst() == (array.isEmpty ? nil : array.removeFirst()))
-      }
-      #expect(queue.count == array.count)
-      #expect(queue.isEmpty == array.isEmpty)
-    }
-  }
-}

@@ -8,6 +8,7 @@ import Testing
 /// Echoes on the nested lane.
 private struct NestedEcho: Message {
   static let name = "test.nested-echo/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   static let lane = Lane.nested
   typealias Reply = Acknowledgement
@@ -18,6 +19,7 @@ private struct NestedEcho: Message {
 /// Has its handler call `NestedEcho` at a peer before it answers.
 private struct Relay: Message {
   static let name = "test.relay/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   typealias Reply = Acknowledgement
   let peer: String
@@ -86,7 +88,9 @@ private struct Relay: Message {
     configuration.runningCount = 1
     configuration.waitingCount = 1
     let peer = { (name: String) in Peer(name: name, role: .worker, incarnation: 1, endpoint: "memory://" + name, isReady: true) }
-    var exchange = Exchange(peer: peer("a"), lanes: [Relay.name: .usual, NestedEcho.name: .nested], configuration: configuration, now: 0)
+    var exchange = Exchange(
+      peer: peer("a"), served: [Relay.name: ServedMessage(senders: [.worker]), NestedEcho.name: ServedMessage(lane: .nested, senders: [.worker])],
+      configuration: configuration, now: 0)
     let link = LinkID(number: 1)
     exchange.received(Frame(kind: .announce, arguments: Announcement(peer: peer("b"), isDraining: nil).encoded()), on: link)
     for number in 1...3 as ClosedRange<UInt64> { exchange.received(Frame(kind: .request, correlation: number, budget: 1000, name: Relay.name), on: link) }

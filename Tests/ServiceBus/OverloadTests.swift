@@ -35,6 +35,37 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
+  func `parties take turns for a window, and nobody fills a backlog for all`(transport: Transport) async throws {
+    let fabric = Fabric(transport)
+    var configuration = BusConfiguration()
+    configuration.windowCount = 1
+    configuration.backlogCount = 100
+    configuration.partyBacklogCount = 20
+    let a = try fabric.station("a", .gateway, configuration: configuration)
+    let b = try fabric.station("b")
+    defer { close(a, b) }
+    a.bus.connect(to: b.endpoint)
+    await a.meets("b")
+    await withTaskGroup(of: BusError.Code?.self) { group in
+      group.addTask { await a.failure(Hold(id: "first", crowd: "flood"), to: "b")?.code }
+      while await a.bus.statistics().callsUnderWay < 1 { await Task.yield() }
+      for number in 0..<30 { group.addTask { await a.failure(Hold(id: "flood \(number)", crowd: "flood"), to: "b")?.code } }
+      // Those that find no place of the flood's.
+      for _ in 0..<10 { #expect(await group.next() == .overloaded) }
+      #expect(await a.bus.statistics().callsInBacklog == 20)
+      group.addTask { await a.failure(Hold(id: "quiet", crowd: "quiet"), to: "b")?.code }
+      while await a.bus.statistics().callsInBacklog < 21 { await Task.yield() }
+      for number in 0..<30 { b.state.release("flood \(number)") }
+      b.state.release("quiet")
+      b.state.release("first")
+      for await code in group { #expect(code == nil) }
+    }
+    let begun = b.state.entries.filter { $0.hasPrefix("start") }
+    #expect(begun.count == 22)
+    #expect(begun.firstIndex(of: "start quiet") == 2, "one of the flood's was before it in turn")
+  }
+
+  @Test(arguments: Transport.allCases)
   func `a process runs so many handlers, lets so many wait, and refuses the rest`(transport: Transport) async throws {
     let fabric = Fabric(transport)
     var configuration = BusConfiguration()

@@ -6,6 +6,7 @@ import Synchronization
 /// Answers with its text and body.
 struct Echo: Message {
   static let name = "test.echo/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   struct Reply: Codable, Sendable, Equatable {
     let text: String
@@ -17,17 +18,21 @@ struct Echo: Message {
 /// Runs until its task is cancelled or `Release` names it.
 struct Hold: Message {
   static let name = "test.hold/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   typealias Reply = Acknowledgement
   let id: String
   var key: String?
   var startsNext = false
+  var crowd: String?
   var orderingKey: String? { key }
+  var party: String { crowd ?? "" }
 }
 
 /// Lets a `Hold` return.
 struct Release: Message {
   static let name = "test.release/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   typealias Reply = Acknowledgement
   let id: String
@@ -36,6 +41,7 @@ struct Release: Message {
 /// What became of handlers.
 struct Journal: Message {
   static let name = "test.journal/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   struct Reply: Codable, Sendable, Equatable {
     let entries: [String]
@@ -45,6 +51,7 @@ struct Journal: Message {
 /// Throws what it is told to.
 struct Fail: Message {
   static let name = "test.fail/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = false
   typealias Reply = Acknowledgement
   enum Way: String, Codable {
@@ -56,6 +63,7 @@ struct Fail: Message {
 /// Appends to the journal, in order within its key.
 struct Append: Message {
   static let name = "test.append/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = false
   typealias Reply = Acknowledgement
   let key: String
@@ -66,6 +74,7 @@ struct Append: Message {
 /// A message as a later version knows it: one field more, and one that it no longer sends.
 struct EvolvedEcho: Message {
   static let name = "test.echo/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   struct Reply: Codable, Sendable {
     let text: String
@@ -80,6 +89,7 @@ struct EvolvedEcho: Message {
 /// As an incompatible version knows it.
 struct BrokenEcho: Message {
   static let name = "test.echo/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   typealias Reply = Acknowledgement
   let text: Int
@@ -87,6 +97,7 @@ struct BrokenEcho: Message {
 
 struct NobodyServesThis: Message {
   static let name = "test.nobody/1"
+  static let senders = Set(Role.allCases)
   static let isRepeatable = true
   typealias Reply = Acknowledgement
 }

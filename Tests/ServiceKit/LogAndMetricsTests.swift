@@ -84,7 +84,7 @@ struct LogLevelTests {
   }
 
   @Test func `beyond some lines a second the rest is counted and told with the next`() {
-    let pace = LogPace(linesPerSecond: 2)
+    let pace = LogPace(lineCount: 2)
     #expect([0, 1, 2, 999].map { pace.admit(at: $0) } == [0, 0, nil, nil])
     #expect([1000, 1001, 1500].map { pace.admit(at: $0) } == [2, 0, nil])
     #expect(pace.admit(at: 9000) == 1)

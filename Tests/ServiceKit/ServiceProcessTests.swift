@@ -54,6 +54,7 @@ struct ServiceProcessTests {
   @Test func `a service is started with what it registered, is ready, and stops in order`() async throws {
     struct Hello: Message {
       static let name = "test.hello/1"
+      static let senders = Set(Role.allCases)
       static let isRepeatable = true
       typealias Reply = Acknowledgement
     }

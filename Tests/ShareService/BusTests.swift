@@ -92,10 +92,12 @@ import Testing
     await service.close()
   }
 
-  private func gateway(_ network: InMemoryNetwork) async -> Neighbour {
-    let gateway = Neighbour("gateway-1", .gateway, network)
-    await gateway.bus.waitForPeers { $0.contains { $0.role == .share } }
-    return gateway
+  private func gateway(_ network: InMemoryNetwork) async -> Neighbour { await neighbour("gateway-1", .gateway, network) }
+
+  private func neighbour(_ name: String, _ role: Role, _ network: InMemoryNetwork) async -> Neighbour {
+    let neighbour = Neighbour(name, role, network)
+    await neighbour.bus.waitForPeers { $0.contains { $0.role == .share } }
+    return neighbour
   }
 
   @Test func `every question of the bus is answered`() async throws {
@@ -111,8 +113,10 @@ import Testing
       #expect(try await gateway.ask(LookUpUser(userRecordName: name)).reply.givenName == "Alice")
       #expect(try await gateway.ask(FetchSecrets()).reply.signingKey.count == 32)
       #expect(try await gateway.operate("PUT", "/mirror/1/\(World.photos)/development/model", modelXML()).status == 200)
-      let schema = try await gateway.ask(FetchSchema(container: World.container, environment: .development)).reply
+      let worker = await neighbour("worker-1", .worker, network)
+      let schema = try await worker.ask(FetchSchema(container: World.container, environment: .development)).reply
       #expect(schema.models.count == 1 && schema.schema.recordType(named: "CD_Post") != nil)
+      worker.bus.close()
       gateway.bus.close()
     }
   }
@@ -122,16 +126,18 @@ import Testing
       let gateway = await gateway(network)
       _ = try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
       await #expect(throws: BusError(.notFound, "There is no user '_nobody'")) { try await gateway.ask(LookUpUser(userRecordName: "_nobody")) }
+      let worker = await neighbour("worker-1", .worker, network)
       let other = try #require(ContainerID(rawValue: "iCloud.other"))
       await #expect(throws: BusError(.notFound, "There is no container 'iCloud.other'")) {
-        try await gateway.ask(FetchSchema(container: other, environment: .production))
+        try await worker.ask(FetchSchema(container: other, environment: .production))
       }
       func extend(_ type: FieldType) -> ExtendSchema {
         ExtendSchema(container: World.container, fields: [.init(recordType: "Note", field: "title", type: type, isEncrypted: false)])
       }
-      _ = try await gateway.ask(extend(.string))
-      let error = await #expect(throws: BusError.self) { try await gateway.ask(extend(.bytes)) }
+      _ = try await worker.ask(extend(.string))
+      let error = await #expect(throws: BusError.self) { try await worker.ask(extend(.bytes)) }
       #expect(error?.code == .refused && error?.reason.contains("'title'") == true)
+      worker.bus.close()
       gateway.bus.close()
     }
   }

@@ -62,7 +62,8 @@ extension ObjectPlaneWorld {
     await first.close()
 
     let second = try await records.open(shard: 0)
-    let background = Task { await world.plane.run(on: second) }
+    let lines = Lines()
+    let background = Task { await world.plane.run(on: LineShard(base: second, lines: lines)) }
     var events: [JSONValue] = []
     while events.count < 2 || events.contains(where: { $0["endDate"]?.isNull == true }) {
       await Task.yield()
@@ -78,6 +79,7 @@ extension ObjectPlaneWorld {
     #expect(cut["error"]?["reason"]?.string == "The server stopped while this was under way; the next run goes on where it ended")
     let next = try #require(events.first { $0["identifier"]?.string != "cut" })
     #expect(next["succeeded"]?.bool == true && next["counts"]?["saved"]?.int64 == 1)
+    #expect(lines.take() == [Caller(userRecordName: "_alice").party(in: ObjectPlaneWorld.container)], "what is exported takes its user's turns")
     await second.close()
   }
 }

@@ -52,6 +52,19 @@ import Testing
     #expect(list.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "Later", "Old"])
   }
 
+  @Test func `a repetition's token is the first answer's, so that what was saved meanwhile is news to the client`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    let request = world.request("zones/modify", requestID: "x:1")
+    let body = Self.modify(("create", "Trips"))
+    let first = try await world.send(request, body)
+    _ = try await world.operate("create", "a")
+    let second = try await world.send(request, body)
+    #expect(second.text == first.text)
+    let token = try #require(second.zones.first?["syncToken"]?.string)
+    let news = try await world.post("changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"syncToken":"\#(token)"}]}"#)
+    #expect(news.zones.first?["records"]?.names == ["a"])
+  }
+
   @Test func `all zones are listed, the default one first and without a token`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     for name in ["B", "A"] { try await world.makeZone(name) }

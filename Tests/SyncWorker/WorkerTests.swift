@@ -23,6 +23,7 @@ private final class WorkerNeighbourhood: Sendable {
   let pings: AsyncStream<ZoneChange>
   let schemas: SchemaBox
   let metrics: Metrics
+  let lines = Lines()
 
   init(planes: (@Sendable (PlaneContext) -> Worker.Planes)? = nil) async throws {
     let store = InMemoryRecordStore(shardCount: 4)
@@ -45,7 +46,9 @@ private final class WorkerNeighbourhood: Sendable {
     let context = ServiceContext(
       name: "worker-1", role: .worker, options: try Options(Worker.options, arguments: [], environment: { _ in nil }), log: .silent, metrics: metrics,
       clock: FixedClock(), random: SeededRandom(seed: 1), timing: .system, cluster: cluster)
-    let subject = Worker(context, dataPath: "/nonexistent", makeStore: { _ in store }, makePlanes: planes ?? { [.record: RecordPlane(context: $0)] })
+    let subject = Worker(
+      context, dataPath: "/nonexistent", makeStore: { [lines] _ in LineStore(base: store, lines: lines) },
+      makePlanes: planes ?? { [.record: RecordPlane(context: $0)] })
     var handlers = BusHandlers()
     subject.register(in: &handlers)
     cluster.register(in: &handlers)
@@ -98,12 +101,13 @@ private final class WorkerNeighbourhood: Sendable {
   }
 
   func ask(
-    _ path: String, _ body: String, owner: String = "_alice", plane: DatabaseRequest.Plane = .record, environment: Environment = .development, id: String = ""
+    _ path: String, _ body: String, owner: String = "_alice", scope: DatabaseScope = .private, user: String? = nil, plane: DatabaseRequest.Plane = .record,
+    environment: Environment = .development, id: String = ""
   ) async throws -> (DatabaseRequest.Reply, JSONValue) {
     let request = DatabaseRequest(
       plane: plane, method: "POST", path: path.split(separator: "/").map(String.init), query: [:],
-      database: DatabaseID(container: RecordPlaneWorld.container, environment: environment, owner: owner), scope: .private,
-      caller: Caller(userRecordName: owner), requestID: "gateway:\(path)\(id)", baseURL: "https://host")
+      database: DatabaseID(container: RecordPlaneWorld.container, environment: environment, owner: owner), scope: scope,
+      caller: Caller(userRecordName: scope == .public ? user : owner), requestID: "gateway:\(path)\(id)", baseURL: "https://host")
     let answer = try await gateway.call(request, body: Array(body.utf8), to: .peer("worker-1"), within: .seconds(5))
     return (answer.reply, try JSONValue(parsing: answer.body))
   }
@@ -130,6 +134,23 @@ private final class WorkerNeighbourhood: Sendable {
     #expect(ping?.zoneName == "_defaultZone" && ping?.audience == ["_alice"])
     await world.close()
     for shard in 0..<4 { await (try world.store.open(shard: shard)).close() }
+  }
+
+  @Test func `what a user asks waits in his line, whichever database it is of, and requests without a user have one together`() async throws {
+    let world = try await WorkerNeighbourhood()
+    try await world.assign(to: "worker-1", version: 2)
+    let container = RecordPlaneWorld.container
+    func line(_ user: String?) -> String { Caller(userRecordName: user).party(in: container) }
+    _ = world.lines.take()
+    _ = try await world.ask("records/modify", Self.save)
+    #expect(world.lines.take() == [line("_alice")])
+    let lookUp = #"{"records":[{"recordName":"a"}]}"#
+    for user in ["_alice", "_bob", nil] {
+      _ = try await world.ask("records/lookup", lookUp, owner: DatabaseID.publicOwner, scope: .public, user: user)
+      #expect(world.lines.take() == [line(user)])
+    }
+    #expect(Set([line("_alice"), line("_bob"), line(nil)]).count == 3)
+    await world.close()
   }
 
   @Test func `a failure of the whole request is an answer with the error dictionary`() async throws {

@@ -11,7 +11,7 @@ struct DevOptions: Hashable, Sendable {
   let workerCount: Int
   /// The workers' `--user-quota`.
   let userQuota: Int
-  /// The notifier's `--user-devices`; nil: as without it.
+  /// The notifier's `--user-devices`, and as many requests at the gateway; nil: as without it.
   let userDevices: Int?
   let readyFile: String?
   /// nil: the one in the data folder.

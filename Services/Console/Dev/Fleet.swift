@@ -36,6 +36,8 @@ struct Fleet: Hashable, Sendable {
         "--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets",
         "--encryption-key", encryptionKey,
       ]
+      // They all ask when one saves; beyond three quarters of a container's places nobody gets so many.
+      if let count = options.userDevices { arguments += ["--user-requests", String(count), "--container-requests", String(max(count * 2, 1024))] }
     }
     return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
   }

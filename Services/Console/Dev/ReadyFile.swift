@@ -38,10 +38,10 @@ enum ReadyFile {
     running.first { $0.member.role == role }?.process.addresses.client
   }
 
-  /// Readable by its owner only: it holds a token. Readers see the old content or the new, never a part.
-  static func write(_ bytes: [UInt8], to path: String) throws(SystemProblem) {
+  /// Readable by its owner only unless said otherwise: it holds a token. Readers see the old content or the new, never a part.
+  static func write(_ bytes: [UInt8], to path: String, mode: mode_t = 0o600) throws(SystemProblem) {
     let temporary = "\(path).\(getpid()).new"
-    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
     guard descriptor >= 0 else { throw SystemProblem("\(temporary) can't be written") }
     let count = Glibc.write(descriptor, bytes, bytes.count)
     let problem = count == bytes.count ? nil : SystemProblem("\(temporary) can't be written")

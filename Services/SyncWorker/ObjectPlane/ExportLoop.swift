@@ -194,8 +194,9 @@ struct ExportLoop: Sendable {
     defer { exports.runs.end(id) }
     var running = drain.running
     do {
-      if try await isHome(mirrorKey) {
-        let retryAt = try await forward(mirrorKey, id)
+      let (isHome, store) = try await place(of: mirrorKey)
+      if isHome {
+        let retryAt = try await forward(mirrorKey, id, store)
         return await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
       }
       var retryAt: Int64?
@@ -218,14 +219,19 @@ struct ExportLoop: Sendable {
     }
   }
 
-  /// Whether the store's objects are in others' databases.
-  private func isHome(_ mirrorKey: Int64) async throws -> Bool {
-    try await store.read { snapshot in try snapshot.mirror(key: mirrorKey)?.isHome ?? false }
+  /// Whether the store's objects are in others' databases; and the shard as the store's user has it: exports take his turns.
+  private func place(of mirrorKey: Int64) async throws -> (isHome: Bool, store: any ShardStore) {
+    let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
+      guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
+      return (mirror, database)
+    }
+    guard let (mirror, database) = found else { return (false, store) }
+    return (mirror.isHome, store.turns(of: Caller(userRecordName: mirror.userRecordName).party(in: database.id.container)))
   }
 
   /// Forwards batch after batch until nothing is left but what waits for an owner.
   /// - Returns: when that is tried again.
-  private func forward(_ mirrorKey: Int64, _ id: MirrorID) async throws -> Int64? {
+  private func forward(_ mirrorKey: Int64, _ id: MirrorID, _ store: any ShardStore) async throws -> Int64? {
     let forwarding = SharedForward(store: store, context: context, mirrorKey: mirrorKey)
     while !Task.isCancelled, let outcome = try await forwarding.run() {
       exports.runs.succeeded(id)

@@ -226,7 +226,7 @@ extension Worker {
         if !generations.isSettled(database) { try await generations.settle(database, in: store) }
       }
       do throws(RecordError) {
-        let answer = try await resolution.answer(from: store)
+        let answer = try await resolution.answer(from: store.turns(of: message.party))
         if message.purpose == .accept { try await waitForShareNews(of: message.shard, plane.context.shareNews) }
         shareCalls[message.purpose.rawValue, "answered"].increment(by: message.items.count)
         return answer

@@ -104,7 +104,7 @@ extension RecordPlaneCall {
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
     let (results, fired) = try await value(of: pending)
-    for case .changed(let zone, isNew: true) in results { publish(zone, fired.map { _ in [] }) }
+    for case .changed(let zone, isNew: true, _) in results { publish(zone, fired.map { _ in [] }) }
     for case .deleted(let zone?) in results { publish(zone, fired.map { _ in [] }) }
     context.publish(fired ?? [])
     return write(results, of: operations)
@@ -118,7 +118,8 @@ extension RecordPlaneCall {
     for (operation, result) in zip(operations, results) {
       let zone = Zone.ID(zoneName: operation.zone.zoneName, ownerName: database.owner)
       switch result {
-      case .changed(let stored, _): ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output)
+      case .changed(let stored, _, let sequence):
+        ZoneDictionary.write(zone, syncToken: SyncToken(.zone, incarnation: stored.incarnation, sequence: sequence).text, to: &output)
       case .deleted: ZoneDictionary.writeDeleted(zone, to: &output)
       case .failed(let error): ZoneDictionary.writeError(error, of: operation.zone, defaultOwner: ownerRecordName, to: &output)
       }
@@ -137,7 +138,8 @@ private struct ZoneModification: Sendable {
   }
 
   enum Outcome: Sendable {
-    case changed(StoredZone, isNew: Bool)
+    /// A repetition tells of nothing that happened since, so that its client will hear of it.
+    case changed(StoredZone, isNew: Bool, upTo: Int64)
     /// nil: an earlier try of the same request deleted it.
     case deleted(StoredZone?)
     case failed(RecordError)
@@ -158,7 +160,7 @@ private struct ZoneModification: Sendable {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {
       case .failed(let error): outcomes.append(.failed(error))
       case let item:
-        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, isRepeated: item != nil, in: transaction))
+        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, repeating: item, in: transaction))
       }
     }
     if earlier == nil { try key.put(RequestOutcome(at: now, items: outcomes.map(\.item)), in: transaction) }
@@ -169,7 +171,7 @@ private struct ZoneModification: Sendable {
     guard let row = try transaction.database(database), let firing = try watch.firing(in: row.key, transaction) else { return nil }
     for outcome in outcomes {
       switch outcome {
-      case .changed(let zone, isNew: true): firing.zone(changed: zone.zoneName, sequence: zone.sequence, by: originDevice)
+      case .changed(let zone, isNew: true, _): firing.zone(changed: zone.zoneName, sequence: zone.sequence, by: originDevice)
       case .deleted(let zone?): firing.zone(deleted: zone.zoneName, sequence: zone.sequence, by: originDevice)
       default: break
       }
@@ -177,19 +179,25 @@ private struct ZoneModification: Sendable {
     return try firing.finish()
   }
 
-  private func apply(_ operation: ZoneOperation, isRepeated: Bool, in transaction: any ShardTransaction) throws -> Outcome {
+  /// - Parameter item: what the request did before; nil: it is none that is repeated.
+  private func apply(_ operation: ZoneOperation, repeating item: RequestOutcome.Item?, in transaction: any ShardTransaction) throws -> Outcome {
+    let isRepeated = item != nil
     let row = try transaction.database(database)
     let existing = try row.flatMap { try transaction.zone(named: operation.zone.zoneName, in: $0.key) }
     switch operation.kind {
     case .create:
       // A repetition must not bring back what somebody deleted meanwhile.
-      if let existing, isRepeated || !existing.isDeleted { return .changed(existing, isNew: false) }
+      if let existing, isRepeated || !existing.isDeleted {
+        if case .saved(let sequence) = item { return .changed(existing, isNew: false, upTo: sequence) }
+        return .changed(existing, isNew: false, upTo: existing.sequence)
+      }
       do {
         if let row { try RecordPlaneCall.checkRoom(forZoneIn: row, transaction) }
       } catch let refusal as RecordError {
         return .failed(refusal)
       }
-      return .changed(try transaction.makeZone(named: operation.zone.zoneName, in: try transaction.makeDatabase(database).key), isNew: true)
+      let zone = try transaction.makeZone(named: operation.zone.zoneName, in: try transaction.makeDatabase(database).key)
+      return .changed(zone, isNew: true, upTo: zone.sequence)
     case .delete:
       if isRepeated { return .deleted(nil) }
       guard let existing, !existing.isDeleted else { return .failed(RecordPlaneCall.missing(operation.zone.zoneName)) }
@@ -202,7 +210,7 @@ private struct ZoneModification: Sendable {
 extension ZoneModification.Outcome {
   fileprivate var item: RequestOutcome.Item {
     switch self {
-    case .changed(let zone, _): .saved(sequence: zone.sequence)
+    case .changed(_, _, let sequence): .saved(sequence: sequence)
     case .deleted: .deleted
     case .failed(let error): .failed(error)
     }

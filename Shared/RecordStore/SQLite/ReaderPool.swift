@@ -17,6 +17,8 @@ struct ReadJob: Sendable {
   let readers: ShardReaders
   /// Nobody waits for it any longer than until then.
   let expiry: ContinuousClock.Instant
+  /// Whose it is (`ShardStore.turns`).
+  let party: String
   /// It was cut short once: it runs where it holds up no brief one.
   var isLong = false
 }
@@ -24,7 +26,8 @@ struct ReadJob: Sendable {
 /// The threads. They end when the pool is let go.
 ///
 /// A read begins on the threads for brief ones, and stays there while nobody waits for one of them. Those that take longer then are cut
-/// short, and begin anew on threads of their own, so that searches through very much never hold up the rest.
+/// short, and begin anew on threads of their own, so that searches through very much never hold up the rest. Parties take turns on both, and one
+/// party's long reads leave a thread free for others'.
 final class ReaderPool: Sendable {
   private let brief: BlockingQueue<ReadJob>
   private let long: BlockingQueue<ReadJob>
@@ -32,8 +35,9 @@ final class ReaderPool: Sendable {
   private let isBriefAwaited: @Sendable () -> Bool
 
   init(_ options: SQLiteRecordStore.Options) throws(StoreError) {
-    let brief = try BlockingQueue<ReadJob>(limit: options.readLimit)
-    let long = try BlockingQueue<ReadJob>(limit: options.longReadLimit)
+    let brief = try BlockingQueue<ReadJob>(limit: options.readLimit, partyLimit: options.partyReadLimit)
+    let long = try BlockingQueue<ReadJob>(
+      limit: options.longReadLimit, partyLimit: options.partyLongReadLimit, underWayLimit: max(1, options.longReaderThreadCount - 1))
     self.brief = brief
     self.long = long
     briefTime = options.briefReadTime
@@ -56,13 +60,19 @@ final class ReaderPool: Sendable {
   private static func start(_ queue: BlockingQueue<ReadJob>) throws(StoreError) {
     try WorkerThread.start {
       while let jobs = queue.take(atMost: 1) {
-        for job in jobs { job.readers.perform(job) }
+        for job in jobs {
+          job.readers.perform(job)
+          queue.finished(of: job.party)
+        }
       }
     }
   }
 
+  /// Reads that wait for a thread.
+  var waitingCount: Int { brief.count + long.count }
+
   /// false: too many reads are waiting.
-  func submit(_ job: ReadJob) -> Bool { (job.isLong ? long : brief).push(job) == .pushed }
+  func submit(_ job: ReadJob) -> Bool { (job.isLong ? long : brief).push(job, of: job.party) == .pushed }
 
   /// Begins the time that the job may take.
   func begin(_ job: ReadJob, _ watch: StatementWatch) {
@@ -84,6 +94,7 @@ final class ShardReaders: Sendable {
     case session(IdleSession)
     case newSession
     case deferred
+    case crowded
     case closed
   }
 
@@ -105,21 +116,28 @@ final class ShardReaders: Sendable {
   private let state = Mutex(State())
   /// Tells the writer that waits in `pause` or `close` that the last read has ended.
   private let drained: BlockingQueue<Bool>
+  /// How many reads may be kept waiting while the gate is closed.
+  private let deferredLimit: Int
 
-  init(file: ShardFile, pool: ReaderPool) throws(StoreError) {
+  init(file: ShardFile, pool: ReaderPool, deferredLimit: Int) throws(StoreError) {
     self.file = file
+    self.deferredLimit = deferredLimit
     self.pool = pool
     drained = try BlockingQueue(limit: 1)
   }
+
+  /// Reads that wait for a thread, of all the store's shards.
+  var waitingCount: Int { pool.waitingCount }
 
   /// Reads that were begun anew as long ones, and those of them that were given up.
   var longReadCounts: (begun: Int, givenUp: Int) { state.withLock { $0.longReadCounts } }
 
   /// - Parameters:
   ///   - time: how long it may take, waiting included.
+  ///   - party: whose it is.
   ///   - isLong: it is known to take long.
-  func submit(_ read: any QueuedRead, within time: Duration, isLong: Bool = false) {
-    submit(ReadJob(read: read, readers: self, expiry: .now + time, isLong: isLong))
+  func submit(_ read: any QueuedRead, within time: Duration, of party: String, isLong: Bool = false) {
+    submit(ReadJob(read: read, readers: self, expiry: .now + time, party: party, isLong: isLong))
   }
 
   private func submit(_ job: ReadJob) {
@@ -133,6 +151,7 @@ final class ShardReaders: Sendable {
     let admission = state.withLock { state -> Admission in
       if state.isClosed { return .closed }
       if state.isPaused {
+        if state.deferred.count >= deferredLimit { return .crowded }
         state.deferred.append(job)
         return .deferred
       }
@@ -142,6 +161,7 @@ final class ShardReaders: Sendable {
     switch admission {
     case .closed: job.read.fail(StoreError.closed(shard: file.shard))
     case .deferred: break
+    case .crowded: job.read.fail(StoreError.overloaded(shard: file.shard))
     case .session(let idle): perform(job, idle.session)
     case .newSession:
       do {
@@ -182,7 +202,7 @@ final class ShardReaders: Sendable {
       job.read.fail(StoreError.tooSlow(shard: file.shard))
     } else {
       state.withLock { $0.longReadCounts.begun += 1 }
-      submit(ReadJob(read: job.read, readers: self, expiry: job.expiry, isLong: true))
+      submit(ReadJob(read: job.read, readers: self, expiry: job.expiry, party: job.party, isLong: true))
     }
   }
 

@@ -12,6 +12,8 @@ public final class SQLiteRecordStore: RecordStore {
   public struct Options: Sendable {
     /// Bodies that may wait for a shard's writer; more are answered `overloaded`.
     public var queueLimit = 4096
+    /// … of one party (`ShardStore.turns`), so that nobody fills the queue for all.
+    public var partyQueueLimit = 1024
     /// What one commit takes at most: bodies, and then until this many records or bytes of records are written.
     public var groupBodyLimit = 1000
     public var groupRecordLimit = 2000
@@ -37,11 +39,15 @@ public final class SQLiteRecordStore: RecordStore {
     /// Threads that read, shared by all shards, and reads that may wait for them.
     public var readerThreadCount = 4
     public var readLimit = 4096
+    /// … of one party.
+    public var partyReadLimit = 1024
     /// A read that takes longer while others wait is begun anew on threads that are there for such reads.
     public var briefReadTime = Duration.milliseconds(250)
     /// Those threads, and the reads that may wait for them.
     public var longReaderThreadCount = 2
     public var longReadLimit = 64
+    /// … of one party, which in any case leaves one of those threads to others, if there are several.
+    public var partyLongReadLimit = 16
     /// How long a read may take, waiting included, before it is given up: less than clients of the gateway wait.
     public var readTime = Duration.seconds(8)
     /// Only for the test that shows that power cuts are noticed: with anything but FULL they lose acknowledged writes.
@@ -107,7 +113,7 @@ public final class SQLiteRecordStore: RecordStore {
     let lock = try await ShardLock.acquire(file.lockPath)
     let readers: ShardReaders
     do {
-      readers = try ShardReaders(file: file, pool: pool)
+      readers = try ShardReaders(file: file, pool: pool, deferredLimit: options.readLimit)
     } catch {
       lock.release()
       throw error

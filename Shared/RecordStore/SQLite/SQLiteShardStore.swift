@@ -38,7 +38,7 @@ final class ShardCore: Sendable {
     self.options = options
     self.readers = readers
     (failures, tellFailure) = AsyncStream.makeStream(of: StoreError.self, bufferingPolicy: .bufferingOldest(1))
-    queue = try BlockingQueue(limit: options.queueLimit)
+    queue = try BlockingQueue(limit: options.queueLimit, partyLimit: options.partyQueueLimit)
   }
 
   /// Why the shard takes no more writes; nil while it does.
@@ -122,8 +122,10 @@ public final class SQLiteShardStore: ShardStore {
     enqueue(QueuedCommit(body))
   }
 
-  private func enqueue<Value: Sendable>(_ commit: QueuedCommit<Value>) -> PendingCommit<Value> {
-    switch core.queue.push(commit) {
+  public func turns(of party: String) -> any ShardStore { party.isEmpty ? self : ShardTurns(base: self, party: party) }
+
+  func enqueue<Value: Sendable>(_ commit: QueuedCommit<Value>, of party: String = "") -> PendingCommit<Value> {
+    switch core.queue.push(commit, of: party) {
     case .pushed: break
     case .full:
       core.statistics.update { $0.overloads += 1 }
@@ -155,12 +157,15 @@ public final class SQLiteShardStore: ShardStore {
   /// - Parameters:
   ///   - time: how long it may take, waiting included.
   ///   - isLong: it is known to take long.
-  func read<Value: Sendable>(within time: Duration, isLong: Bool = false, _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+  ///   - party: whose it is.
+  func read<Value: Sendable>(
+    within time: Duration, isLong: Bool = false, of party: String = "", _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
+  ) async throws -> Value {
     // After a sync that failed nothing is shown either: it may be gone after a power cut.
     if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
-      core.readers.submit(SnapshotRead(core: core, body: body, continuation: continuation), within: time, isLong: isLong)
+      core.readers.submit(SnapshotRead(core: core, body: body, continuation: continuation), within: time, of: party, isLong: isLong)
     }
   }
 

@@ -7,7 +7,8 @@ import Synchronization
 
 /// Everything a shard's writer thread owns. Not Sendable: it is made and used there.
 ///
-/// A group is whatever waits: the next group gathers while the previous commit is synced, so that no timer is needed.
+/// A group is whatever waits: the next group gathers while the previous commit is synced, so that no timer is needed. Its bodies are taken one by
+/// one, a party's turn after the other: whoever comes while a group runs that has no end to it waits for that group only.
 final class ShardWriter {
   private let core: ShardCore
   private let connection: Connection
@@ -20,6 +21,8 @@ final class ShardWriter {
   /// failure the next group has to read again what is cached.
   private var heldGroupCount = 0
   private var nextHoldCount = 1
+  /// A body that was taken and has to be alone in its group: the next one.
+  private var setAside: (any QueuedBody)?
   /// Log pages at the last checkpoint, 0 once the log has begun anew.
   private var checkpointedLogPages = 0
 
@@ -48,11 +51,13 @@ final class ShardWriter {
     } catch {
       // Dropped because the first group tries again, and has somebody to tell.
     }
-    while let bodies = nextBodies() {
-      var rest = bodies[...]
-      while !rest.isEmpty {
-        rest = rest.dropFirst(commitGroup(rest))
+    working: while true {
+      switch next() {
+      case .body(let body):
+        commitGroup(body)
         checkpointIfDue()
+      case .background: break
+      case .end: break working
       }
       fillPlacements()
       sweepIfDoomed()
@@ -69,13 +74,20 @@ final class ShardWriter {
       && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty || !transaction.indexes.unfinished.isEmpty)
   }
 
-  /// What is queued; empty when nothing is, but background work waits.
-  private func nextBodies() -> [any QueuedBody]? {
+  private enum Next {
+    case body(any QueuedBody)
+    /// Nothing is queued, but background work waits.
+    case background
+    case end
+  }
+
+  private func next() -> Next {
+    if let body = setAside.take() { return .body(body) }
     if hasBackgroundWork {
-      let waiting = core.queue.takeWaiting(atMost: core.options.groupBodyLimit)
-      if !waiting.isEmpty || !core.queue.isClosed { return waiting }
+      if let body = core.queue.takeWaiting(atMost: 1).first { return .body(body) }
+      if !core.queue.isClosed { return .background }
     }
-    return core.queue.take(atMost: core.options.groupBodyLimit)
+    return core.queue.take(atMost: 1)?.first.map(Next.body) ?? .end
   }
 
   // MARK: Groups
@@ -85,25 +97,21 @@ final class ShardWriter {
     let error: StoreError
   }
 
-  /// Runs bodies from the front until the group is large enough, and commits them.
-  /// - Returns: how many have their answer now; at least one.
-  private func commitGroup(_ bodies: ArraySlice<any QueuedBody>) -> Int {
-    if let refusal = core.refusal {
-      for body in bodies { body.settle(refusal) }
-      return bodies.count
-    }
+  /// Runs a body and those that wait, until the group is large enough, and commits them.
+  private func commitGroup(_ first: any QueuedBody) {
+    if let refusal = core.refusal { return first.settle(refusal) }
+    // Those that come meanwhile are for the next group: this one has an end, however fast they come.
+    let limit = min(core.options.groupBodyLimit, 1 + core.queue.count)
     var ran: [any QueuedBody] = []
     var refusals: [(any Error)?] = []
     do {
       let start = clock.now
       try begin()
-      for body in bodies {
-        // What removes files has to know that nothing it goes by is undone.
-        if body.runsAlone, !ran.isEmpty { break }
+      var next: (any QueuedBody)? = first
+      while let body = next {
         ran.append(body)
         refusals.append(try run(body))
-        if body.runsAlone { break }
-        if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit { break }
+        next = body.runsAlone || ran.count >= limit ? nil : another()
       }
       try transaction.groupEnds()
       let middle = clock.now
@@ -113,13 +121,22 @@ final class ShardWriter {
       if heldGroupCount > 0 { heldGroupCount -= 1 }
       count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now, synced: Connection.secondsInSync - synced)
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
-      return ran.count
     } catch {
       let failure = abandonGroup(error)
-      if ran.isEmpty { ran = Array(bodies) }
+      // Where no group can begin, everybody in it is told, and nobody tries by himself.
+      if ran.isEmpty { ran = [first] + core.queue.takeWaiting(atMost: limit - 1) }
       for body in ran { body.settle(failure) }
-      return ran.count
     }
+  }
+
+  /// The next body of the group; nil when it is large enough, or nobody else waits.
+  private func another() -> (any QueuedBody)? {
+    if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit { return nil }
+    guard let body = core.queue.takeWaiting(atMost: 1).first else { return nil }
+    // What removes files has to know that nothing it goes by is undone.
+    if !body.runsAlone { return body }
+    setAside = body
+    return nil
   }
 
   private func begin() throws {

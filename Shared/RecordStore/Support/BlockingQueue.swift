@@ -2,22 +2,23 @@
 
 import CLinux
 import Glibc
+import Queues
 import Synchronization
 
-/// A bounded queue, first in first out.
+/// A bounded queue. Parties take turns; each one's elements go first in, first out.
+///
+/// The party without a name is the server itself: limits of one party are not for it.
 final class BlockingQueue<Element: Sendable>: Sendable {
   enum PushResult {
     case pushed, full, closed
   }
 
   private struct State {
-    var elements: [Element] = []
-    /// Elements before it were taken; the array is compacted when it empties, or they are many.
-    var head = 0
+    var elements = TurnQueue<Element>()
+    /// How many of each party's were taken and not finished, where that is limited.
+    var underWay: [String: Int] = [:]
     var sleepers: UInt64 = 0
     var isClosed = false
-
-    var count: Int { elements.count - head }
   }
 
   private enum Step {
@@ -27,32 +28,52 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   }
 
   private let limit: Int
+  private let partyLimit: Int
+  private let underWayLimit: Int?
   private let state = Mutex(State())
   /// A semaphore: one token wakes one sleeper. Mutex has no condition variable.
   private let wakeup: Int32
 
-  init(limit: Int) throws(StoreError) {
+  /// - Parameters:
+  ///   - limit: how many may wait.
+  ///   - partyLimit: how many of one party may.
+  ///   - underWayLimit: how many of one party may be taken and not `finished`; nil: any number, and nobody says when one is.
+  init(limit: Int, partyLimit: Int = .max, underWayLimit: Int? = nil) throws(StoreError) {
     self.limit = limit
+    self.partyLimit = partyLimit
+    self.underWayLimit = underWayLimit
     wakeup = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
     guard wakeup >= 0 else { throw .io("no eventfd: \(String(cString: strerror(errno)))") }
   }
 
   deinit { _ = Glibc.close(wakeup) }
 
-  var count: Int { state.withLock { $0.count } }
+  var count: Int { state.withLock { $0.elements.count } }
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
-  func push(_ element: Element) -> PushResult {
+  func push(_ element: Element, of party: String = "") -> PushResult {
     let result = state.withLock { state -> (PushResult, Bool) in
       if state.isClosed { return (.closed, false) }
-      if state.count >= limit { return (.full, false) }
-      state.elements.append(element)
+      if state.elements.count >= limit || (!party.isEmpty && state.elements.count(of: party) >= partyLimit) { return (.full, false) }
+      state.elements.append(element, of: party)
       guard state.sleepers > 0 else { return (.pushed, false) }
       state.sleepers -= 1
       return (.pushed, true)
     }
     if result.1 { wake(1) }
     return result.0
+  }
+
+  /// What was taken of a party's is done with.
+  func finished(of party: String) {
+    let mustWake = state.withLock { state in
+      state.underWay[party, default: 1] -= 1
+      if state.underWay[party] == 0 { state.underWay[party] = nil }
+      guard state.sleepers > 0, !state.elements.isEmpty else { return false }
+      state.sleepers -= 1
+      return true
+    }
+    if mustWake { wake(1) }
   }
 
   /// Refuses further elements; what is queued can still be taken.
@@ -69,7 +90,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   /// - Returns: nil when the queue is closed and empty.
   func take(atMost limit: Int) -> [Element]? {
     while true {
-      switch state.withLock({ Self.step(&$0, limit, maySleep: true) }) {
+      switch state.withLock({ step(&$0, limit, maySleep: true) }) {
       case .taken(let elements): return elements
       case .closed: return nil
       case .sleep: sleep()
@@ -81,7 +102,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   func take(atMost limit: Int, within patience: Duration) -> [Element] {
     let deadline = ContinuousClock.now.advanced(by: patience)
     while true {
-      switch state.withLock({ Self.step(&$0, limit, maySleep: true) }) {
+      switch state.withLock({ step(&$0, limit, maySleep: true) }) {
       case .taken(let elements): return elements
       case .closed: return []
       case .sleep: if !sleep(until: deadline) { return [] }
@@ -91,31 +112,24 @@ final class BlockingQueue<Element: Sendable>: Sendable {
 
   /// Takes up to `limit` elements without waiting; empty when there are none.
   func takeWaiting(atMost limit: Int) -> [Element] {
-    if case .taken(let elements) = state.withLock({ Self.step(&$0, limit, maySleep: false) }) { elements } else { [] }
+    if case .taken(let elements) = state.withLock({ step(&$0, limit, maySleep: false) }) { elements } else { [] }
   }
 
-  private static func step(_ state: inout State, _ limit: Int, maySleep: Bool) -> Step {
-    if state.count > 0 {
-      if state.head == 0 && state.count <= limit {
-        let all = state.elements
-        state.elements = []
-        return .taken(all)
-      }
-      let end = min(state.head + limit, state.elements.count)
-      let some = Array(state.elements[state.head..<end])
-      state.head = end
-      if end == state.elements.count {
-        state.elements = []
-        state.head = 0
-      } else if state.head >= 1024, state.head * 2 >= state.elements.count {
-        state.elements.removeFirst(state.head)
-        state.head = 0
-      }
-      return .taken(some)
-    }
-    if state.isClosed { return .closed }
+  private func step(_ state: inout State, _ limit: Int, maySleep: Bool) -> Step {
+    var taken: [Element] = []
+    while taken.count < limit, let element = next(&state) { taken.append(element) }
+    if !taken.isEmpty { return .taken(taken) }
+    if state.isClosed && state.elements.isEmpty { return .closed }
     if maySleep { state.sleepers += 1 }
     return .sleep
+  }
+
+  private func next(_ state: inout State) -> Element? {
+    guard let underWayLimit else { return state.elements.popFirst()?.element }
+    let (underWay, isClosed) = (state.underWay, state.isClosed)
+    guard let (element, party) = state.elements.popFirst(where: { $0.isEmpty || isClosed || underWay[$0, default: 0] < underWayLimit }) else { return nil }
+    state.underWay[party, default: 0] += 1
+    return element
   }
 
   private func wake(_ count: UInt64) {

@@ -7,8 +7,8 @@ public final class Cluster: Sendable {
   private struct State {
     weak var bus: (any Bus)?
     var map: ClusterMap?
-    /// Endpoints of members that are connected to.
-    var connected: Set<String> = []
+    /// Members that are connected to, by endpoint.
+    var connected: [String: String] = [:]
     var subscribers = Subscribers<ClusterMap>()
     var isClosed = false
   }
@@ -43,7 +43,7 @@ public final class Cluster: Sendable {
   /// Connects the bus to the share service, and to members as maps arrive.
   /// - Parameter shareEndpoint: nil in the share service itself.
   public func start(on bus: any Bus, shareEndpoint: String?) {
-    if let shareEndpoint { bus.connect(to: shareEndpoint) }
+    if let shareEndpoint { bus.connect(to: shareEndpoint, of: .role(.share)) }
     state.withLock { state in
       state.bus = bus
       connect(&state)
@@ -92,9 +92,10 @@ public final class Cluster: Sendable {
   /// Under the lock, so that two maps cannot cross; the bus only takes notes here.
   private func connect(_ state: inout State) {
     guard let bus = state.bus, let map = state.map else { return }
-    let wanted = Set(map.members.filter { $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name) }.map(\.endpoint))
-    for endpoint in state.connected.subtracting(wanted).sorted() { bus.disconnect(from: endpoint) }
-    for endpoint in wanted.subtracting(state.connected).sorted() { bus.connect(to: endpoint) }
+    let members = map.members.filter { $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name) }
+    let wanted = Dictionary(members.map { ($0.endpoint, $0.name) }, uniquingKeysWith: { first, _ in first })
+    for (endpoint, name) in state.connected.sorted(by: { $0.key < $1.key }) where wanted[endpoint] != name { bus.disconnect(from: endpoint) }
+    for (endpoint, name) in wanted.sorted(by: { $0.key < $1.key }) where state.connected[endpoint] != name { bus.connect(to: endpoint, of: .peer(name)) }
     state.connected = wanted
   }
 }

@@ -21,6 +21,7 @@ public struct ClusterMap: Hashable, Sendable, Codable {
 /// Pushed by the share service to everybody on every change, and to newcomers.
 public struct PublishClusterMap: Message {
   public static let name = "cluster.map/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

@@ -5,6 +5,7 @@ public import Records
 /// Makes a courier's queue before its first poll, and adds a client and a container to it. Without one the first poll makes the queue.
 public struct OpenCourier: Message {
   public static let name = "courier.open/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -36,6 +37,7 @@ public struct OpenCourier: Message {
 /// Couriers' notifications that one notifier delivered, so that another does not deliver them again.
 public struct NotificationsDelivered: Message {
   public static let name = "courier.delivered/1"
+  public static let senders: Set<Role> = [.notifier]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

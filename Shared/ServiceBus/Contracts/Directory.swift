@@ -6,6 +6,7 @@ public import Records
 /// Turns credentials into a principal. Answers are cached by gateways until `DirectoryChanged` or `lifetimeSeconds`.
 public struct Authenticate: Message {
   public static let name = "directory.authenticate/1"
+  public static let senders: Set<Role> = [.gateway, .notifier]
   public static let isRepeatable = true
 
   /// A principal, or why there is none.
@@ -83,6 +84,7 @@ public struct Authenticate: Message {
 /// A person, as `users/caller` shows him to himself.
 public struct LookUpUser: Message {
   public static let name = "directory.user/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -109,6 +111,7 @@ public struct LookUpUser: Message {
 /// What a container's environment holds for workers: its models by hash, and its schema. Workers cache it until `DirectoryChanged`.
 public struct FetchSchema: Message {
   public static let name = "directory.schema/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -146,6 +149,7 @@ public struct FetchSchema: Message {
 /// Adds record types and fields that a save in *development* brought up (semantics section 3).
 public struct ExtendSchema: Message {
   public static let name = "directory.extend-schema/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -176,6 +180,7 @@ public struct ExtendSchema: Message {
 /// the HTTP body.
 public struct OperatorRequest: Message {
   public static let name = "directory.operator/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = false
 
   public struct Reply: Codable, Sendable {
@@ -203,6 +208,7 @@ public struct OperatorRequest: Message {
 /// Keys every process of an installation shares (signing of asset URLs and courier tokens), from the directory.
 public struct FetchSecrets: Message {
   public static let name = "directory.secrets/1"
+  public static let senders: Set<Role> = [.gateway, .notifier, .worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -234,6 +240,7 @@ public struct DirectoryVersion: Hashable, Sendable, Codable {
 /// Pushed by the share service to everybody when cached answers went stale.
 public struct DirectoryChanged: Message {
   public static let name = "directory.changed/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -255,6 +262,7 @@ public struct DirectoryChanged: Message {
 /// knows another version has missed changes, and forgets what he knows of credentials.
 public struct PublishDirectoryVersion: Message {
   public static let name = "directory.version/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

@@ -6,6 +6,7 @@ import Records
 /// nested lane. The shard may be held by the process that asks.
 public struct GuestRequest: Message {
   public static let name = "guest.request/1"
+  public static let senders: Set<Role> = [.worker]
   /// As `DatabaseRequest`.
   public static let isRepeatable = true
   public static let lane = Lane.nested
@@ -38,6 +39,8 @@ public struct GuestRequest: Message {
     request.method == "GET" ? nil : request.orderingKey.map { "guest \(request.caller.userRecordName ?? "") of \(request.database.owner) \($0)" }
   }
 
+  public var party: String { request.party }
+
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try DatabaseRequest.encoded(reply) }
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try DatabaseRequest.decodedReply(from: bytes) }
 }
@@ -45,6 +48,7 @@ public struct GuestRequest: Message {
 /// `ResolveShortGUIDs` on the nested lane: what a store of the shared database accepts.
 public struct GuestResolve: Message {
   public static let name = "guest.resolve/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public static let lane = Lane.nested
   public typealias Reply = Acknowledgement
@@ -52,4 +56,6 @@ public struct GuestResolve: Message {
   public let message: ResolveShortGUIDs
 
   public init(_ message: ResolveShortGUIDs) { self.message = message }
+
+  public var party: String { message.party }
 }

@@ -79,6 +79,7 @@ public struct StoreChange: Hashable, Sendable, Codable {
 /// A conflated batch of such changes, to gateways.
 public struct PushStoreChanges: Message {
   public static let name = "stores.changed/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -90,6 +91,7 @@ public struct PushStoreChanges: Message {
 /// A conflated batch of changes, at most one under way per subscriber.
 public struct PushZoneChanges: Message {
   public static let name = "zones.changed/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

@@ -43,6 +43,7 @@ public struct SharedZone: Hashable, Sendable, Codable {
 /// News of one shard, in the order of its commits. A repetition, and what is older than what is known, changes nothing.
 public struct NoteSharedZones: Message {
   public static let name = "sharing.note/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -57,6 +58,7 @@ public struct NoteSharedZones: Message {
 /// Begins a comparison of the index with a shard. What the shard is read for it after the answer, it has seen all that the index was told before.
 public struct BeginComparison: Message {
   public static let name = "sharing.begin-comparison/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -73,6 +75,7 @@ public struct BeginComparison: Message {
 /// the shard is older than the index because it was restored.
 public struct CompareSharedZones: Message {
   public static let name = "sharing.compare/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -107,6 +110,7 @@ public struct CompareSharedZones: Message {
 /// Whose zones a user has, or had, access to in a container's environment.
 public struct FetchSharedZones: Message {
   public static let name = "sharing.zones/1"
+  public static let senders: Set<Role> = [.gateway, .worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable, Hashable {
@@ -154,6 +158,7 @@ public struct FetchSharedZones: Message {
 /// to know. Disabled users are nobody.
 public struct IdentifyUsers: Message {
   public static let name = "directory.identify/1"
+  public static let senders: Set<Role> = [.gateway, .worker]
   public static let isRepeatable = true
 
   /// More are several messages.

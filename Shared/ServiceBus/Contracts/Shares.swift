@@ -5,6 +5,7 @@ public import Records
 /// Asks which database's share a short GUID leads to, a one-time one too: the address of a share names no container. Told to nobody as it is.
 public struct LocateShortGUID: Message {
   public static let name = "shard.locate/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -32,6 +33,7 @@ public struct LocateShortGUID: Message {
 /// caller is told that there is none.
 public struct ResolveShortGUIDs: Message {
   public static let name = "shard.resolve/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -76,4 +78,6 @@ public struct ResolveShortGUIDs: Message {
     self.items = items
     self.baseURL = baseURL
   }
+
+  public var party: String { caller.party(in: container) }
 }

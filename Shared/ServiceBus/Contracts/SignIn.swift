@@ -5,6 +5,7 @@ public import Records
 /// A name and a password from the sign-in page. Not repeatable: every attempt counts.
 public struct SignIn: Message {
   public static let name = "directory.sign-in/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = false
 
   public struct Reply: Codable, Sendable {
@@ -51,6 +52,7 @@ public struct SignIn: Message {
 /// A name and a password from the page of a share, which signs in to no app. Not repeatable: every attempt counts.
 public struct CheckPassword: Message {
   public static let name = "directory.password/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = false
 
   public struct Reply: Codable, Sendable {
@@ -81,6 +83,7 @@ public struct CheckPassword: Message {
 /// Asks for the successor of a session's token, which is on disk when this is answered. Whoever asks has authenticated the token.
 public struct RotateSession: Message {
   public static let name = "directory.rotate-session/1"
+  public static let senders: Set<Role> = [.gateway, .notifier]
   /// The same token has the same successor.
   public static let isRepeatable = true
 
@@ -100,6 +103,7 @@ public struct RotateSession: Message {
 /// and the user not disabled.
 public struct VerifyGrant: Message, Hashable {
   public static let name = "directory.grant/1"
+  public static let senders: Set<Role> = [.gateway, .notifier]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
@@ -125,6 +129,7 @@ public struct VerifyGrant: Message, Hashable {
 /// Takes note, durably, that a signature was used.
 public struct ClaimSignature: Message {
   public static let name = "directory.claim-signature/1"
+  public static let senders: Set<Role> = [.gateway]
   /// By the same request.
   public static let isRepeatable = true
 
@@ -152,6 +157,7 @@ public struct ClaimSignature: Message {
 /// Looks people up as a user may: himself, and those who are discoverable.
 public struct DiscoverUsers: Message {
   public static let name = "directory.discover/1"
+  public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   /// By what somebody is looked up; one of them is set.

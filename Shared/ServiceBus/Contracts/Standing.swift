@@ -5,6 +5,7 @@ public import Records
 /// A user's custom roles and quota, as `Authenticate` tells them of whoever asks.
 public struct FetchStanding: Message {
   public static let name = "directory.standing/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {

@@ -4,6 +4,7 @@
 /// begins anew.
 public struct CopyShard: Message {
   public static let name = "worker.copy-shard/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -23,6 +24,7 @@ public struct CopyShard: Message {
 /// Looks over a shard while it serves. One whose structure is damaged is taken out of service.
 public struct ScrubShard: Message {
   public static let name = "worker.scrub-shard/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {

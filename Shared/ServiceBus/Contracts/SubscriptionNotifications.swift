@@ -68,6 +68,7 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
 /// A batch of notifications, at most one under way per notifier. A repetition changes nothing.
 public struct PushNotifications: Message {
   public static let name = "subscriptions.fired/1"
+  public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

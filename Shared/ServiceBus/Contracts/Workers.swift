@@ -19,6 +19,12 @@ public struct Caller: Hashable, Sendable, Codable {
 
   /// The custom roles that the caller has.
   public var roles: [String] { standing?.roles ?? [] }
+
+  /// Who takes turns with others wherever requests wait: a user, whatever he asks and by how many tokens; of a container those without a user
+  /// together, and its operators.
+  public func party(in container: ContainerID) -> String {
+    "\(container.rawValue)\u{0}\(userRecordName ?? (isOperator ? "operator" : ""))"
+  }
 }
 
 /// What an operator gave a user in a container's environment.
@@ -38,6 +44,7 @@ public struct UserStanding: Hashable, Sendable, Codable {
 /// and answers with the bytes of the HTTP body.
 public struct DatabaseRequest: Message {
   public static let name = "database.request/1"
+  public static let senders: Set<Role> = [.gateway]
   /// The worker keeps the outcome of `requestID` (record plane) or `transactionID` (object plane) in the commit itself.
   public static let isRepeatable = true
 
@@ -106,14 +113,18 @@ public struct DatabaseRequest: Message {
     if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) {
       return ["store", database.container.rawValue, database.environment.rawValue, database.owner, path[1]].joined(separator: "\u{0}")
     }
-    if plane == .record, path.last == "modify" { return "owner " + database.owner }
+    // Writes of several users to one database have no order among them: nobody waits for a crowd of another's.
+    if plane == .record, path.last == "modify" { return ["owner", database.owner, caller.party(in: database.container)].joined(separator: "\u{0}") }
     return nil
   }
+
+  public var party: String { caller.party(in: database.container) }
 }
 
 /// What a worker tells an operator (`status`, `workers`, `shards`, `stores`); the answer's body is JSON.
 public struct WorkerReport: Message {
   public static let name = "worker.report/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
@@ -130,6 +141,7 @@ public struct WorkerReport: Message {
 /// What an operator has workers do on the shards they hold (`quarantine/retry`); the answer's body is JSON. Done twice is done once.
 public struct WorkerCommand: Message {
   public static let name = "worker.command/1"
+  public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 

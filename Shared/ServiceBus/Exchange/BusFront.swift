@@ -12,10 +12,17 @@ enum Command: Sendable {
   case setReady(Bool)
   case drain(Duration, done: @Sendable () -> Void)
   case statistics(@Sendable (BusStatistics) -> Void)
-  case connect(String)
+  case connect(Connection)
+  case admit(KnownPeers)
   case disconnect(String)
   /// A step of a task that runs on the bus's own thread.
   case run(UnownedJob)
+}
+
+/// An endpoint to be connected to, and who is to be found there.
+struct Connection: Hashable, Sendable {
+  let endpoint: String
+  let peer: Destination?
 }
 
 /// The callers' side of a bus.
@@ -73,7 +80,7 @@ final class BusFront: Sendable {
     let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
     let reply = PendingReply()
     let request = CallRequest(
-      correlation: correlation, destination: destination, name: M.name, lane: M.lane, key: key, arguments: arguments, body: body,
+      correlation: correlation, destination: destination, name: M.name, lane: M.lane, key: key, party: message.party, arguments: arguments, body: body,
       deadline: now + deadline.milliseconds, reply: reply)
     // Handed over before anything suspends, so that calls leave in the order in which an actor makes them.
     guard post(.call(request)) else { throw BusError(.unreachable, "the bus is closed") }

@@ -42,6 +42,8 @@ struct CallRequest: Sendable {
   var lane = Lane.usual
   /// Empty: none.
   let key: String
+  /// Empty: none.
+  var party = ""
   let arguments: [UInt8]
   let body: [UInt8]
   let deadline: Int64
@@ -147,6 +149,8 @@ struct LinkID: Hashable, Sendable, Comparable {
 /// A link on which a process has announced itself.
 struct Link {
   let peer: PeerState
+  /// Whose key the connection proved; nil on a bus without keys, and of the loopback.
+  var sender: KnownPeer?
   var lastHeard: Int64
   /// The last announcement's bytes: most are repeated.
   var announcement: [UInt8]

@@ -1,11 +1,13 @@
 // Requests from others: a bounded number runs, those with one key start in the order they arrived.
 
+import Queues
+
 extension Exchange {
   mutating func requested(_ frame: Frame, on link: LinkID) {
     let id = IncomingID(link: link, correlation: frame.correlation)
     guard let caller = links[link]?.peer.peer, incoming[id] == nil else { return malformed() }
-    let lane = lanes[frame.name] ?? .usual
-    if let error = refusal(of: frame, lane, on: link) { return send(Frame(failure: error, correlation: frame.correlation), on: link) }
+    let lane = served[frame.name]?.lane ?? .usual
+    if let error = refusal(of: frame, lane, from: caller, on: link) { return send(Frame(failure: error, correlation: frame.correlation), on: link) }
     let request = IncomingRequest(
       id: id, caller: caller, name: frame.name, key: frame.key, arguments: frame.arguments, body: frame.body, deadline: now + Int64(frame.budget),
       handle: TaskHandle())
@@ -26,7 +28,7 @@ extension Exchange {
     startWaiting(lane)
   }
 
-  private mutating func refusal(of frame: Frame, _ lane: Lane, on link: LinkID) -> BusError? {
+  private mutating func refusal(of frame: Frame, _ lane: Lane, from caller: Peer, on link: LinkID) -> BusError? {
     if link != .loopback {
       switch phase {
       case .open: break
@@ -34,7 +36,11 @@ extension Exchange {
       case .leaving, .gone: return BusError(.draining, "\(me.peer.name) is shutting down")
       }
     }
-    guard lanes[frame.name] != nil else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
+    guard let served = served[frame.name] else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
+    guard served.senders.contains(caller.role) else {
+      refused(caller.name, "a \(caller.role.rawValue) sent \(frame.name)")
+      return BusError(.refused, "\(frame.name) is not taken from a \(caller.role.rawValue)")
+    }
     guard incomingLanes[lane].count - incomingLanes[lane].runningCount < configuration.waitingCount,
       incomingLanes[lane].heldByteCount + frame.byteCount <= configuration.heldByteCount
     else {

@@ -48,7 +48,7 @@ extension Exchange {
     for link in all.sorted() where link != .loopback { announce(on: link) }
   }
 
-  mutating func announced(_ bytes: [UInt8], on link: LinkID) {
+  mutating func announced(_ bytes: [UInt8], on link: LinkID, from sender: KnownPeer? = nil) {
     if case .gone = phase { return }
     if isLeaving, links[link] == nil { return }
     if let known = links[link], known.announcement == bytes {
@@ -65,6 +65,10 @@ extension Exchange {
       malformed()
       return
     }
+    if let sender, !sender.isThe(news.peer) {
+      unregister(link)
+      return refused(sender.name, "it calls itself the \(news.peer.role.rawValue) \(news.peer.name)")
+    }
     guard news.peer.name != me.peer.name else { return metNamesake(news.peer, on: link) }
     if let known = links[link], known.peer.peer.name != news.peer.name || known.peer.peer.incarnation != news.peer.incarnation { unregister(link) }
     if let rival = peers[news.peer.name], rival.peer.incarnation != news.peer.incarnation {
@@ -75,7 +79,7 @@ extension Exchange {
         unregister(old)
       }
     }
-    register(news, bytes, on: link)
+    register(news, bytes, on: link, from: sender)
   }
 
   /// A peer listens to a newer process of this one's name.
@@ -94,7 +98,7 @@ extension Exchange {
     if peer.incarnation < me.peer.incarnation { announce(on: link) }
   }
 
-  private mutating func register(_ news: Announcement, _ bytes: [UInt8], on link: LinkID) {
+  private mutating func register(_ news: Announcement, _ bytes: [UInt8], on link: LinkID, from sender: KnownPeer?) {
     let isNewLink = links[link] == nil
     let state = peers[news.peer.name] ?? PeerState(news.peer)
     if peers[news.peer.name] == nil {
@@ -107,7 +111,7 @@ extension Exchange {
     }
     if isNewLink {
       state.links.append(link)
-      links[link] = Link(peer: state, lastHeard: now, announcement: bytes)
+      links[link] = Link(peer: state, sender: sender, lastHeard: now, announcement: bytes)
       announce(on: link)
     } else {
       links[link]?.lastHeard = now
@@ -140,6 +144,23 @@ extension Exchange {
   mutating func malformed() {
     statistics.malformedFrames += 1
     actions.append(.event(.malformedFrame))
+  }
+
+  /// A frame that its sender's key does not allow.
+  mutating func refused(_ peerName: String, _ reason: String) {
+    statistics.refusedFrames += 1
+    actions.append(.event(.refusedFrame(peerName: peerName, reason: reason)))
+  }
+
+  /// Takes whoever is no longer known off its links.
+  mutating func admit(_ known: KnownPeers) {
+    let lost = links.filter { _, link in link.sender.map { known[$0.publicKey] != $0 } ?? false }.keys.sorted()
+    for link in lost {
+      // So that it does not wait for answers that will not come.
+      send(Frame(kind: .goodbye), on: link)
+      unregister(link)
+    }
+    deliverLoopback()
   }
 
   /// Announces when it is time and finds peers that fell silent, unless this process itself slept: then their words may still be unread.

@@ -1,5 +1,7 @@
 // Calls to others: window, backlog, deadlines, cancellation.
 
+import Queues
+
 extension Exchange {
   /// A caller wants an answer. Whatever happens, the call completes exactly once, and by its deadline.
   mutating func call(_ request: CallRequest) {
@@ -41,11 +43,12 @@ extension Exchange {
       keep(call)
       return transmit(call)
     }
-    guard window.backlog.count < configuration.backlogCount, heldOutgoingByteCounts[call.lane] + call.byteCount <= configuration.heldByteCount else {
+    let isPartyFull = !call.request.party.isEmpty && window.backlog.count(of: call.request.party) >= configuration.partyBacklogCount
+    guard !isPartyFull, window.backlog.count < configuration.backlogCount, heldOutgoingByteCounts[call.lane] + call.byteCount <= configuration.heldByteCount else {
       return complete(call.request, .failure(BusError(.overloaded, "too many calls to \(peer.peer.name) are under way")))
     }
     keep(call)
-    peer.windows[call.lane].backlog.append(call)
+    peer.windows[call.lane].backlog.append(call, of: call.request.party)
     heldOutgoingByteCounts[call.lane] += call.byteCount
     statistics.callsInBacklog += 1
   }
@@ -73,7 +76,7 @@ extension Exchange {
 
   private mutating func pump(_ peer: PeerState, _ lane: Lane, ignoringWindow: Bool = false) {
     guard !peer.links.isEmpty else { return }
-    while ignoringWindow || peer.windows[lane].underWay < configuration.windowCount, let call = peer.windows[lane].backlog.popFirst() {
+    while ignoringWindow || peer.windows[lane].underWay < configuration.windowCount, let call = peer.windows[lane].backlog.popFirst()?.element {
       leftBacklog(call)
       transmit(call)
     }
@@ -84,7 +87,7 @@ extension Exchange {
     guard let call = outgoing[correlation], call.link == link else { return }
     call.link = nil
     call.peer.windows[call.lane].underWay -= 1
-    call.peer.windows[call.lane].backlog.prepend(call)
+    call.peer.windows[call.lane].backlog.prepend(call, of: call.request.party)
     heldOutgoingByteCounts[call.lane] += call.byteCount
     statistics.callsInBacklog += 1
   }
@@ -124,7 +127,7 @@ extension Exchange {
     if call.link != nil {
       call.peer.windows[call.lane].underWay -= 1
     } else {
-      call.peer.windows[call.lane].backlog.removeAll { $0 === call }
+      call.peer.windows[call.lane].backlog.removeAll(of: call.request.party) { $0 === call }
       leftBacklog(call)
     }
     complete(call.request, outcome)
@@ -137,7 +140,7 @@ extension Exchange {
 
   /// Fails calls to a peer that lost a link.
   mutating func failCalls(to peer: PeerState, where isLost: (Outgoing) -> Bool) {
-    if peer.links.isEmpty { for lane in Lane.allCases { peer.windows[lane].backlog = FIFO() } }
+    if peer.links.isEmpty { for lane in Lane.allCases { peer.windows[lane].backlog = TurnQueue() } }
     let lost = outgoing.values.filter { $0.peer === peer && isLost($0) }.sorted { $0.request.correlation < $1.request.correlation }
     for call in lost {
       finish(call, .failure(BusError(.unreachable, call.link == nil ? "\(peer.peer.name) is not connected" : "\(peer.peer.name) was lost before it answered")))

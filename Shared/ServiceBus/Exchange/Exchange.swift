@@ -1,5 +1,7 @@
 // What a process does with calls and frames, decided without sockets, threads or a clock: both buses are thin shells around this value.
 
+import Queues
+
 /// The decisions of one process's end of the bus.
 ///
 /// A shell feeds it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no reference
@@ -27,8 +29,8 @@ struct Exchange {
   }
 
   let configuration: BusConfiguration
-  /// The messages that are served here, by name, with their lanes.
-  let lanes: [String: Lane]
+  /// The messages that are served here, by name.
+  let served: [String: ServedMessage]
   var now: Int64
   var phase = Phase.open
   var actions: [Action] = []
@@ -60,9 +62,9 @@ struct Exchange {
   /// Frames to this process itself, delivered before an input returns.
   var loopback = FIFO<Frame>()
 
-  init(peer: Peer, lanes: [String: Lane], configuration: BusConfiguration, now: Int64) {
+  init(peer: Peer, served: [String: ServedMessage], configuration: BusConfiguration, now: Int64) {
     self.configuration = configuration
-    self.lanes = lanes
+    self.served = served
     self.now = now
     heartbeat = configuration.heartbeat.milliseconds
     liveness = configuration.liveness.milliseconds
@@ -96,13 +98,18 @@ struct Exchange {
   }
 
   /// A frame arrived on a link.
-  mutating func received(_ frame: Frame, on link: LinkID) {
-    dispatch(frame, on: link)
+  /// - Parameter sender: whose key the connection proved; nil on a bus without keys.
+  mutating func received(_ frame: Frame, on link: LinkID, from sender: KnownPeer? = nil) {
+    if let sender, let known = links[link], known.sender != sender {
+      refused(sender.name, "the link is another's")
+    } else {
+      dispatch(frame, on: link, from: sender)
+    }
     deliverLoopback()
   }
 
-  private mutating func dispatch(_ frame: Frame, on link: LinkID) {
-    if frame.kind == .announce { return announced(frame.arguments, on: link) }
+  private mutating func dispatch(_ frame: Frame, on link: LinkID, from sender: KnownPeer? = nil) {
+    if frame.kind == .announce { return announced(frame.arguments, on: link, from: sender) }
     if frame.kind == .superseded { return superseded(frame.arguments) }
     guard links[link] != nil else {
       if frame.kind == .request { send(Frame(kind: .whoAreYou, correlation: frame.correlation), on: link) }
@@ -137,7 +144,7 @@ struct Exchange {
     case .startNext(let id): startNext(id)
     case .setReady(let isReady): setReady(isReady)
     case .drain(let limit, let done): drain(until: now + limit.milliseconds, done)
-    case .statistics, .connect, .disconnect, .run: break
+    case .statistics, .connect, .disconnect, .admit, .run: break
     }
   }
 

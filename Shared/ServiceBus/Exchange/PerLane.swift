@@ -1,5 +1,7 @@
 // What an exchange keeps for each lane apart from the others.
 
+import Queues
+
 struct PerLane<Value> {
   private var usual: Value
   private var nested: Value
@@ -30,7 +32,7 @@ struct PerLane<Value> {
 /// A peer's window of one lane.
 struct Window {
   var underWay = 0
-  var backlog = FIFO<Outgoing>()
+  var backlog = TurnQueue<Outgoing>()
   var load: Int { underWay + backlog.count }
 }
 

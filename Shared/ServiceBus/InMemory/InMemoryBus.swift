@@ -33,7 +33,7 @@ public final class InMemoryBus: Bus {
   public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
-  public func connect(to endpoint: String) { _ = post(.connect(endpoint)) }
+  public func connect(to endpoint: String, of peer: Destination?) { _ = post(.connect(Connection(endpoint: endpoint, peer: peer))) }
   public func disconnect(from endpoint: String) { _ = post(.disconnect(endpoint)) }
   public func setReady(_ isReady: Bool) { front.setReady(isReady, post: post) }
   public func drain(within limit: Duration) async { await front.drain(within: limit, post: post) }

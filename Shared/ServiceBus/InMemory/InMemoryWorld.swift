@@ -1,5 +1,7 @@
 // The state of an in-memory network: exchanges, the wires between them, and frames under way. Entered by one thread at a time.
 
+import Queues
+
 struct InMemoryWorld {
   typealias NodeID = InMemoryNetwork.NodeID
 
@@ -68,7 +70,7 @@ struct InMemoryWorld {
     lastNode += 1
     lastIncarnation = max(lastIncarnation, peer.incarnation)
     let id = NodeID(number: lastNode)
-    let exchange = Exchange(peer: peer, lanes: front.handlers.lanes, configuration: front.configuration, now: now)
+    let exchange = Exchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: now)
     nodes[id] = Node(name: peer.name, endpoint: peer.endpoint, front: front, exchange: exchange)
     bound[peer.endpoint] = id
     for caller in nodes.keys.sorted() where nodes[caller]?.wanted.contains(peer.endpoint) == true { plug(caller, peer.endpoint) }
@@ -134,9 +136,9 @@ struct InMemoryWorld {
   private mutating func feed(_ input: Input, to id: NodeID) {
     nodes[id]?.exchange.now = now
     switch input {
-    case .command(.connect(let endpoint)):
-      nodes[id]?.wanted.insert(endpoint)
-      plug(id, endpoint)
+    case .command(.connect(let connection)):
+      nodes[id]?.wanted.insert(connection.endpoint)
+      plug(id, connection.endpoint)
     case .command(.disconnect(let endpoint)):
       nodes[id]?.wanted.remove(endpoint)
       for (link, wire) in wires.sorted(by: { $0.key < $1.key }) where wire.caller == id && nodes[wire.bound]?.endpoint == endpoint { unplug(link, wire) }

@@ -1,10 +1,11 @@
-// Which addresses the bus may use: what it sends is not encrypted, so it must not leave the machine.
+// Which addresses the bus may use: what it sends without keys is not encrypted, so it must not leave the machine.
 
-enum Endpoint {
+public enum Endpoint {
   /// One sentence why an endpoint may be neither bound nor connected to; nil when it may.
   ///
-  /// Allowed are `ipc://path` and `tcp://` on literal loopback addresses: a name could resolve to anything.
-  static func refusal(_ endpoint: String) -> String? {
+  /// Without keys `ipc://path` and `tcp://` on literal loopback addresses are allowed: a name could resolve to anything. With keys any `tcp://` is, but
+  /// what is bound must be an address that others can connect to, since it is the one they are told.
+  public static func refusal(_ endpoint: String, hasKeys: Bool = false, isBound: Bool = false) -> String? {
     if endpoint.hasPrefix("ipc://") {
       let path = endpoint.dropFirst(6)
       if path.isEmpty { return "\(endpoint) names no path: use ipc:// with the path of a socket" }
@@ -15,8 +16,17 @@ enum Endpoint {
       return "\(endpoint) is no endpoint of the bus: use ipc:// with the path of a socket"
     }
     let host = endpoint[endpoint.index(endpoint.startIndex, offsetBy: 6)..<max(colon, endpoint.index(endpoint.startIndex, offsetBy: 6))]
-    return isLoopback(host) ? nil : "\(endpoint) could carry unencrypted data beyond this machine: use ipc://, or tcp:// on 127.0.0.1"
+    if isLoopback(host) { return nil }
+    guard hasKeys else {
+      return "\(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc://, or tcp:// on 127.0.0.1"
+    }
+    if host.isEmpty { return "\(endpoint) names no host: use tcp:// with an address and a port" }
+    guard isBound, everybody.contains(host) else { return nil }
+    return "\(endpoint) is no address that others can connect to: use the one of this machine under which they reach it"
   }
+
+  /// Stand for all addresses of the machine.
+  private static let everybody: Set<Substring> = ["*", "0.0.0.0", "::", "[::]"]
 
   private static func isLoopback(_ host: Substring) -> Bool {
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)

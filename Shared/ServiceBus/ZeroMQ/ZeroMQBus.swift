@@ -15,35 +15,30 @@ public final class ZeroMQBus: Bus {
 
   /// Binds the endpoint and starts.
   /// - Parameters:
-  ///   - endpoint: `ipc://` and a path whose folder exists, or `tcp://` on a loopback address (port `*`: any).
+  ///   - endpoint: `ipc://` and a path whose folder exists, or `tcp://` on a loopback address or, with keys, on any of the machine's (port `*`: any).
   ///   - incarnation: nil: drawn from the clock and the system's randomness.
   /// - Throws: `BusError.refused` with one sentence when the endpoint is not allowed or cannot be bound.
   public init(
     name: String, role: Role, endpoint: String, adminURL: String? = nil, isReady: Bool = false, handlers: BusHandlers,
     configuration: BusConfiguration = BusConfiguration(), incarnation: UInt64? = nil
   ) throws(BusError) {
-    if let reason = Endpoint.refusal(endpoint) { throw BusError(.refused, reason) }
+    if let reason = Endpoint.refusal(endpoint, hasKeys: configuration.keys != nil, isBound: true) { throw BusError(.refused, reason) }
     queue = try CommandQueue()
     loopExecutor = LoopExecutor(queue)
     guard let context = zmq_ctx_new() else { throw BusError(.refused, "no ZeroMQ context: \(ZeroMQSocket.lastError)") }
     zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 16_384)
-    let router: ZeroMQSocket
+    let door: Door
     do throws(BusError) {
-      router = try ZeroMQSocket(.router, in: context, configuration, monitorName: "router")
-      do throws(BusError) {
-        self.endpoint = try router.bind(endpoint)
-      } catch {
-        router.close()
-        throw error
-      }
+      door = try Door(endpoint, in: context, configuration)
     } catch {
       zmq_ctx_term(context)
       throw error
     }
+    self.endpoint = door.endpoint
     let peer = Peer(
       name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: .now)
-    let loop = ZeroMQLoop(context: context, router: router, peer: peer, queue: queue, executor: loopExecutor, front: front)
+    let loop = ZeroMQLoop(context: context, door: door, peer: peer, queue: queue, executor: loopExecutor, front: front)
     var started = pthread_t()
     let parcel = Unmanaged.passRetained(loop)
     let result = pthread_create(
@@ -56,7 +51,7 @@ public final class ZeroMQBus: Bus {
       }, parcel.toOpaque())
     guard result == 0 else {
       parcel.release()
-      router.close()
+      door.close()
       zmq_ctx_term(context)
       throw BusError(.refused, "no thread for the bus: \(String(cString: strerror(result)))")
     }
@@ -86,7 +81,8 @@ public final class ZeroMQBus: Bus {
   public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
-  public func connect(to endpoint: String) { _ = queue.post(.connect(endpoint)) }
+  public func connect(to endpoint: String, of peer: Destination?) { _ = queue.post(.connect(Connection(endpoint: endpoint, peer: peer))) }
+  public func admit(_ known: KnownPeers) { _ = queue.post(.admit(known)) }
   public func disconnect(from endpoint: String) { _ = queue.post(.disconnect(endpoint)) }
   public func setReady(_ isReady: Bool) { front.setReady(isReady) { queue.post($0) } }
   public func drain(within limit: Duration) async { await front.drain(within: limit) { queue.post($0) } }

@@ -7,10 +7,17 @@ import Glibc
 final class ZeroMQLoop {
   /// A socket that is connected to an endpoint, and its link.
   struct Dealer {
-    let endpoint: String
+    let connection: Connection
     let socket: ZeroMQSocket
     let link: LinkID
+    /// Whose key it is held to; nil without keys.
+    let known: KnownPeer?
+    /// Which of the keys that its peer may have.
+    let attempt: Int
     var isUp = false
+    /// Handshakes that failed since one succeeded, and when the socket is replaced therefore.
+    var failureCount = 0
+    var retryTime: Int64?
   }
 
   /// Frames a link did not take.
@@ -19,20 +26,24 @@ final class ZeroMQLoop {
     var byteCount = 0
   }
 
-  private let context: UnsafeMutableRawPointer
-  let router: ZeroMQSocket
+  let context: UnsafeMutableRawPointer
+  private let door: Door
+  var router: ZeroMQSocket { door.router }
+  var keys: BusKeys?
   let queue: CommandQueue
   let executor: LoopExecutor
   let front: BusFront
   var exchange: Exchange
   var dealers: [Dealer] = []
+  /// Connections to peers of whom no key is known yet.
+  var awaited: [Connection] = []
   var leftovers: [LinkID: Leftovers] = [:]
   /// Frames for routes that are dead. The exchange is told once all that their peers had sent before is read: it may be answers.
   var dying: [LinkID: [Frame]] = [:]
   /// When routes are probed, after some connection was lost: which one is not told, and its pipe dies a little later than the event.
   var probes: Set<Int64> = []
-  private var lastLink: UInt64 = 0
-  /// The queue's descriptor, then each socket's and its monitor's: the router's first, the dealers' in their order.
+  var lastLink: UInt64 = 0
+  /// The queue's descriptor, then each socket's and its monitor's: the router's first, the dealers' in their order; the ZAP handler's is last.
   private var items: [pollfd] = []
   private var commands: [Command] = []
   var spareActions: [Exchange.Action] = []
@@ -45,13 +56,14 @@ final class ZeroMQLoop {
   static let leftoverCount = 16_384
   private static let retrySpan: Int64 = 2
 
-  init(context: UnsafeMutableRawPointer, router: ZeroMQSocket, peer: Peer, queue: CommandQueue, executor: LoopExecutor, front: BusFront) {
+  init(context: UnsafeMutableRawPointer, door: Door, peer: Peer, queue: CommandQueue, executor: LoopExecutor, front: BusFront) {
     self.context = context
-    self.router = router
+    self.door = door
+    keys = front.configuration.keys
     self.queue = queue
     self.executor = executor
     self.front = front
-    exchange = Exchange(peer: peer, lanes: front.handlers.lanes, configuration: front.configuration, now: front.now)
+    exchange = Exchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: front.now)
     updateItems()
   }
 
@@ -60,11 +72,13 @@ final class ZeroMQLoop {
     while !isClosed {
       sleep()
       exchange.now = front.now
+      answerZAP()
       readEvents()
       readFrames()
       isClosed = obeyCommands()
       exchange.tick(now: front.now)
       probe()
+      renewConnections()
       retryLeftovers()
       perform()
     }
@@ -90,15 +104,16 @@ final class ZeroMQLoop {
     perform()
     front.board.close()
     for dealer in dealers { dealer.socket.close() }
-    router.close()
+    door.close()
     zmq_ctx_term(context)
   }
 
   // MARK: Waiting
 
-  private func updateItems() {
+  func updateItems() {
     let sockets = [router] + dealers.map(\.socket)
-    items = ([queue.descriptor] + sockets.flatMap { [$0.descriptor, $0.monitorDescriptor] }).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+    let zap = door.zap.map { [$0.descriptor] } ?? []
+    items = ([queue.descriptor] + sockets.flatMap { [$0.descriptor, $0.monitorDescriptor] } + zap).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
   }
 
   /// One system call, where `zmq_poll` asks every socket before and after it sleeps: two calls each.
@@ -108,6 +123,7 @@ final class ZeroMQLoop {
     if dying.isEmpty, !router.mayHaveFrames, !dealers.contains(where: { $0.socket.mayHaveFrames }), queue.prepareSleep() {
       var wake = exchange.nextTick
       if let probe = probes.min() { wake = min(wake, probe) }
+      for dealer in dealers { if let time = dealer.retryTime { wake = min(wake, time) } }
       if !leftovers.isEmpty { wake = min(wake, front.now + Self.retrySpan) }
       timeout = max(0, min(wake - front.now, 60_000))
     }
@@ -121,8 +137,11 @@ final class ZeroMQLoop {
   private func readEvents() {
     if items[2].revents != 0 {
       while let event = router.nextEvent() {
-        guard event == .lost else { continue }
-        for delay in [0, 2, 10, 40] as [Int64] { probes.insert(exchange.now + delay) }
+        switch event {
+        case .established: break
+        case .lost: for delay in [0, 2, 10, 40] as [Int64] { probes.insert(exchange.now + delay) }
+        case .refused(let refusal): refused(refusal)
+        }
       }
     }
     for index in dealers.indices where items[4 + 2 * index].revents != 0 {
@@ -134,10 +153,27 @@ final class ZeroMQLoop {
   private func changed(_ index: Int, _ event: ZeroMQSocket.ConnectionEvent) {
     let dealer = dealers[index]
     // What the lost connection had brought comes first: it may be answers and a goodbye.
-    if event == .lost, dealer.isUp { while !read(dealer.socket, link: { _ in dealer.link }) {} }
-    dealers[index].isUp = event == .established
+    if case .lost = event, dealer.isUp { while !read(dealer.socket, known: dealer.known, link: { _ in dealer.link }) {} }
     leftovers[dealer.link] = nil
-    if event == .established { exchange.linkUp(dealer.link) } else { exchange.linkDown(dealer.link) }
+    switch event {
+    case .established:
+      dealers[index].isUp = true
+      dealers[index].failureCount = 0
+      dealers[index].retryTime = nil
+      exchange.linkUp(dealer.link)
+    case .lost:
+      dealers[index].isUp = false
+      exchange.linkDown(dealer.link)
+    case .refused(let refusal): failed(index, refusal)
+    }
+  }
+
+  private func answerZAP() {
+    guard let zap = door.zap, let keys, items.last?.revents != 0 else { return }
+    zap.answer(keys.known) { key in
+      let reason = key.map { "no line of --bus-peers has the key \($0): add one if it is of this installation" } ?? "it showed no key"
+      front.configuration.observe(.refusedConnection(reason: reason))
+    }
   }
 
   private func readFrames() {
@@ -156,24 +192,30 @@ final class ZeroMQLoop {
   }
 
   @discardableResult
-  private func readRouter() -> Bool { read(router) { LinkID(number: Self.routeFlag | UInt64($0)) } }
+  private func readRouter() -> Bool { read(router, known: nil) { LinkID(number: Self.routeFlag | UInt64($0)) } }
 
   private func readDealer(_ index: Int) {
     let dealer = dealers[index]
-    read(dealer.socket) { _ in dealer.isUp ? dealer.link : nil }
+    read(dealer.socket, known: dealer.known) { _ in dealer.isUp ? dealer.link : nil }
   }
 
   /// Reads at most a batch, so that no peer keeps the thread from the others.
+  /// - Parameter known: whose key a DEALER's connection proved.
   /// - Returns: whether nothing was left.
   @discardableResult
-  private func read(_ socket: ZeroMQSocket, link: (UInt32) -> LinkID?) -> Bool {
+  private func read(_ socket: ZeroMQSocket, known: KnownPeer?, link: (UInt32) -> LinkID?) -> Bool {
     for _ in 0..<Self.batchCount {
       switch socket.receive() {
       case .nothing: return true
       case .malformed: exchange.malformed()
-      case .frame(let frame, let route):
+      case .frame(let frame, let route, let key):
         guard let link = link(route) else { continue }
-        exchange.received(frame, on: link)
+        let sender = known ?? key.flatMap { keys?.known[$0] }
+        if keys != nil, sender == nil {
+          exchange.refused("", "the key \(key ?? "") is no longer listed")
+        } else {
+          exchange.received(frame, on: link, from: sender)
+        }
         perform()
       }
     }
@@ -182,40 +224,13 @@ final class ZeroMQLoop {
 
   private func obey(_ command: Command) {
     switch command {
-    case .connect(let endpoint): connect(endpoint)
+    case .connect(let connection): connect(connection)
+    case .admit(let known): admit(known)
     case .disconnect(let endpoint): disconnect(endpoint)
     case .statistics(let answer): answer(exchange.currentStatistics)
     case .run(let job): executor.run(job)
     default: exchange.obey(command)
     }
     perform()
-  }
-
-  private func connect(_ endpoint: String) {
-    guard endpoint != exchange.me.peer.endpoint, !dealers.contains(where: { $0.endpoint == endpoint }) else { return }
-    if let reason = Endpoint.refusal(endpoint) { return front.configuration.observe(.refusedEndpoint(endpoint, reason: reason)) }
-    lastLink += 1
-    do throws(BusError) {
-      let socket = try ZeroMQSocket(.dealer, in: context, front.configuration, monitorName: "\(lastLink)")
-      do throws(BusError) {
-        try socket.connect(endpoint)
-      } catch {
-        socket.close()
-        throw error
-      }
-      dealers.append(Dealer(endpoint: endpoint, socket: socket, link: LinkID(number: lastLink)))
-      updateItems()
-    } catch {
-      front.configuration.observe(.refusedEndpoint(endpoint, reason: error.reason))
-    }
-  }
-
-  private func disconnect(_ endpoint: String) {
-    guard let index = dealers.firstIndex(where: { $0.endpoint == endpoint }) else { return }
-    let dealer = dealers.remove(at: index)
-    dealer.socket.close()
-    leftovers[dealer.link] = nil
-    updateItems()
-    exchange.linkDown(dealer.link)
   }
 }

@@ -10,6 +10,15 @@ import Glibc
 final class ZeroMQSocket {
   enum Kind { case router, dealer }
 
+  /// What a socket proves, and asks others to.
+  enum Keys {
+    case none
+    /// Whoever connects must have a key that the ZAP handler admits.
+    case bound(BusKeyPair)
+    /// Only who has the public key's other half completes the handshake.
+    case connecting(BusKeyPair, to: String)
+  }
+
   enum Sent {
     case sent
     /// The peer does not take it now.
@@ -19,8 +28,8 @@ final class ZeroMQSocket {
   }
 
   enum Received {
-    /// From a ROUTER with the route's number; 0 from a DEALER.
-    case frame(Frame, route: UInt32)
+    /// From a ROUTER with the route's number and, if it asks for keys, the sender's; 0 and nil from a DEALER.
+    case frame(Frame, route: UInt32, key: String?)
     /// Not one of ours: dropped.
     case malformed
     case nothing
@@ -28,11 +37,23 @@ final class ZeroMQSocket {
 
   enum ConnectionEvent {
     case established, lost
+    /// The connection ended before it was one.
+    case refused(Refusal)
+  }
+
+  enum Refusal {
+    /// The peer does not know this process's key.
+    case key
+    /// One has a key and the other has none, or another one.
+    case mechanism
+    /// Nothing more is known: the wrong key of the peer, or its end.
+    case silent
   }
 
   private let handle: UnsafeMutableRawPointer
   private let monitor: UnsafeMutableRawPointer
   private let kind: Kind
+  private let asksForKeys: Bool
   /// Readable when there may be something new.
   let descriptor: Int32
   let monitorDescriptor: Int32
@@ -40,7 +61,9 @@ final class ZeroMQSocket {
   private(set) var mayHaveFrames = true
 
   /// - Parameter monitorName: unique in the context.
-  init(_ kind: Kind, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration, monitorName: String) throws(BusError) {
+  init(
+    _ kind: Kind, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration, keys: Keys = .none, monitorName: String
+  ) throws(BusError) {
     guard let handle = zmq_socket(context, kind == .router ? ZMQ_ROUTER : ZMQ_DEALER) else { throw BusError(.refused, "no socket: \(Self.lastError)") }
     guard let monitor = zmq_socket(context, ZMQ_PAIR) else {
       zmq_close(handle)
@@ -49,6 +72,7 @@ final class ZeroMQSocket {
     self.handle = handle
     self.monitor = monitor
     self.kind = kind
+    asksForKeys = if case .bound = keys { true } else { false }
     descriptor = Self.descriptor(of: handle)
     monitorDescriptor = Self.descriptor(of: monitor)
     let queueCount = Int32(clamping: configuration.socketQueueCount)
@@ -63,7 +87,13 @@ final class ZeroMQSocket {
     // A header may be longer than a short part; unlimited, nine bytes of anybody reserve gigabytes.
     var longest = Int64(max(configuration.partByteLimit, Frame.fixedHeaderByteCount + 2 * Frame.textByteLimit))
     zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &longest, 8)
-    let events = ZMQ_EVENT_DISCONNECTED | (kind == .dealer ? ZMQ_EVENT_HANDSHAKE_SUCCEEDED : 0)
+    guard apply(keys) else {
+      close()
+      throw BusError(.refused, "libzmq takes no key: \(Self.lastError)")
+    }
+    let events =
+      ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+      | (kind == .dealer ? ZMQ_EVENT_HANDSHAKE_SUCCEEDED : 0)
     let address = "inproc://monitor-\(monitorName)"
     guard zmq_socket_monitor(handle, address, events) == 0, zmq_connect(monitor, address) == 0 else {
       close()
@@ -78,7 +108,21 @@ final class ZeroMQSocket {
     zmq_setsockopt(handle, option, &value, 4)
   }
 
-  private static func descriptor(of socket: UnsafeMutableRawPointer) -> Int32 {
+  /// - Returns: whether libzmq took them: a socket that did not would speak in clear.
+  private func apply(_ keys: Keys) -> Bool {
+    switch keys {
+    case .none: return true
+    case .bound(let own):
+      set(ZMQ_CURVE_SERVER, 1)
+      return set(ZMQ_CURVE_SECRETKEY, own.secretKey) && set(ZMQ_ZAP_DOMAIN, "aquifer")
+    case .connecting(let own, let server):
+      return set(ZMQ_CURVE_SERVERKEY, server) && set(ZMQ_CURVE_PUBLICKEY, own.publicKey) && set(ZMQ_CURVE_SECRETKEY, own.secretKey)
+    }
+  }
+
+  private func set(_ option: Int32, _ text: String) -> Bool { zmq_setsockopt(handle, option, text, text.utf8.count) == 0 }
+
+  static func descriptor(of socket: UnsafeMutableRawPointer) -> Int32 {
     var descriptor: Int32 = -1
     var byteCount = MemoryLayout<Int32>.size
     zmq_getsockopt(socket, ZMQ_FD, &descriptor, &byteCount)
@@ -113,8 +157,14 @@ final class ZeroMQSocket {
       guard zmq_msg_recv(&message, monitor, ZMQ_DONTWAIT) >= 0 else { return nil }
       let event = zmq_msg_size(&message) >= 2 ? zmq_msg_data(&message).loadUnaligned(as: UInt16.self) : 0
       while zmq_msg_more(&message) != 0, zmq_msg_recv(&message, monitor, ZMQ_DONTWAIT) >= 0 {}
-      if Int32(event) == ZMQ_EVENT_HANDSHAKE_SUCCEEDED { return .established }
-      if Int32(event) == ZMQ_EVENT_DISCONNECTED { return .lost }
+      switch Int32(event) {
+      case ZMQ_EVENT_HANDSHAKE_SUCCEEDED: return .established
+      case ZMQ_EVENT_DISCONNECTED: return .lost
+      case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return .refused(.key)
+      case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: return .refused(.mechanism)
+      case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: return .refused(.silent)
+      default: continue
+      }
     }
   }
 }
@@ -169,12 +219,13 @@ extension ZeroMQSocket {
       route = Self.route(of: &message)
       guard nextPart(&message) else { return .malformed }
     }
+    let key = asksForKeys ? Self.senderKey(of: &message) : nil
     var frame = Frame(header: UnsafeRawBufferPointer(start: zmq_msg_data(&message), count: zmq_msg_size(&message)))
     if nextPart(&message) { frame?.arguments = Self.bytes(of: &message) }
     if nextPart(&message) { frame?.body = Self.bytes(of: &message) }
     while nextPart(&message) {}
     guard let frame, let route else { return .malformed }
-    return .frame(frame, route: route)
+    return .frame(frame, route: route, key: key)
   }
 
   /// The parts of a message arrive together, so the next one is there.
@@ -187,7 +238,10 @@ extension ZeroMQSocket {
     return bytes.loadUnaligned(fromByteOffset: 1, as: UInt32.self)
   }
 
-  private static func bytes(of message: inout zmq_msg_t) -> [UInt8] {
+  /// What the ZAP handler called the sender.
+  private static func senderKey(of message: inout zmq_msg_t) -> String? { zmq_msg_gets(&message, "User-Id").map { String(cString: $0) } }
+
+  static func bytes(of message: inout zmq_msg_t) -> [UInt8] {
     let count = zmq_msg_size(&message)
     guard count > 0, let data = zmq_msg_data(&message) else { return [] }
     return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in

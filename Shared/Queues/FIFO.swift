@@ -1,17 +1,19 @@
 // The queue behind every backlog and mailbox: an array that gives up its front cheaply.
 
-struct FIFO<Element> {
+package struct FIFO<Element> {
   private var elements: [Element?] = []
   private var head = 0
 
-  var isEmpty: Bool { head == elements.count }
-  var count: Int { elements.count - head }
+  package init() {}
 
-  mutating func append(_ element: Element) {
+  package var isEmpty: Bool { head == elements.count }
+  package var count: Int { elements.count - head }
+
+  package mutating func append(_ element: Element) {
     elements.append(element)
   }
 
-  mutating func prepend(_ element: Element) {
+  package mutating func prepend(_ element: Element) {
     if head > 0 {
       head -= 1
       elements[head] = element
@@ -20,7 +22,7 @@ struct FIFO<Element> {
     }
   }
 
-  mutating func popFirst() -> Element? {
+  package mutating func popFirst() -> Element? {
     guard head < elements.count else { return nil }
     let element = elements[head].take()
     head += 1
@@ -34,7 +36,7 @@ struct FIFO<Element> {
     return element
   }
 
-  mutating func removeAll(where isUnwanted: (Element) -> Bool) {
+  package mutating func removeAll(where isUnwanted: (Element) -> Bool) {
     elements.removeFirst(head)
     head = 0
     elements.removeAll { $0.map(isUnwanted) ?? true }

@@ -1,0 +1,67 @@
+// `aquifer bus-key`: makes the keys that processes on several machines know each other by.
+
+import Glibc
+import ServiceBus
+
+extension Console {
+  func addBusKey(_ invocation: Invocation) throws(UsageError) -> Int32 {
+    let path = invocation.arguments[0]
+    guard let role = invocation.value("role").flatMap({ Role(rawValue: $0) }) else {
+      throw UsageError("--role is one of \(Role.allCases.map(\.rawValue).joined(separator: ", "))", path: invocation.command.path)
+    }
+    let name = invocation.value("name") ?? ""
+    guard !name.isEmpty, !name.contains(where: \.isWhitespace) else { throw UsageError("--name is a process's name, without spaces", path: invocation.command.path) }
+    do {
+      guard access(path, F_OK) != 0 else { throw SystemProblem(giving: "\(path) is there already: a key is never replaced in its file, make another one") }
+      let pair = try BusKeyPair.generate()
+      let line = KnownPeer(role: role, name: name, publicKey: pair.publicKey)
+      let peers = try invocation.value("peers").map { (path: $0, text: try Self.peers($0, adding: line)) }
+      try ReadyFile.write(Array(pair.fileText.utf8), to: path)
+      if let peers { try ReadyFile.write(Array(peers.text.utf8), to: peers.path, mode: 0o644) }
+      terminal.output("\(line)")
+      return ExitCode.done
+    } catch {
+      return refused(error)
+    }
+  }
+
+  func showBusKey(_ invocation: Invocation) -> Int32 {
+    let path = invocation.arguments[0]
+    do {
+      let text = String(decoding: try ModelFile.read(path), as: UTF8.self)
+      do throws(BusError) {
+        terminal.output(try BusKeyPair(parsing: text).publicKey)
+      } catch {
+        throw SystemProblem(giving: "\(path): \(error.reason)")
+      }
+      return ExitCode.done
+    } catch {
+      return refused(error)
+    }
+  }
+
+  /// The file of known peers with one line more.
+  private static func peers(_ path: String, adding line: KnownPeer) throws -> String {
+    var text = access(path, F_OK) == 0 ? String(decoding: try ModelFile.read(path), as: UTF8.self) : ""
+    if !text.isEmpty, !text.hasSuffix("\n") { text += "\n" }
+    text += "\(line)\n"
+    do throws(BusError) {
+      _ = try KnownPeers(parsing: text)
+    } catch {
+      throw SystemProblem(giving: "\(path): \(error.reason)")
+    }
+    return text
+  }
+
+  private func refused(_ error: any Error) -> Int32 {
+    let reason =
+      switch error {
+      case let error as SystemProblem: error.reason
+      case let error as ModelFile.Problem: error.reason
+      case let error as BusError: error.reason
+      default: "\(error)"
+      }
+    terminal.problem("aquifer: \(reason)")
+    return ExitCode.refused
+  }
+}

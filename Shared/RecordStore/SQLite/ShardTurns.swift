@@ -1,0 +1,36 @@
+// A shard as one party has it: what is queued through it waits in that party's line.
+
+import Records
+
+struct ShardTurns: ShardStore {
+  let base: SQLiteShardStore
+  let party: String
+
+  var shard: Int { base.shard }
+  var epoch: Int64 { base.epoch }
+
+  func turns(of party: String) -> any ShardStore { base.turns(of: party) }
+
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+    base.enqueue(QueuedCommit(body), of: party)
+  }
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    try await base.read(within: base.core.options.readTime, of: party, body)
+  }
+
+  func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { base.committedMirror(identifier, of: database) }
+
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
+  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { base.removeUnknownFiles(inFolder: folder) }
+
+  func close() async { await base.close() }
+
+  var statistics: [StoreStatistic] { base.statistics }
+  var distributions: [StoreDistribution] { base.distributions }
+  var failure: StoreError? { base.failure }
+  var failures: AsyncStream<StoreError> { base.failures }
+
+  func verify(readsAssets: Bool) async throws -> VerificationReport { try await base.verify(readsAssets: readsAssets) }
+  func copy(to folder: String) async throws -> ShardCopy { try await base.copy(to: folder) }
+}

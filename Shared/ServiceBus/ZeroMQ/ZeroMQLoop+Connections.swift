@@ -1,0 +1,128 @@
+// The connections a bus keeps: made once it is known whose key is to be found there, made anew when a handshake fails.
+
+extension ZeroMQLoop {
+  /// The pause after the first failed handshake, in milliseconds; doubled with each further one, up to the longest.
+  private static let firstPause: Int64 = 250
+  private static let longestPause: Int64 = 4000
+  /// Handshakes that may end without a reason, as they do when the peer ends, before somebody is told.
+  private static let silentFailureCount = 3
+  private static let keyAdvice = "start this process with --bus-key and --bus-peers"
+
+  func connect(_ connection: Connection) {
+    guard connection.endpoint != exchange.me.peer.endpoint, !dealers.contains(where: { $0.connection.endpoint == connection.endpoint }),
+      !awaited.contains(where: { $0.endpoint == connection.endpoint })
+    else { return }
+    if let reason = Endpoint.refusal(connection.endpoint, hasKeys: keys != nil) {
+      return front.configuration.observe(.refusedEndpoint(connection.endpoint, reason: reason))
+    }
+    open(connection)
+  }
+
+  func disconnect(_ endpoint: String) {
+    awaited.removeAll { $0.endpoint == endpoint }
+    if let index = dealers.firstIndex(where: { $0.connection.endpoint == endpoint }) { close(index) }
+  }
+
+  /// Others than before are admitted: links of those that are not any more end, and connections that waited for a key are made.
+  func admit(_ known: KnownPeers) {
+    guard keys != nil else { return }
+    keys?.known = known
+    exchange.admit(known)
+    let outdated = dealers.filter { dealer in dealer.known.map { known[$0.publicKey] != $0 } ?? true }.map(\.connection)
+    for connection in outdated { disconnect(connection.endpoint) }
+    let again = awaited + outdated
+    awaited = []
+    for connection in again { open(connection) }
+  }
+
+  /// - Parameters:
+  ///   - attempt: which of the peer's keys is tried: while one takes another's place it has two.
+  ///   - failureCount: of the socket before.
+  private func open(_ connection: Connection, attempt: Int = 0, failureCount: Int = 0) {
+    var known: KnownPeer?
+    if let keys {
+      let candidates = connection.peer.map { keys.known.peers(at: $0) } ?? []
+      guard !candidates.isEmpty else {
+        awaited.append(connection)
+        let whom = connection.peer?.text ?? "whoever is there"
+        return front.configuration.observe(
+          .refusedEndpoint(connection.endpoint, reason: "no line of --bus-peers is for \(whom): it is not connected to until one is"))
+      }
+      known = candidates[attempt % candidates.count]
+    }
+    lastLink += 1
+    do throws(BusError) {
+      var socketKeys = ZeroMQSocket.Keys.none
+      if let keys, let known { socketKeys = .connecting(keys.own, to: known.publicKey) }
+      let socket = try ZeroMQSocket(.dealer, in: context, front.configuration, keys: socketKeys, monitorName: "\(lastLink)")
+      do throws(BusError) {
+        try socket.connect(connection.endpoint)
+      } catch {
+        socket.close()
+        throw error
+      }
+      dealers.append(
+        Dealer(connection: connection, socket: socket, link: LinkID(number: lastLink), known: known, attempt: attempt, failureCount: failureCount))
+      updateItems()
+    } catch {
+      front.configuration.observe(.refusedEndpoint(connection.endpoint, reason: error.reason))
+    }
+  }
+
+  private func close(_ index: Int) {
+    let dealer = dealers.remove(at: index)
+    dealer.socket.close()
+    leftovers[dealer.link] = nil
+    updateItems()
+    exchange.linkDown(dealer.link)
+  }
+
+  /// A handshake failed: libzmq gives up after some of them, so the socket is replaced after a pause.
+  func failed(_ index: Int, _ refusal: ZeroMQSocket.Refusal) {
+    dealers[index].failureCount += 1
+    let dealer = dealers[index]
+    if dealer.retryTime == nil {
+      dealers[index].retryTime = exchange.now + min(Self.longestPause, Self.firstPause << min(8, dealer.failureCount - 1))
+    }
+    let reason: String
+    switch refusal {
+    case .key: reason = "it does not know this process's key: add its line to the --bus-peers there"
+    case .mechanism:
+      reason =
+        keys == nil
+        ? "it asks for a key: \(Self.keyAdvice)" : "it has no key, or this process knows another one of it"
+    case .silent:
+      guard dealer.failureCount >= Self.silentFailureCount else { return }
+      // Whoever asks for a key may be gone before it has said so.
+      reason =
+        keys == nil ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)" : "it ends the connection: its key may be another than --bus-peers has"
+    }
+    front.configuration.observe(.failedHandshake(dealer.connection.endpoint, reason: reason))
+  }
+
+  /// Replaces sockets whose handshakes failed, with the next of their peer's keys.
+  func renewConnections() {
+    for dealer in dealers where dealer.retryTime.map({ $0 <= exchange.now }) ?? false {
+      disconnect(dealer.connection.endpoint)
+      open(dealer.connection, attempt: dealer.attempt + 1, failureCount: dealer.failureCount)
+    }
+  }
+
+  /// Somebody wanted in and was not let.
+  func refused(_ refusal: ZeroMQSocket.Refusal) {
+    exchange.statistics.refusedConnections += 1
+    // Of unknown keys the ZAP handler tells; who says nothing may be a port scanner.
+    guard case .mechanism = refusal else { return }
+    let reason = keys == nil ? "it speaks with a key, or no protocol of the bus" : "it has no key, or takes this process for another"
+    front.configuration.observe(.refusedConnection(reason: reason))
+  }
+}
+
+extension Destination {
+  fileprivate var text: String {
+    switch self {
+    case .peer(let name): name
+    case .role(let role): "a \(role.rawValue)"
+    }
+  }
+}

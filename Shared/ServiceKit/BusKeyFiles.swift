@@ -1,0 +1,96 @@
+// The files that make a process's bus private: its own key, and whose keys it admits.
+
+internal import Glibc
+internal import ServiceBus
+
+/// `--bus-key FILE` and `--bus-peers FILE`: the first is read when the process starts, the second again whenever it changes.
+enum BusKeyFiles {
+  private static let keyName = "bus-key"
+  private static let peersName = "bus-peers"
+  /// How often the file of known peers is looked at.
+  private static let interval = Duration.seconds(1)
+
+  static let options = [
+    Option(
+      keyName, .path, variable: "AQUIFER_BUS_KEY_FILE",
+      help:
+        "The file with this process's key on the bus (`aquifer bus-key add` makes it). With one the bus is encrypted and admits only who is in --bus-peers; without one it may use ipc:// and tcp:// on 127.0.0.1 only."
+    ),
+    Option(
+      peersName, .path, variable: "AQUIFER_BUS_PEERS_FILE",
+      help: "The file with the public keys of all processes of the installation: a line for each, with role, name and key. It is read again when it changes."),
+  ]
+
+  /// - Returns: nil when neither option was given.
+  /// - Throws: `ExitError` for one without the other, a file that can't be read or is none, a key that others may read, and a process that is not
+  ///   listed as what it is.
+  static func keys(_ options: Options, role: Role, name: String) throws(ExitError) -> BusKeys? {
+    guard let keyPath = options.text(keyName) else {
+      guard options.text(peersName) == nil else { throw ExitError(.configuration, "--\(peersName) needs --\(keyName): make a key with `aquifer bus-key add`.") }
+      return nil
+    }
+    guard let peersPath = options.text(peersName) else {
+      throw ExitError(.configuration, "--\(keyName) needs --\(peersName), the file with everybody's public keys: without it nobody could be told apart.")
+    }
+    var status = stat()
+    guard stat(keyPath, &status) == 0, let text = readSmallFile(keyPath) else {
+      throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which can't be read: \(String(cString: strerror(errno))).")
+    }
+    guard status.st_mode & 0o007 == 0 else { throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which everybody may use: chmod 600 it.") }
+    let own: BusKeyPair
+    do throws(BusError) {
+      own = try BusKeyPair(parsing: text)
+    } catch {
+      throw ExitError(.configuration, "--\(keyName) names '\(keyPath)': \(error.reason).")
+    }
+    let known = try peers(peersPath)
+    let line = KnownPeer(role: role, name: name, publicKey: own.publicKey)
+    guard known[own.publicKey] == line else {
+      throw ExitError(.configuration, "--\(peersName) names '\(peersPath)', which does not list this process: it needs the line '\(line)'.")
+    }
+    return BusKeys(own: own, known: known)
+  }
+
+  private static func peers(_ path: String) throws(ExitError) -> KnownPeers {
+    guard let text = readSmallFile(path) else {
+      throw ExitError(.configuration, "--\(peersName) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
+    }
+    let known: KnownPeers
+    do throws(BusError) {
+      known = try KnownPeers(parsing: text)
+    } catch {
+      throw ExitError(.configuration, "--\(peersName) names '\(path)': \(error.reason).")
+    }
+    // Rather half a copy than the wish to end everything.
+    guard !known.all.isEmpty else { throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists nobody.") }
+    return known
+  }
+
+  /// Reads the file of known peers again and again, until cancelled, and tells the bus of what changed. A file that can't be used changes nothing.
+  ///
+  /// A process that is no longer listed ends, so that a worker gives its shards to one that is.
+  static func follow(_ context: ServiceContext, _ keys: BusKeys, on bus: any Bus) async {
+    guard let path = context.options.text(peersName) else { return }
+    var present = keys.known
+    var lastProblem: String?
+    while true {
+      do { try await context.timing.sleep(interval) } catch { return }
+      do throws(ExitError) {
+        let known = try peers(path)
+        lastProblem = nil
+        guard known != present else { continue }
+        present = known
+        bus.admit(known)
+        context.log.info("known peers changed", ["peers": .integer(Int64(known.all.count))])
+        guard known[keys.own.publicKey] == nil else { continue }
+        context.log.error("no longer listed", ["reason": .text("'\(path)' has no line for the key \(keys.own.publicKey) any more: this process ends")])
+        kill(getpid(), SIGTERM)
+        return
+      } catch {
+        guard error.description != lastProblem else { continue }
+        lastProblem = error.description
+        context.log.error("known peers not read", ["reason": .text(error.description)])
+      }
+    }
+  }
+}

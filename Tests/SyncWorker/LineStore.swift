@@ -1,0 +1,52 @@
+// A store that tells in whose line what waits: nothing waits in memory.
+
+import RecordStore
+import Records
+import Synchronization
+
+/// Whose turns were asked for, one entry a body or read; the server's own are none.
+final class Lines: Sendable {
+  private let parties = Mutex<[String]>([])
+  var all: [String] { parties.withLock { $0 } }
+  func take() -> Set<String> {
+    parties.withLock { parties in
+      defer { parties = [] }
+      return Set(parties)
+    }
+  }
+  fileprivate func note(_ party: String) { if !party.isEmpty { parties.withLock { $0.append(party) } } }
+}
+
+struct LineStore: RecordStore {
+  let base: any RecordStore
+  let lines: Lines
+
+  var shardCount: Int { base.shardCount }
+  func open(shard: Int) async throws -> any ShardStore { LineShard(base: try await base.open(shard: shard), lines: lines) }
+}
+
+struct LineShard: ShardStore {
+  let base: any ShardStore
+  let lines: Lines
+  var party = ""
+
+  var shard: Int { base.shard }
+  var epoch: Int64 { base.epoch }
+  var statistics: [StoreStatistic] { base.statistics }
+
+  func turns(of party: String) -> any ShardStore { LineShard(base: base, lines: lines, party: party) }
+
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+    lines.note(party)
+    return base.enqueue(body)
+  }
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    lines.note(party)
+    return try await base.read(body)
+  }
+
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
+  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { base.removeUnknownFiles(inFolder: folder) }
+  func close() async { await base.close() }
+}
