@@ -139,8 +139,9 @@ let chaos: [Target] = [
 /// The benchmark's load generator: no product, and no part of the services.
 let loadGenerator: [Target] = [
   .executableTarget(
-    name: "aquifer-load", dependencies: ["HTTPClient", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["run"], swiftSettings: settings),
-  .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
+    name: "aquifer-load", dependencies: ["HTTPClient", "HTTPServer", "SQLite", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["postgres"],
+    swiftSettings: settings),
+  .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
 /// Counts what the hot functions cost: Tests/HotPaths/check.

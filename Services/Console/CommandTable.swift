@@ -20,6 +20,7 @@ extension Command {
         .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
         .optional("workers", "N", "how many workers, 1 without it"),
         .optional("user-quota", "BYTES", "what each private database may hold, unless the user has a quota of his own; 0, as without it: any number"),
+        .optional("user-devices", "N", "how many of one user's devices may listen, and ask at a time; 256 and 128 without it"),
         .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("log-level", "LEVEL", "the least important lines of all processes' logs: debug, info (as without it), warning or error"),

@@ -13,7 +13,9 @@ extension Notifier {
       Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
       Option("connections", .integer(1...1_000_000), default: "20000", help: "How many devices may be connected at a time; further ones wait."),
       Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
-      Option("user-streams", .integer(1...1_000_000), default: "256", help: "How many event streams one user may have open; further ones are THROTTLED."),
+      Option(
+        "user-devices", .integer(1...1_000_000), default: "256",
+        help: "How many of one user's devices may listen: event streams that are open, and as many web couriers; further ones are THROTTLED."),
       Option("heartbeat", .seconds(0.1...3600), default: "25", help: "How often an event stream that has nothing to tell shows that it lives."),
     ] + ClientListening.options
 
@@ -23,7 +25,7 @@ extension Notifier {
     var limits = Limits()
     if let hold = context.options.duration("courier-hold") { limits.courierHold = hold }
     if let heartbeat = context.options.duration("heartbeat") { limits.heartbeat = heartbeat }
-    if let count = context.options.integer("user-streams") { limits.streamsPerUser = count }
+    if let count = context.options.integer("user-devices") { (limits.streamsPerUser, limits.couriersPerUser) = (count, count) }
     adjust(&limits)
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
     self.init(limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock, random: context.random, log: context.log)

@@ -105,7 +105,7 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
         client: "Wait for `retryAfter` seconds, and send less.",
         operators:
-          "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-streams`.")
+          "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-devices`.")
     case .tryAgainLater:
       Row(
         503, 6, retry: true, "A service is overloaded, restarting or moving; retry after the given time.",

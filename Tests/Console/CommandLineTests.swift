@@ -79,11 +79,21 @@ struct CommandLineTests {
   @Test(arguments: [
     ("--http-port 65536", "--http-port is a number from 0 to 65535"), ("--ping-port x", "--ping-port is a number from 0 to 65535"),
     ("--workers 0", "--workers is a number from 1 to 64"), ("--user-quota -1", "--user-quota is a number from 0 to \(Int.max)"),
-    ("--restart-pause 0", "--restart-pause is a number from 1 to 3600000"),
+    ("--user-devices 0", "--user-devices is a number from 1 to 1000000"), ("--restart-pause 0", "--restart-pause is a number from 1 to 3600000"),
   ])
   func `a number of dev out of its range is refused`(words: String, reason: String) throws {
     let invocation = try invocation("dev --data d \(words)")
     #expect(throws: UsageError(reason, path: ["dev"])) { try DevOptions(invocation) }
+  }
+
+  @Test func `how many devices may listen is told to the notifier alone, when it is said`() throws {
+    for (words, count) in [("dev --data d --user-devices 1024", "1024" as String?), ("dev --data d", nil)] {
+      let fleet = Fleet(options: try DevOptions(try invocation(words)), binDirectory: "/bin", data: "/d", run: "/r")
+      for member in fleet.members where member.role != .gateway {
+        let arguments = try #require(fleet.specification(of: member, [:], log: "l")).arguments
+        #expect(arguments.firstIndex(of: "--user-devices").map { arguments[$0 + 1] } == (member.role == .notifier ? count : nil))
+      }
+    }
   }
 
   @Test func `dev has the contract's defaults`() throws {

@@ -1,8 +1,10 @@
 // The load generator of the benchmark: options, population, runs, report.
 
+import CLinux
 import Crypto
 import Glibc
 import HTTPClient
+import JSON
 
 @main
 struct Load {
@@ -12,19 +14,23 @@ struct Load {
       print(Options.help)
       exit(0)
     }
+    raiseFileLimit()
     do {
       let options = try Options(arguments, environment: environment())
       let report = try await Load(options).run()
-      if options.wantsJSON { print(String(decoding: report.json, as: UTF8.self)) }
-      exit(report.lines.allSatisfy { $0.median.requestCount > 0 } ? 0 : 1)
+      try publish(report, options)
+      exit(report.entries.allSatisfy(\.isGood) ? 0 : 1)
     } catch let error as Options.UsageError {
-      complain("\(error.reason); aquifer-load --help tells more")
+      say("aquifer-load: \(error.reason); aquifer-load --help tells more")
       exit(2)
     } catch let error as HTTPClientError {
-      complain(error.reason)
+      say("aquifer-load: \(error.reason)")
+      exit(1)
+    } catch let error as JSONError {
+      say("aquifer-load: \(error.reason)")
       exit(1)
     } catch {
-      complain("\(error)")
+      say("aquifer-load: \(error)")
       exit(1)
     }
   }
@@ -41,87 +47,127 @@ struct Load {
   }
 
   func run() async throws -> Report {
+    var report = Report(machine: .here(), options: options)
+    if let path = options.factsPath { report.facts = try Facts(json: JSONValue(parsing: TextFile.read(path))) }
+    say(report.heading)
+    if options.measuresLimits { report.limits = try await limits() }
+
+    let userCount = options.workloads.map { $0.workload.hasUserForEachClient ? $0.clientCount : 1 }.max() ?? 1
     let scenario =
-      if let path = options.scenarioPath { try Scenario(path: path) } else { try await Scenario(making: options.clientCount, with: admin) }
+      if let path = options.scenarioPath { try Scenario(json: JSONValue(parsing: TextFile.read(path))) } else { try await Scenario(making: userCount, with: admin) }
     guard !scenario.webAuthTokens.isEmpty else { throw LoadError(description: "the scenario has no clients") }
-    var report = Report(url: options.url, seconds: options.seconds)
-    let population = options.workloads.contains(where: \.isQuery) ? try await populate(scenario) : nil
-    say(Report.tableHead)
+    let watch = await ProcessWatch(admin)
+    var random = FastRandom(seed: options.seed)
+    let population = options.workloads.contains(where: \.workload.isQuery) ? try await populate(scenario) : nil
     for workload in options.workloads {
-      var line = Report.Line(
-        workload: workload, recordsPerRequest: workload.recordCount(batch: options.batch),
-        clientCount: min(options.clientCount, scenario.webAuthTokens.count), runs: [])
-      for number in 1...options.runCount {
-        let makers =
-          if let population, workload.isQuery {
-            (0..<line.clientCount).map { _ in population.maker(workload, host: target.host) }
-          } else { try await makers(workload, scenario, count: line.clientCount) }
-        let noise = try await Noise.measure()
-        let measurement = await measure(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
-        let figures = Figures(measurement, recordsPerRequest: line.recordsPerRequest)
-        line.runs.append(figures)
-        line.noise.append(noise)
-        line.firstError = line.firstError ?? measurement.firstError
-        say(Report.row(line, String(number), figures, noise))
+      var entry = Report.Entry(workload: workload)
+      do {
+        let bench = try await Bench(workload, options, target, admin, scenario, population, &random)
+        for number in 1...options.runCount {
+          let run = try await bench.prepare(&random)
+          entry.noise.append(try await Noise.measure())
+          let before = await watch.look()
+          let outcome = try await run()
+          entry.uses.append((ProcessUse.between(before, await watch.look()), outcome.recordCount))
+          entry.add(outcome.parts.map { ($0.name, Figures($0.measurement, recordCount: $0.recordCount)) })
+          entry.firstError = entry.firstError ?? outcome.parts.lazy.compactMap(\.measurement.firstError).first
+          report.progress(entry, number)
+          try outcome.check()
+        }
+      } catch let error as LoadError {
+        entry.failure = error.description
+        say("\(workload.name) FAILED: \(error.description)")
       }
-      if options.runCount > 1 { say(Report.row(line, "med", line.median)) }
-      if let error = line.firstError { complain("\(workload.rawValue): the first error was: \(error)") }
-      report.lines.append(line)
+      report.entries.append(entry)
     }
+    await scenario.cleanUp(with: admin)
     return report
+  }
+
+  private func limits() async throws -> [Report.Limit] {
+    let folder = (options.scratchPath ?? "/tmp") + "/aquifer-limit-" + Hex.encode(SecureRandom.bytes(6))
+    guard mkdir(folder, 0o700) == 0 else { throw LoadError(description: "can't make \(folder): \(String(cString: strerror(errno)))") }
+    defer { Folder.remove(folder) }
+    var limits: [Report.Limit] = []
+    for limit in StorageLimit.all {
+      var line = Report.Limit(name: limit.name)
+      for _ in 1...options.runCount {
+        line.noise.append(try await Noise.measure())
+        let measurement = try await limit.measure(in: folder, seconds: options.seconds)
+        line.runs.append(Figures(measurement, recordCount: measurement.latencies.count * limit.recordsPerCommit))
+        Folder.empty(folder)
+      }
+      say("\(line.name): \(line.median.recordsPerSecond.text(0)) records/s")
+      limits.append(line)
+    }
+    for limit in ProtocolLimit.all {
+      var line = Report.Limit(name: limit.name)
+      for _ in 1...options.runCount {
+        line.noise.append(try await Noise.measure())
+        let measurement = try await limit.measure(batch: options.batch, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
+        line.runs.append(Figures(measurement, recordCount: measurement.latencies.count * limit.workload.recordCount(batch: options.batch)))
+      }
+      say("\(line.name): \(line.median.recordsPerSecond.text(0)) records/s")
+      limits.append(line)
+    }
+    return limits
   }
 
   /// The zone that all clients query, with its indexes ready.
   private func populate(_ scenario: Scenario) async throws -> QueryPopulation {
-    let population = QueryPopulation(scenario, token: scenario.webAuthTokens[0], recordCount: options.recordCount)
-    let start = Generator.now()
+    let token = scenario.webAuthTokens[0]
+    let zoneName = try await scenario.makeZone(token: token, with: admin)
+    let population = QueryPopulation(scenario, token: token, zoneName: zoneName, recordCount: options.recordCount)
+    let start = Connections.now()
     try await population.fill(with: admin)
-    let filled = Generator.now()
+    let filled = Connections.now()
     try await population.waitForIndexes(with: admin)
-    let seconds = [start, filled, Generator.now()].map { Double($0) / 1e9 }
-    say("\(options.recordCount) records written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \((seconds[2] - seconds[1]).text(1)) s")
+    let seconds = [start, filled, Connections.now()].map { Double($0) / 1e9 }
+    say("\(options.recordCount) records to query written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \((seconds[2] - seconds[1]).text(1)) s")
     return population
   }
 
-  /// A maker for each client, with a zone or store of its own that is new for this run.
-  private func makers(_ workload: Workload, _ scenario: Scenario, count: Int) async throws -> [RequestMaker] {
-    var makers: [RequestMaker] = []
-    for token in scenario.webAuthTokens.prefix(count) {
-      let zoneName = "Load-" + Hex.encode(SecureRandom.bytes(6))
-      let path: String
-      switch workload {
-      case .qe, .qs: throw LoadError(description: "queries have one zone for all clients")
-      case .w0: path = scenario.recordPlane("public/users/caller", token: token)
-      case .w1a, .w1b:
-        try await scenario.makeZone(zoneName, token: token, with: admin)
-        path = scenario.recordPlane("private/records/modify", token: token)
-      case .w1c:
-        var random = FastRandom()
-        let name = random.uuid()
-        try await scenario.makeStore(name, token: token, with: admin)
-        path = "/mirror/1/\(scenario.container)/\(scenario.environment)/private/stores/\(name)/transactions?wait=export"
-      }
-      makers.append(
-        RequestMaker(workload, batch: options.batch, target: path, host: target.host, bearer: workload == .w1c ? token : nil, zoneName: zoneName))
+  private static func publish(_ report: Report, _ options: Options) throws {
+    let markdown = "\(report.heading).\n\n" + report.tables.map(\.markdown).joined(separator: "\n")
+    let outputs = [(options.jsonPath, report.json + [UInt8(ascii: "\n")]), (options.markdownPath, Array(markdown.utf8))]
+    for case (let path?, let bytes) in outputs {
+      if path == "-" { print(String(decoding: bytes, as: UTF8.self), terminator: "") } else { try TextFile.write(bytes, to: path) }
     }
-    return makers
-  }
-
-  private func say(_ line: String) {
-    if !options.wantsJSON { print(line) }
+    if options.jsonPath != "-", options.markdownPath != "-" { print("\(report.heading)\n\n" + report.tables.map(\.text).joined(separator: "\n"), terminator: "") }
   }
 
   private static func environment() -> [String: String] {
     var values: [String: String] = [:]
-    for name in ["AQUIFER_SERVER", "AQUIFER_OPERATOR_TOKEN"] {
+    for name in ["AQUIFER_SERVER", "AQUIFER_OPERATOR_TOKEN", "TMPDIR"] {
       if let value = getenv(name) { values[name] = String(cString: value) }
     }
     return values
   }
+
+  /// Every device is a connection or two.
+  private static func raiseFileLimit() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
 }
 
-private func complain(_ text: String) {
-  let line = Array("aquifer-load: \(text)\n".utf8)
+extension Report {
+  /// A line for those who wait.
+  fileprivate func progress(_ entry: Entry, _ number: Int) {
+    for line in entry.lines {
+      guard let figures = line.runs.last else { continue }
+      let rate = figures.recordsPerSecond > 0 ? ", \(figures.recordsPerSecond.text(0)) records/s" : ""
+      let errors = figures.errorCount > 0 ? ", \(figures.errorCount) ERRORS" : ""
+      say("\(line.name) (\(number) of \(options.runCount))\(rate), p50 \(figures.p50.text(2)) ms, p99 \(figures.p99.text(2)) ms\(errors)")
+    }
+  }
+}
+
+/// Progress and complaints, beside the report.
+private func say(_ text: String) {
+  let line = Array("\(text)\n".utf8)
   // Dropped because there is nowhere left to complain to.
   _ = write(STDERR_FILENO, line, line.count)
 }

@@ -15,9 +15,9 @@ struct Noise: Equatable {
 
   /// Looks twice, a window apart; nil where there is no `/proc`.
   static func measure() async throws -> Noise? {
-    let before = text("/proc/stat")
+    let before = ProcFile.text("/proc/stat")
     try await Task.sleep(for: window)
-    return Noise(loadAverage: text("/proc/loadavg"), before: before, after: text("/proc/stat"))
+    return Noise(loadAverage: ProcFile.text("/proc/loadavg"), before: before, after: ProcFile.text("/proc/stat"))
   }
 
   /// - Parameters: the contents of `/proc/loadavg`, and of `/proc/stat` at the window's beginning and end.
@@ -38,14 +38,6 @@ struct Noise: Equatable {
     guard let line = stat.split(separator: "\n").first(where: { $0.hasPrefix("cpu ") }) else { return nil }
     let ticks = line.split(separator: " ").dropFirst().prefix(8).compactMap { Double($0) }
     return ticks.count == 8 ? ticks : nil
-  }
-
-  private static func text(_ path: String) -> String {
-    guard let file = fopen(path, "r") else { return "" }
-    defer { fclose(file) }
-    var bytes = [UInt8](repeating: 0, count: 64 * 1024)
-    let count = fread(&bytes, 1, bytes.count, file)
-    return String(decoding: bytes[..<count], as: UTF8.self)
   }
 
   func write(to writer: inout JSONWriter) {

@@ -1,48 +1,26 @@
 // What the load generator is told on its command line.
 
-/// A way to use the server, from the benchmark's list.
-enum Workload: String, CaseIterable {
-  case w0, w1a, w1b, w1c
-  case qe, qs
-
-  var meaning: String {
-    switch self {
-    case .w0: "GET public/users/caller: the way in and out, without a record"
-    case .w1a: "records/modify with one create"
-    case .w1b: "records/modify with many creates, atomic"
-    case .w1c: "one transaction of 5 inserts on the object plane, answered once it is exported"
-    case .qe: "records/query for one value of an indexed field: 5 of all records"
-    case .qs: "records/query for a range, sorted by its field: the first 20"
-    }
-  }
-
-  /// Whether it asks one zone full of records, instead of writing to a new zone for each client.
-  var isQuery: Bool { self == .qe || self == .qs }
-
-  func recordCount(batch: Int) -> Int {
-    switch self {
-    case .w0: 1
-    case .w1a: 1
-    case .w1b: batch
-    case .w1c: 5
-    case .qe: QueryPopulation.hitCount
-    case .qs: QueryPopulation.pageSize
-    }
-  }
-}
+import Crypto
 
 struct Options: Equatable {
   var url = "http://127.0.0.1:8080"
   var operatorToken: String?
   var scenarioPath: String?
-  var workloads: [Workload] = [.w1a]
-  var clientCount = 16
+  var workloads: [Workload.Sized] = [.init(.w1a, 16)]
   var seconds = 5.0
   var runCount = 1
   var batch = 200
+  var changeCount = 10_000
+  var roundCount = 200
+  var saveCount = 5
   var recordCount = 100_000
   var threadCount = 1
-  var wantsJSON = false
+  var seed: UInt64 = 0
+  var measuresLimits = false
+  var scratchPath: String?
+  var factsPath: String?
+  var jsonPath: String?
+  var markdownPath: String?
 
   struct UsageError: Error, Equatable {
     let reason: String
@@ -51,45 +29,59 @@ struct Options: Equatable {
   static let help = """
     usage: aquifer-load [--url URL] (--operator-token TOKEN | --scenario FILE) [--workload NAMES] [options]
 
-    Sends a workload to a running Aquifer with closed-loop, keep-alive clients, each with a user and a zone of its own,
-    and prints records/s, the latencies p50 and p99 in milliseconds, and errors. Several runs print their medians too.
-    The last column tells what the machine did before each run: the load average of a minute, and how busy its processors
-    were in the last quarter of a second.
+    Sends workloads to a running Aquifer over keep-alive connections, and prints what each reached: records/s, the latencies p50 and p99
+    in milliseconds, and errors; the medians of several runs. Where the operator token is given and the processes' admin addresses can be
+    reached, also what each process needed: microseconds of processor time for a record, and resident memory. "busy before" tells what the
+    machine did before each run: how busy its processors were in a quarter of a second, and the load average of a minute.
 
-      --url URL              the gateway                              (default $AQUIFER_SERVER or http://127.0.0.1:8080)
+      --url URL              the gateway; the notifier's address it says itself (default $AQUIFER_SERVER or http://127.0.0.1:8080)
       --operator-token T     makes container, model, users and tokens (default $AQUIFER_OPERATOR_TOKEN)
       --scenario FILE        uses what is there instead: {"container","environment"?,"apiToken","modelHash"?,"clients":[{"webAuthToken"}]}
-      --workload NAMES       one or more of these, with commas        (default w1a)
-    \(Workload.allCases.map { "                               \($0.rawValue)  \($0.meaning)" }.joined(separator: "\n"))
-      --clients N            1…1024                                   (default 16)
+      --workload NAMES       some of these, with commas; each may be followed by a number: w2:8      (default w1a:16)
+    \(Workload.allCases.map { "                               \($0.rawValue.padded(4, right: true)) \($0.meaning) (:\($0.clientCount))" }.joined(separator: "\n"))
+                             all: the benchmark, \(Workload.Sized.benchmark.map(\.name).joined(separator: " "))
+      --limits               measures beside them what SQLite alone and an HTTP server without work reach here
       --seconds S            of one run, 0.1…60                       (default 5)
       --runs N               1…9                                      (default 1)
       --batch N              creates a request of w1b, 1…200          (default 200)
+      --changes N            that w2 and w2o pull, 200…100000, in steps of 200   (default 10000)
+      --rounds N             of w4, 1…1000                            (default 200)
+      --saves N              of w3, 1…100                             (default 5)
       --records N            in the zone that is queried, 1000…1000000 (default 100000)
-      --threads N            of this generator, 1…8                   (default 1)
-      --json                 one JSON object instead of the table
+      --threads N            of this generator in closed loops, 1…8   (default 1)
+      --seed N               of names and values; zones and users are always new (default: drawn, and printed)
+      --scratch DIR          where SQLite's limit is measured: the disk of the data (default $TMPDIR or /tmp)
+      --facts FILE           what deploy/bench found out besides, for the tables
+      --json FILE            everything, as one JSON object; -: in place of the tables
+      --markdown FILE        the tables in Markdown; -: in place of the text
       --help
 
-    A record has about 1 KB of JSON; queried ones 200 bytes. The first half second of a run is not counted. Exit code 0, 1 (refused, or not one
+    A record has about 1 KB of JSON; queried ones 200 bytes. The first half second of a closed loop is not counted. Every client of w1 has a user
+    and a zone of its own; the other workloads are one user's devices. w2, w3, w4 and w5 fail when something is not told, told twice, or won by
+    two. At the end the zones and stores are deleted; a container and users that were made stay. Exit code 0, 1 (refused, failed, or not one
     request succeeded) or 2 (usage).
 
-      aquifer-load --workload w1a,w1b --clients 16 --runs 3
-      aquifer-load --workload w1a --clients 1
+      aquifer-load --workload w1a,w1b --runs 3
+      aquifer-load --workload w2:8,w3:1000 --json report.json
+      aquifer-load --scenario mine.json --workload w1a:4 --seconds 2
     """
 
   init(_ arguments: [String], environment: [String: String]) throws(UsageError) {
     if let url = environment["AQUIFER_SERVER"] { self.url = url }
     operatorToken = environment["AQUIFER_OPERATOR_TOKEN"]
+    scratchPath = environment["TMPDIR"]
+    seed = SecureRandom.uint64() >> 16
     var rest = arguments[...]
     while let option = rest.popFirst() {
-      if option == "--json" {
-        wantsJSON = true
+      if option == "--limits" {
+        measuresLimits = true
         continue
       }
       guard option.hasPrefix("--"), let value = rest.popFirst() else { throw UsageError(reason: "\(option) is no option, or has no value") }
       try take(option, value)
     }
     if operatorToken == nil, scenarioPath == nil { throw UsageError(reason: "give --operator-token or --scenario") }
+    if jsonPath == "-", markdownPath == "-" { throw UsageError(reason: "--json - and --markdown - exclude each other") }
   }
 
   private mutating func take(_ option: String, _ value: String) throws(UsageError) {
@@ -97,22 +89,39 @@ struct Options: Equatable {
     case "--url": url = value
     case "--operator-token": operatorToken = value
     case "--scenario": scenarioPath = value
-    case "--workload":
-      workloads = []
-      for name in value.split(separator: ",") {
-        guard let workload = Workload(rawValue: String(name)) else { throw UsageError(reason: "there is no workload '\(name)'") }
-        workloads.append(workload)
-      }
-    case "--clients": clientCount = try Self.number(option, value, 1...1024)
+    case "--workload": workloads = try Self.workloads(value)
     case "--runs": runCount = try Self.number(option, value, 1...9)
     case "--batch": batch = try Self.number(option, value, 1...200)
+    case "--changes":
+      changeCount = try Self.number(option, value, 200...100_000)
+      guard changeCount % 200 == 0 else { throw UsageError(reason: "--changes goes in steps of 200, not '\(value)'") }
+    case "--rounds": roundCount = try Self.number(option, value, 1...1000)
+    case "--saves": saveCount = try Self.number(option, value, 1...100)
     case "--records": recordCount = try Self.number(option, value, 1000...1_000_000)
     case "--threads": threadCount = try Self.number(option, value, 1...8)
+    case "--seed": seed = UInt64(try Self.number(option, value, 0...(1 << 48)))
+    case "--scratch": scratchPath = value
+    case "--facts": factsPath = value
+    case "--json": jsonPath = value
+    case "--markdown": markdownPath = value
     case "--seconds":
       guard let number = Double(value), (0.1...60).contains(number) else { throw UsageError(reason: "--seconds takes 0.1…60, not '\(value)'") }
       seconds = number
     default: throw UsageError(reason: "there is no option \(option)")
     }
+  }
+
+  private static func workloads(_ names: String) throws(UsageError) -> [Workload.Sized] {
+    if names == "all" { return Workload.Sized.benchmark }
+    var workloads: [Workload.Sized] = []
+    for name in names.split(separator: ",") {
+      guard let workload = Workload.Sized(name) else {
+        throw UsageError(reason: "'\(name)' is no workload, or its number is not 1…1024 (w4: 2)")
+      }
+      workloads.append(workload)
+    }
+    if workloads.isEmpty { throw UsageError(reason: "--workload names none") }
+    return workloads
   }
 
   private static func number(_ option: String, _ value: String, _ range: ClosedRange<Int>) throws(UsageError) -> Int {

@@ -1,6 +1,5 @@
 // What queries are measured on: one zone full of records, and the questions that are asked about it.
 
-import Crypto
 import JSON
 
 /// A zone whose records have, each `hitCount` times, every number of a range as `CD_rating`, and one of their own as `CD_createdAt`.
@@ -9,7 +8,6 @@ struct QueryPopulation: Sendable {
   let recordCount: Int
   private let modifyPath: String
   private let queryPath: String
-  private let zonePath: String
 
   static let hitCount = 5
   static let pageSize = 20
@@ -18,12 +16,11 @@ struct QueryPopulation: Sendable {
   private static let first = 1_000_000
   private static let batch = 200
 
-  init(_ scenario: Scenario, token: String, recordCount: Int) {
-    zoneName = "Query-" + Hex.encode(SecureRandom.bytes(6))
+  init(_ scenario: Scenario, token: String, zoneName: String, recordCount: Int) {
+    self.zoneName = zoneName
     self.recordCount = recordCount
     modifyPath = scenario.recordPlane("private/records/modify", token: token)
     queryPath = scenario.recordPlane("private/records/query", token: token)
-    zonePath = scenario.recordPlane("private/zones/modify", token: token)
   }
 
   /// The numbers a workload may look for; behind the largest there is still a page.
@@ -31,14 +28,12 @@ struct QueryPopulation: Sendable {
     Self.first..<Self.first + (workload == .qe ? recordCount / Self.hitCount : recordCount - 2 * Self.pageSize)
   }
 
-  func maker(_ workload: Workload, host: String) -> RequestMaker {
-    RequestMaker(workload, batch: 1, target: queryPath, host: host, bearer: nil, zoneName: zoneName, population: self)
+  func maker(_ workload: Workload, host: String, random: FastRandom) -> RequestMaker {
+    RequestMaker(workload, count: 1, target: queryPath, host: host, zoneName: zoneName, population: self, random: random)
   }
 
-  /// Makes the zone and its records, a few requests at a time.
+  /// Makes the records of a zone that is there, a few requests at a time.
   func fill(with admin: Admin) async throws {
-    let zone = #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(zoneName)"}}}]}"#
-    _ = try await admin.call("POST", zonePath, body: Array(zone.utf8), isOperator: false)
     try await withThrowingTaskGroup(of: Void.self) { group in
       for (number, start) in stride(from: 0, to: recordCount, by: Self.batch).enumerated() {
         if number >= 4 { try await group.next() }
@@ -71,10 +66,10 @@ struct QueryPopulation: Sendable {
     for question in questions {
       let body = Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(Self.pageSize),"query":{"recordType":"CD_Note",\#(question)}}"#.utf8)
       for _ in 0..<3600 {
-        let start = Generator.now()
+        let start = Connections.now()
         _ = try await admin.call("POST", queryPath, body: body, isOperator: false)
         // A scan takes microseconds a record; below 100 ms it does not matter.
-        if Generator.now() - start < 100_000_000 { break }
+        if Connections.now() - start < 100_000_000 { break }
         try await Task.sleep(for: .milliseconds(200))
       }
     }

@@ -1,143 +1,182 @@
-// Figures out of measurements, and the two ways to print them.
+// Everything that was measured, and its two forms for programs and for people.
 
 import JSON
 
-/// The figures of one run, or of several runs' medians.
-struct Figures: Equatable {
-  var recordsPerSecond: Double
-  var requestsPerSecond: Double
-  /// Milliseconds.
-  var p50: Double
-  var p99: Double
-  var longest: Double
-  var requestCount: Int
-  var errorCount: Int
-
-  init(_ measurement: Measurement, recordsPerRequest: Int) {
-    let sorted = measurement.latencies.sorted()
-    requestCount = sorted.count
-    errorCount = measurement.errorCount
-    requestsPerSecond = measurement.seconds > 0 ? Double(sorted.count) / measurement.seconds : 0
-    recordsPerSecond = requestsPerSecond * Double(recordsPerRequest)
-    p50 = Self.percentile(sorted, 50)
-    p99 = Self.percentile(sorted, 99)
-    longest = Self.percentile(sorted, 100)
-  }
-
-  /// Figure by figure the median of the runs; errors are added up.
-  /// - Precondition: there is a run.
-  init(medianOf runs: [Figures]) {
-    func median<Value: Comparable>(_ value: (Figures) -> Value) -> Value {
-      runs.map(value).sorted()[(runs.count - 1) / 2]
-    }
-    self = runs[0]
-    recordsPerSecond = median(\.recordsPerSecond)
-    requestsPerSecond = median(\.requestsPerSecond)
-    p50 = median(\.p50)
-    p99 = median(\.p99)
-    longest = median(\.longest)
-    requestCount = median(\.requestCount)
-    errorCount = runs.reduce(0) { $0 + $1.errorCount }
-  }
-
-  /// The smallest latency that `percent` of all do not exceed (nearest rank), in milliseconds; 0 without any.
-  static func percentile(_ sorted: [UInt32], _ percent: Int) -> Double {
-    guard !sorted.isEmpty else { return 0 }
-    let rank = (sorted.count * percent + 99) / 100
-    return Double(sorted[max(rank, 1) - 1]) / 1000
-  }
-
-  func write(to writer: inout JSONWriter) {
-    writer.beginObject()
-    writer.member("recordsPerSecond", recordsPerSecond.rounded(toPlaces: 1))
-    writer.member("requestsPerSecond", requestsPerSecond.rounded(toPlaces: 1))
-    writer.member("p50ms", p50)
-    writer.member("p99ms", p99)
-    writer.member("longestMs", longest)
-    writer.member("requests", requestCount)
-    writer.member("errors", errorCount)
-    writer.endObject()
-  }
-}
-
 struct Report {
+  /// One workload, or one of the things that are measured in it.
   struct Line {
-    let workload: Workload
-    let recordsPerRequest: Int
-    let clientCount: Int
-    var runs: [Figures]
-    /// Before each run; nil where it could not be seen.
-    var noise: [Noise?] = []
-    var firstError: String?
+    let workload: Workload.Sized
+    /// What of it; empty when it is one thing.
+    let part: String
+    var runs: [Figures] = []
+
+    var name: String { part.isEmpty ? workload.name : "\(workload.name) \(part)" }
     var median: Figures { Figures(medianOf: runs) }
   }
 
-  let url: String
-  let seconds: Double
-  var lines: [Line] = []
+  /// What a workload's runs have in common.
+  struct Entry {
+    let workload: Workload.Sized
+    var lines: [Line] = []
+    /// Before each run; nil where it could not be seen.
+    var noise: [Noise?] = []
+    /// Of each run: what the processes needed, and for how many records.
+    var uses: [(processes: [ProcessUse], recordCount: Int)] = []
+    var firstError: String?
+    /// Why it is wrong, whatever its figures.
+    var failure: String?
 
-  static let tableHead = "workload clients  run   records/s  requests/s    p50 ms    p99 ms    max ms   requests  errors  load/busy before"
+    /// Processor time for a record, microseconds, and memory, megabytes: medians, in the order of the first run.
+    var costs: [(process: String, microseconds: Double, memory: Double)] {
+      (uses.first?.processes ?? []).compactMap { process in
+        let all = uses.compactMap { use in use.processes.first { $0.name == process.name }.map { ($0, use.recordCount) } }.filter { $0.1 > 0 }
+        guard !all.isEmpty else { return nil }
+        return (process.name, Figures.median(all.map { $0.0.processorSeconds * 1e6 / Double($0.1) }), Figures.median(all.map(\.0.memory)))
+      }
+    }
 
-  /// - Parameter noise: of the machine before that run.
-  static func row(_ line: Line, _ name: String, _ figures: Figures, _ noise: Noise? = nil) -> String {
-    [
-      line.workload.rawValue.padded(8, right: true), String(line.clientCount).padded(8), name.padded(5), figures.recordsPerSecond.text(0).padded(12),
-      figures.requestsPerSecond.text(0).padded(12), figures.p50.text(2).padded(10), figures.p99.text(2).padded(10), figures.longest.text(2).padded(10),
-      String(figures.requestCount).padded(11), String(figures.errorCount).padded(8),
-      (noise?.summary ?? "").padded(18),
-    ].joined()
+    mutating func add(_ parts: [(name: String, figures: Figures)]) {
+      for part in parts {
+        if let index = lines.firstIndex(where: { $0.part == part.name }) {
+          lines[index].runs.append(part.figures)
+        } else {
+          lines.append(Line(workload: workload, part: part.name, runs: [part.figures]))
+        }
+      }
+    }
+
+    var isGood: Bool { failure == nil && lines.contains { $0.median.requestCount > 0 } }
   }
 
+  /// What is measured without the server.
+  struct Limit {
+    let name: String
+    var runs: [Figures] = []
+    var noise: [Noise?] = []
+    var median: Figures { Figures(medianOf: runs) }
+  }
+
+  let machine: Machine
+  let options: Options
+  var facts = Facts()
+  var limits: [Limit] = []
+  var entries: [Entry] = []
+
+  func line(_ name: String) -> Line? { entries.lazy.flatMap(\.lines).first { $0.name == name && !$0.runs.isEmpty } }
+  func limit(_ name: String) -> Figures? { limits.first { $0.name == name }?.median }
+
+  // MARK: JSON
+
   var json: [UInt8] {
-    var writer = JSONWriter()
+    var writer = JSONWriter(reservingByteCount: 64 * 1024)
     writer.beginObject()
-    writer.member("url", url)
-    writer.member("seconds", seconds)
-    writer.key("workloads")
-    writer.beginArray()
-    for line in lines {
+    writer.member("url", options.url)
+    writer.key("machine")
+    machine.write(to: &writer)
+    if let commit = facts.commit { writer.member("commit", commit) }
+    if let command = facts.command { writer.member("command", command) }
+    writer.member("seed", Int64(clamping: options.seed))
+    writer.member("seconds", options.seconds)
+    writer.member("runs", options.runCount)
+    write("workloads", entries, &writer) { Self.write($0, &$1) }
+    write("limits", limits, &writer) { limit, writer in
       writer.beginObject()
-      writer.member("workload", line.workload.rawValue)
-      writer.member("clients", line.clientCount)
-      writer.member("recordsPerRequest", line.recordsPerRequest)
-      writer.key("median")
-      line.median.write(to: &writer)
-      writer.key("runs")
-      writer.beginArray()
-      for run in line.runs { run.write(to: &writer) }
-      writer.endArray()
-      writer.key("noiseBeforeRuns")
-      writer.beginArray()
-      for noise in line.noise { if let noise { noise.write(to: &writer) } else { writer.null() } }
-      writer.endArray()
-      if let error = line.firstError { writer.member("firstError", error) }
+      writer.member("name", limit.name)
+      Self.write(limit.runs, limit.median, limit.noise, &writer)
+      writer.endObject()
+    }
+    write("postgres", facts.postgres, &writer) { limit, writer in
+      writer.beginObject()
+      writer.member("name", limit.name)
+      writer.member("workload", limit.workload)
+      writer.member("recordsPerSecond", limit.recordsPerSecond)
+      writer.member("p50ms", limit.p50)
+      writer.endObject()
+    }
+    if let note = facts.postgresNote { writer.member("postgresNote", note) }
+    if let footprint = facts.footprint {
+      writer.key("footprint")
+      footprint.write(to: &writer)
+    }
+    writer.endObject()
+    return writer.bytes
+  }
+
+  private func write<Element>(_ key: String, _ elements: [Element], _ writer: inout JSONWriter, _ body: (Element, inout JSONWriter) -> Void) {
+    writer.key(key)
+    writer.beginArray()
+    for element in elements { body(element, &writer) }
+    writer.endArray()
+  }
+
+  private static func write(_ entry: Entry, _ writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("workload", entry.workload.workload.rawValue)
+    writer.member("clients", entry.workload.clientCount)
+    writer.key("parts")
+    writer.beginArray()
+    for line in entry.lines {
+      writer.beginObject()
+      if !line.part.isEmpty { writer.member("part", line.part) }
+      write(line.runs, line.median, entry.noise, &writer)
+      writer.endObject()
+    }
+    writer.endArray()
+    writer.key("processes")
+    writer.beginArray()
+    for cost in entry.costs {
+      writer.beginObject()
+      writer.member("process", cost.process)
+      writer.member("microsecondsPerRecord", cost.microseconds.rounded(toPlaces: 2))
+      writer.member("memoryMB", cost.memory.rounded(toPlaces: 1))
+      writer.endObject()
+    }
+    writer.endArray()
+    if let error = entry.firstError { writer.member("firstError", error) }
+    if let failure = entry.failure { writer.member("failure", failure) }
+    writer.endObject()
+  }
+
+  private static func write(_ runs: [Figures], _ median: Figures, _ noise: [Noise?], _ writer: inout JSONWriter) {
+    writer.key("median")
+    median.write(to: &writer)
+    writer.key("runs")
+    writer.beginArray()
+    for run in runs { run.write(to: &writer) }
+    writer.endArray()
+    writer.key("noiseBeforeRuns")
+    writer.beginArray()
+    for noise in noise { if let noise { noise.write(to: &writer) } else { writer.null() } }
+    writer.endArray()
+  }
+}
+
+extension Facts.Footprint {
+  func write(to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.key("startMilliseconds")
+    writer.beginArray()
+    for time in startMilliseconds { writer.double(time) }
+    writer.endArray()
+    writer.key("idle")
+    writer.beginArray()
+    for (process, memory) in idle {
+      writer.beginObject()
+      writer.member("process", process)
+      writer.member("memoryMB", memory)
+      writer.endObject()
+    }
+    writer.endArray()
+    writer.key("binaries")
+    writer.beginArray()
+    for (name, byteCount, libraryByteCount) in binaries {
+      writer.beginObject()
+      writer.member("name", name)
+      writer.member("bytes", byteCount)
+      writer.member("libraryBytes", libraryByteCount)
       writer.endObject()
     }
     writer.endArray()
     writer.endObject()
-    return writer.bytes
-  }
-}
-
-extension Double {
-  func rounded(toPlaces places: Int) -> Double {
-    let factor = (0..<places).reduce(1.0) { factor, _ in factor * 10 }
-    return (self * factor).rounded() / factor
-  }
-
-  /// With exactly `places` digits behind the point.
-  func text(_ places: Int) -> String {
-    let factor = (0..<places).reduce(1) { factor, _ in factor * 10 }
-    let scaled = Int((self * Double(factor)).rounded())
-    guard places > 0 else { return String(scaled) }
-    let fraction = String(scaled % factor)
-    return "\(scaled / factor).\(String(repeating: "0", count: places - fraction.count))\(fraction)"
-  }
-}
-
-extension String {
-  func padded(_ width: Int, right: Bool = false) -> String {
-    let space = String(repeating: " ", count: max(0, width - count))
-    return right ? self + space : space + self
   }
 }

@@ -2,6 +2,15 @@
 
 import Glibc
 
+/// A request as it goes over the wire.
+/// - Parameter path: with the query.
+func httpRequest(_ method: String, _ path: String, host: String, headers: [String] = [], body: [UInt8]? = nil) -> [UInt8] {
+  var head = "\(method) \(path) HTTP/1.1\r\nHost: \(host)\r\n"
+  for header in headers { head += header + "\r\n" }
+  if let body { head += "Content-Type: application/json\r\nContent-Length: \(body.count)\r\n" }
+  return Array((head + "\r\n").utf8) + (body ?? [])
+}
+
 /// Makes one request after the other for one client. All have the same length.
 struct RequestMaker: Sendable {
   /// The request to send; `advance` turns it into the next one.
@@ -11,7 +20,8 @@ struct RequestMaker: Sendable {
   /// Of the number that a query looks for.
   private let numberPlaces: [Int]
   private let numbers: Range<Int>
-  private var random = FastRandom()
+  private let isTransaction: Bool
+  private var random: FastRandom
   private let words: [UInt8]
 
   private static let textByteCount = 800
@@ -19,33 +29,42 @@ struct RequestMaker: Sendable {
 
   /// - Parameters:
   ///   - target: path and query; `bearer` and `host` go into headers.
+  ///   - count: records, or objects, of one request.
   ///   - zoneName: of record plane workloads.
   ///   - population: of queries.
-  init(_ workload: Workload, batch: Int, target: String, host: String, bearer: String?, zoneName: String, population: QueryPopulation? = nil) {
-    var head = "\(workload == .w0 ? "GET" : "POST") \(target) HTTP/1.1\r\nHost: \(host)\r\n"
-    if let bearer { head += "Authorization: Bearer \(bearer)\r\n" }
+  init(
+    _ workload: Workload, count: Int, target: String, host: String, bearer: String? = nil, zoneName: String = "", population: QueryPopulation? = nil,
+    random: FastRandom = FastRandom()
+  ) {
+    self.random = random
     var body = Template()
-    let count = workload.recordCount(batch: batch)
     switch workload {
-    case .w0: break
-    case .w1a, .w1b: body.operations(count, zoneName: zoneName)
     case .w1c: body.transaction(count)
     case .qe: body.query(zoneName, #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"type":"INT64","value":"#, "}}]")
     case .qs:
       body.query(
         zoneName, #""filterBy":[{"fieldName":"CD_createdAt","comparator":"GREATER_THAN","fieldValue":{"type":"TIMESTAMP","value":"#,
         #"000000}}],"sortBy":[{"fieldName":"CD_createdAt"}]"#)
+    case .w0: break
+    default: body.operations(count, zoneName: zoneName)
     }
-    if workload != .w0 { head += "Content-Type: application/json\r\nContent-Length: \(body.bytes.count)\r\n" }
-    head += "\r\n"
-    let start = head.utf8.count
-    request = Array(head.utf8) + body.bytes
+    request = httpRequest(
+      workload == .w0 ? "GET" : "POST", target, host: host, headers: bearer.map { ["Authorization: Bearer \($0)"] } ?? [], body: workload == .w0 ? nil : body.bytes)
+    let start = request.count - body.bytes.count
+    isTransaction = workload == .w1c
     uuidPlaces = body.uuidPlaces.map { $0 + start }
     textPlaces = body.textPlaces.map { $0 + start }
     numberPlaces = body.numberPlaces.map { $0 + start }
     numbers = population?.numbers(workload) ?? 0..<1
-    words = FastRandom.text(Self.wordsByteCount, &random)
+    words = FastRandom.text(Self.wordsByteCount, &self.random)
     advance()
+  }
+
+  /// Of the records, or objects, that the request makes.
+  var names: [String] {
+    // A record's name is followed by its folder's; the transaction's own name comes first.
+    let places = isTransaction ? Array(uuidPlaces.dropFirst()) : stride(from: 0, to: uuidPlaces.count, by: 2).map { uuidPlaces[$0] }
+    return places.map { String(decoding: request[$0..<$0 + 36], as: UTF8.self) }
   }
 
   mutating func advance() {
@@ -125,9 +144,14 @@ struct RequestMaker: Sendable {
   }
 }
 
-/// Fast randomness of no cryptographic worth, seeded by the system.
+/// Fast randomness of no cryptographic worth.
 struct FastRandom: RandomNumberGenerator, Sendable {
-  private var state = UInt64.random(in: .min ... .max)
+  private var state: UInt64
+
+  init(seed: UInt64 = UInt64.random(in: .min ... .max)) { state = seed }
+
+  /// Another one, independent of this one.
+  mutating func split() -> FastRandom { FastRandom(seed: next()) }
 
   mutating func next() -> UInt64 {
     state &+= 0x9e37_79b9_7f4a_7c15

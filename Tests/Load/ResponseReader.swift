@@ -12,33 +12,42 @@ struct ResponseReader {
   }
 
   private(set) var bytes: [UInt8] = []
+  /// Its answer has no end, unless it is a failure.
+  private(set) var isStream = false
   private var headByteCount: Int?
   private var bodyByteCount: Int?
   private var closes = false
+  /// Seconds after which the server wants to be asked again.
+  private(set) var retryAfter: Int?
   private var chunkPosition = 0
+  /// Grows with what arrives at once: connections that hear little hold little.
+  private var receiveByteCount = 4096
 
   private static let errorMark = Array(#""serverErrorCode""#.utf8)
 
   private static let headEnd = Array("\r\n\r\n".utf8)
 
-  mutating func reset() {
+  mutating func reset(isStream: Bool = false) {
+    self.isStream = isStream
     bytes.removeAll(keepingCapacity: true)
     headByteCount = nil
     bodyByteCount = nil
     closes = false
+    retryAfter = nil
   }
 
   /// Reads what has arrived on a socket.
   /// - Returns: what `recv` says.
   mutating func receive(from socket: Int32) -> Int {
     var received = 0
-    bytes.append(addingCapacity: 256 * 1024) { (span: inout OutputSpan<UInt8>) in
+    bytes.append(addingCapacity: receiveByteCount) { (span: inout OutputSpan<UInt8>) in
       span.withUnsafeMutableBufferPointer { buffer, count in
         guard let base = buffer.baseAddress else { return }
-        received = recv(socket, base + count, buffer.count - count, 0)
+        received = recv(socket, base + count, min(buffer.count - count, receiveByteCount), 0)
         count += max(0, received)
       }
     }
+    if received == receiveByteCount { receiveByteCount = min(receiveByteCount * 4, 256 * 1024) }
     return received
   }
 
@@ -47,6 +56,7 @@ struct ResponseReader {
   mutating func outcome() -> Outcome {
     if headByteCount == nil, !readHead() { return bytes.count > 64 * 1024 || bodyByteCount == -1 ? .malformed : .incomplete }
     guard let headByteCount else { return .incomplete }
+    if isStream, isOK { return .incomplete }
     if let bodyByteCount {
       guard bodyByteCount >= 0 else { return .malformed }
       guard bytes.count >= headByteCount + bodyByteCount else { return .incomplete }
@@ -57,28 +67,46 @@ struct ResponseReader {
       case .none: return .incomplete
       }
     }
-    return .complete(isSuccess: bytes.starts(with: "HTTP/1.1 200".utf8) && !hasErrorItem(after: headByteCount), closes: closes)
+    return .complete(isSuccess: isOK && !hasErrorItem(after: headByteCount), closes: closes)
   }
 
-  private func hasErrorItem(after start: Int) -> Bool { position(of: Self.errorMark, from: start) != nil }
+  private var isOK: Bool { bytes.starts(with: "HTTP/1.1 200".utf8) }
 
-  /// The place of `text`, looked for by its first byte.
-  private func position(of text: [UInt8], from start: Int) -> Int? {
-    bytes.withUnsafeBytes { all in
-      guard let base = all.baseAddress else { return nil }
-      var place = start
-      while place + text.count <= all.count, let found = memchr(base + place, Int32(text[0]), all.count - text.count + 1 - place) {
-        place = UnsafeRawPointer(found) - base
-        if memcmp(base + place, text, text.count) == 0 { return place }
-        place += 1
-      }
-      return nil
+  /// Of an answer whose head is complete, without chunks' framing.
+  var body: [UInt8] {
+    guard let headByteCount else { return [] }
+    guard bodyByteCount == nil else { return Array(bytes[headByteCount...]) }
+    var content: [UInt8] = []
+    var position = headByteCount
+    while let lineEnd = bytes[position...].firstIndex(of: UInt8(ascii: "\n")), let count = Self.chunkByteCount(bytes[position..<lineEnd]), count > 0 {
+      content += bytes[(lineEnd + 1)...].prefix(count)
+      position = min(lineEnd + 1 + count + 2, bytes.count)
     }
+    return content
   }
+
+  /// For people, of an answer that was none: status and body.
+  var beginning: String {
+    let status = String(decoding: bytes.prefix(200).prefix { $0 != UInt8(ascii: "\r") }, as: UTF8.self)
+    return "\(status) \(String(decoding: body.prefix(600), as: UTF8.self))"
+  }
+
+  /// Whether the text is in what has arrived of the body.
+  func contains(_ text: String) -> Bool { headByteCount.map { bytes.position(of: Array(text.utf8), from: $0) != nil } ?? false }
+
+  /// Whether a stream's head has arrived.
+  var hasBegun: Bool { headByteCount != nil }
+
+  /// Forgets what has arrived of a stream.
+  mutating func dropBody() {
+    if let headByteCount { bytes.removeLast(bytes.count - headByteCount) }
+  }
+
+  private func hasErrorItem(after start: Int) -> Bool { bytes.position(of: Self.errorMark, from: start) != nil }
 
   /// - Returns: whether the head is complete.
   private mutating func readHead() -> Bool {
-    guard let headEnd = position(of: Self.headEnd, from: 0) else { return false }
+    guard let headEnd = bytes.position(of: Self.headEnd, from: 0) else { return false }
     let end = headEnd + Self.headEnd.count
     guard bytes.starts(with: "HTTP/1.1 ".utf8) else {
       bodyByteCount = -1
@@ -87,6 +115,7 @@ struct ResponseReader {
     var start = 9
     while start < end - 2, let lineEnd = bytes[start..<end].firstIndex(of: UInt8(ascii: "\r")) {
       if let value = Self.value(of: "content-length:", in: bytes[start..<lineEnd]) { bodyByteCount = Int(value) ?? -1 }
+      if let value = Self.value(of: "retry-after:", in: bytes[start..<lineEnd]) { retryAfter = Int(value) }
       if let value = Self.value(of: "connection:", in: bytes[start..<lineEnd]) { closes = value == "close" }
       start = lineEnd + 2
     }
@@ -102,16 +131,36 @@ struct ResponseReader {
     return String(decoding: line.dropFirst(name.utf8CodeUnitCount), as: UTF8.self)[...].drop { $0 == " " }
   }
 
+  private static func chunkByteCount(_ line: ArraySlice<UInt8>) -> Int? {
+    let size = String(decoding: line.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: ";") }, as: UTF8.self)
+    return Int(size, radix: 16).flatMap { $0 >= 0 ? $0 : nil }
+  }
+
   /// - Returns: whether all chunks are there; false is malformed, nil incomplete.
   private mutating func skipChunks() -> Bool? {
     while true {
       guard let lineEnd = bytes[chunkPosition...].firstIndex(of: UInt8(ascii: "\n")) else { return nil }
-      let size = String(decoding: bytes[chunkPosition..<lineEnd].prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: ";") }, as: UTF8.self)
-      guard let count = Int(size, radix: 16), count >= 0 else { return false }
+      guard let count = Self.chunkByteCount(bytes[chunkPosition..<lineEnd]) else { return false }
       let next = lineEnd + 1 + count + 2
       guard bytes.count >= next else { return nil }
       chunkPosition = next
       if count == 0 { return true }
+    }
+  }
+}
+
+extension [UInt8] {
+  /// The place of `text` at or behind `start`, looked for by its first byte.
+  func position(of text: [UInt8], from start: Int) -> Int? {
+    withUnsafeBytes { all in
+      guard let base = all.baseAddress, let first = text.first else { return nil }
+      var place = start
+      while place + text.count <= all.count, let found = memchr(base + place, Int32(first), all.count - text.count + 1 - place) {
+        place = UnsafeRawPointer(found) - base
+        if memcmp(base + place, text, text.count) == 0 { return place }
+        place += 1
+      }
+      return nil
     }
   }
 }

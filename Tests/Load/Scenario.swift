@@ -1,7 +1,6 @@
 // The population of a benchmark: a container with a model, and for each client a user, a zone and a store.
 
 import Crypto
-import Glibc
 import HTTPClient
 import JSON
 
@@ -17,13 +16,9 @@ struct Scenario {
   /// Of the model that was pushed; without it there is no object plane.
   var modelHash: String?
   var webAuthTokens: [String]
+  private let made = Made()
 
-  /// Reads what `--scenario` names.
-  init(path: String) throws {
-    guard let bytes = Self.contents(path) else { throw LoadError(description: "can't read \(path)") }
-    try self.init(json: JSONValue(parsing: bytes))
-  }
-
+  /// - Parameter json: what `--scenario` names.
   init(json: JSONValue) throws {
     guard let container = json["container"]?.string, let apiToken = json["apiToken"]?.string else {
       throw LoadError(description: "the scenario names no container and apiToken")
@@ -46,20 +41,17 @@ struct Scenario {
     }
     apiToken = token
     webAuthTokens = []
-    for number in 1...clientCount {
-      guard let token = try await admin.call("POST", "/admin/1/users", ["name": "load-\(run)-\(number)"])["webAuthToken"]?.string else {
-        throw LoadError(description: "the answer names no webAuthToken")
-      }
-      webAuthTokens.append(token)
-    }
+    for _ in 0..<clientCount { webAuthTokens.append(try await Self.makeUser(with: admin)) }
   }
 
-  private static func contents(_ path: String) -> [UInt8]? {
-    guard let file = fopen(path, "r") else { return nil }
-    defer { fclose(file) }
-    var bytes = [UInt8](repeating: 0, count: 1 << 20)
-    let count = fread(&bytes, 1, bytes.count, file)
-    return Array(bytes[..<count])
+  /// A user who is new.
+  /// - Returns: the web authentication token.
+  static func makeUser(with admin: Admin) async throws -> String {
+    let name = "load-" + Hex.encode(SecureRandom.bytes(6))
+    guard let token = try await admin.call("POST", "/admin/1/users", ["name": name])["webAuthToken"]?.string else {
+      throw LoadError(description: "the answer names no webAuthToken")
+    }
+    return token
   }
 
   static let model = """
@@ -88,17 +80,64 @@ extension Scenario {
     "/database/1/\(container)/\(environment)/\(call)?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
   }
 
-  func makeZone(_ zoneName: String, token: String, with admin: Admin) async throws {
-    let body = #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(zoneName)"}}}]}"#
+  /// A zone that is new.
+  func makeZone(token: String, with admin: Admin) async throws -> String {
+    let zoneName = "Load-" + Hex.encode(SecureRandom.bytes(6))
+    try await modifyZone("create", zoneName, token: token, with: admin)
+    made.add((zoneName, nil, token))
+    return zoneName
+  }
+
+  private func modifyZone(_ operation: String, _ zoneName: String, token: String, with admin: Admin) async throws {
+    let body = #"{"operations":[{"operationType":"\#(operation)","zone":{"zoneID":{"zoneName":"\#(zoneName)"}}}]}"#
     let answer = try await admin.call("POST", recordPlane("private/zones/modify", token: token), body: Array(body.utf8), isOperator: false)
     if let reason = answer["zones"]?.elements.first?["reason"]?.string { throw LoadError(description: "the zone was refused: \(reason)") }
   }
 
-  func makeStore(_ storeID: String, token: String, with admin: Admin) async throws {
-    guard let modelHash else { throw LoadError(description: "w1c needs a model: the scenario has no modelHash") }
+  /// A store that a device mirrors.
+  struct Store {
+    /// Of its calls.
+    let path: String
+  }
+
+  /// A store that is new.
+  func makeStore(token: String, with admin: Admin) async throws -> Store {
+    guard let modelHash else { throw LoadError(description: "w1c and w2o need a model: the scenario has no modelHash") }
+    // Named by the system's randomness: with the same seed twice there are no two of a name.
+    var random = FastRandom(seed: SecureRandom.uint64())
+    let store = Store(path: "/mirror/1/\(container)/\(environment)/private/stores/\(random.uuid())")
     let body = #"{"modelHash":"\#(modelHash)","device":{"name":"load"}}"#
-    _ = try await admin.call(
-      "PUT", "/mirror/1/\(container)/\(environment)/private/stores/\(storeID)", body: Array(body.utf8), isOperator: false, bearer: token)
+    _ = try await admin.call("PUT", store.path, body: Array(body.utf8), isOperator: false, bearer: token)
+    made.add((nil, store, token))
+    return store
+  }
+
+  /// Where devices of one user are told of changes, one each.
+  func couriers(_ count: Int, token: String, _ target: Target) async throws -> [String] {
+    let path = "/device/1/\(container)/\(environment)/tokens/create?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
+    var random = FastRandom(seed: SecureRandom.uint64())
+    let requests = (0..<count).map { _ in
+      httpRequest("POST", path, host: target.host, body: Array(#"{"apnsEnvironment":"development","clientId":"\#(random.uuid())"}"#.utf8))
+    }
+    return try await exchange(requests, with: target).map { body in
+      guard let url = try JSONValue(parsing: body)["webcourierURL"]?.string else { throw LoadError(description: "tokens/create names no webcourierURL") }
+      return url
+    }
+  }
+
+  /// Deletes the zones and stores that were made.
+  func cleanUp(with admin: Admin) async {
+    for (zoneName, store, token) in made.all {
+      // Dropped because what can't be deleted is only left behind, with a name that says where it comes from.
+      if let zoneName { try? await modifyZone("delete", zoneName, token: token, with: admin) }
+      if let store { _ = try? await admin.call("DELETE", store.path, body: [], isOperator: false, bearer: token) }
+    }
+  }
+
+  /// What is to be deleted in the end.
+  final class Made {
+    private(set) var all: [(zoneName: String?, store: Store?, token: String)] = []
+    func add(_ one: (zoneName: String?, store: Store?, token: String)) { all.append(one) }
   }
 
   static func percentEncoded(_ text: String) -> String {

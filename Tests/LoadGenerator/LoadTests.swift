@@ -1,8 +1,5 @@
-// The load generator itself: what it sends is valid, what it counts is what was answered.
+// What the load generator is told, what it reads, and what it makes of it.
 
-import HTTPServer
-import JSON
-import Synchronization
 import Testing
 
 @testable import aquifer_load
@@ -10,15 +7,18 @@ import Testing
 struct OptionsTests {
   @Test func `options come from the command line, then from the environment`() throws {
     let options = try Options(
-      ["--workload", "w1a,w1b", "--clients", "3", "--seconds", "0.5", "--runs", "2", "--json", "--url", "http://h:1"],
+      ["--workload", "w1a:3,w2", "--seconds", "0.5", "--runs", "2", "--json", "-", "--url", "http://h:1", "--limits", "--seed", "7"],
       environment: ["AQUIFER_SERVER": "http://other", "AQUIFER_OPERATOR_TOKEN": "t"])
-    #expect(options.workloads == [.w1a, .w1b] && options.clientCount == 3 && options.seconds == 0.5 && options.runCount == 2 && options.wantsJSON)
-    #expect(options.url == "http://h:1" && options.operatorToken == "t")
-    #expect(try Options([], environment: ["AQUIFER_OPERATOR_TOKEN": "t"]).workloads == [.w1a])
+    #expect(options.workloads == [.init(.w1a, 3), .init(.w2, 1)] && options.seconds == 0.5 && options.runCount == 2 && options.jsonPath == "-")
+    #expect(options.url == "http://h:1" && options.operatorToken == "t" && options.measuresLimits && options.seed == 7)
+    #expect(try Options([], environment: ["AQUIFER_OPERATOR_TOKEN": "t"]).workloads == [.init(.w1a, 16)])
+    #expect(try Options(["--scenario", "f", "--workload", "all"], environment: [:]).workloads == Workload.Sized.benchmark)
   }
 
   @Test(arguments: [
-    [], ["--operator-token"], ["--operator-token", "t", "--clients", "0"], ["--operator-token", "t", "--seconds", "61"], ["--operator-token", "t", "--workload", "w9"],
+    [], ["--operator-token"], ["--operator-token", "t", "--workload", "w1a:0"], ["--operator-token", "t", "--seconds", "61"],
+    ["--operator-token", "t", "--workload", "w9"], ["--operator-token", "t", "--workload", "w1a:2:3"], ["--operator-token", "t", "--workload", "w4:3"],
+    ["--operator-token", "t", "--workload", ""], ["--operator-token", "t", "--changes", "250"], ["--operator-token", "t", "--json", "-", "--markdown", "-"],
     ["--operator-token", "t", "--nonsense", "1"], ["w1a"],
   ])
   func `a command line that makes no sense is refused`(arguments: [String]) {
@@ -26,9 +26,10 @@ struct OptionsTests {
   }
 
   @Test func `the help names every option and workload`() {
-    for word in ["--url", "--operator-token", "--scenario", "--clients", "--seconds", "--runs", "--batch", "--records", "--threads", "--json"]
-      + Workload.allCases.map(\.rawValue)
-    {
+    for word in [
+      "--url", "--operator-token", "--scenario", "--workload", "--limits", "--seconds", "--runs", "--batch", "--changes", "--rounds", "--saves", "--records", "--threads",
+      "--seed", "--scratch", "--facts", "--json", "--markdown",
+    ] + Workload.allCases.map(\.rawValue) {
       #expect(Options.help.contains(word))
     }
   }
@@ -44,12 +45,13 @@ struct FiguresTests {
   }
 
   @Test func `rates count records, medians are taken figure by figure, errors add up`() {
-    let fast = Figures(Measurement(latencies: [1000, 3000], errorCount: 1, firstError: nil, seconds: 2), recordsPerRequest: 200)
+    let fast = Figures(Measurement(latencies: [1000, 3000], errorCount: 1, seconds: 2), recordCount: 400)
     #expect(fast.requestsPerSecond == 1 && fast.recordsPerSecond == 200 && fast.p50 == 1 && fast.longest == 3)
-    let slow = Figures(Measurement(latencies: [9000], errorCount: 2, firstError: nil, seconds: 2), recordsPerRequest: 200)
+    let slow = Figures(Measurement(latencies: [9000], errorCount: 2, seconds: 2), recordCount: 200)
     let median = Figures(medianOf: [fast, slow, slow])
     #expect(median.p50 == 9 && median.recordsPerSecond == 100 && median.errorCount == 5)
     #expect(12345.678.text(2) == "12345.68" && 0.05.text(2) == "0.05" && 7.0.text(0) == "7")
+    #expect(0.451.short == "0.45" && 12.34.short == "12.3" && 1163.0.short == "1163" && 21_096.4.short == "21 096")
   }
 }
 
@@ -99,94 +101,32 @@ struct ResponseReaderTests {
     #expect(reader.outcome() == .complete(isSuccess: false, closes: false))
   }
 
+  @Test func `chunks are taken out of a body`() {
+    var reader = ResponseReader()
+    reader.append(Self.answers[2].0.utf8)
+    #expect(reader.outcome() == .complete(isSuccess: true, closes: false))
+    #expect(reader.body == Array("abc0123456789".utf8) && reader.contains("9") && !reader.contains("OK"))
+  }
+
+  @Test func `a stream has a beginning and no end, and a refused one has both`() {
+    var reader = ResponseReader()
+    reader.reset(isStream: true)
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    reader.append(head.utf8)
+    #expect(reader.outcome() == .incomplete && reader.hasBegun)
+    reader.append("0\r\n\r\ndata: x\n".utf8)
+    #expect(reader.outcome() == .incomplete && reader.contains("data:"))
+    reader.dropBody()
+    #expect(!reader.contains("data:") && reader.bytes == Array(head.utf8))
+    reader.reset(isStream: true)
+    reader.append("HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n".utf8)
+    #expect(reader.outcome() == .complete(isSuccess: false, closes: false))
+  }
+
   @Test(arguments: ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nzz\r\n"])
   func `what is no answer is malformed`(text: String) {
     var reader = ResponseReader()
     reader.append(text.utf8)
     #expect(reader.outcome() == .malformed)
-  }
-}
-
-/// Takes requests apart and answers like the service, or with a failure.
-private final class Stub: HTTPHandler {
-  let names = Mutex<Set<String>>([])
-  let problems = Mutex<[String]>([])
-  let answer: HTTPResponse
-
-  init(_ answer: HTTPResponse) { self.answer = answer }
-
-  func respond(to request: HTTPRequest) async -> HTTPResponse {
-    do throws(JSONError) {
-      let json = try JSONValue(parsing: request.body)
-      let records = json["operations"]?.elements.compactMap { $0["record"]?["recordName"]?.string } ?? []
-      let objects = json["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string } ?? []
-      for name in records + objects where !names.withLock({ $0.insert(name).inserted }) { note("\(name) came twice") }
-      if (records + objects).isEmpty { note("nothing to save") }
-    } catch {
-      note(error.reason)
-    }
-    return answer
-  }
-
-  private func note(_ problem: String) { problems.withLock { $0.append(problem) } }
-  func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status) }
-}
-
-struct GeneratorTests {
-  private func run(_ stub: Stub, _ workload: Workload, clients: Int, threads: Int = 1) async throws -> Measurement {
-    let server = try HTTPServer(handler: stub)
-    let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
-    let makers = (0..<clients).map { RequestMaker(workload, batch: 50, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)") }
-    return await measure(target, makers, threadCount: threads, length: RunLength(seconds: 60, answerLimit: 40))
-  }
-
-  @Test(arguments: [(Workload.w1a, 1), (.w1b, 50), (.w1c, 5)], [1, 7])
-  func `every request is valid, with names of its own, and every answer is counted`(workload: (Workload, Int), clients: Int) async throws {
-    let stub = Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8))))
-    let measurement = try await run(stub, workload.0, clients: clients, threads: 2)
-    #expect(stub.problems.withLock { $0 } == [])
-    #expect(measurement.errorCount == 0 && measurement.firstError == nil)
-    #expect(measurement.latencies.count > 0)
-    #expect(stub.names.withLock { $0.count } >= measurement.latencies.count * workload.1)
-  }
-
-  @Test(arguments: [Workload.qe, .qs]) func `a query asks for numbers that the zone has, and never twice the same for long`(workload: Workload) throws {
-    let scenario = try Scenario(json: JSONValue(parsing: Array(#"{"container":"iCloud.c","apiToken":"a"}"#.utf8)))
-    var maker = QueryPopulation(scenario, token: "t", recordCount: 5000).maker(workload, host: "h")
-    var numbers: Set<Int64> = []
-    for _ in 0..<100 {
-      let text = String(decoding: maker.request, as: UTF8.self)
-      let body = try #require(text.firstRange(of: "\r\n\r\n").map { text[$0.upperBound...] })
-      #expect(text.contains("Content-Length: \(body.utf8.count)\r\n"))
-      let query = try #require(JSONValue(parsing: Array(body.utf8))["query"])
-      #expect(query["recordType"]?.string == "CD_Note")
-      numbers.insert(try #require(query["filterBy"]?.elements.first?["fieldValue"]?["value"]?.int64))
-      maker.advance()
-    }
-    #expect(numbers.count > 80)
-    let unit: Int64 = workload == .qe ? 1 : 1_000_000
-    #expect(numbers.allSatisfy { (1_000_000..<1_005_000).contains($0 / unit) && $0 % unit == 0 })
-  }
-
-  @Test func `answers that are errors are counted as such and the first is kept`() async throws {
-    let body = #"{"records":[{"serverErrorCode":"CONFLICT"}]}"#
-    let measurement = try await run(Stub(HTTPResponse(status: 200, body: .bytes(Array(body.utf8)))), .w1a, clients: 2)
-    #expect(measurement.latencies.isEmpty && measurement.errorCount > 0)
-    #expect(measurement.firstError?.contains("CONFLICT") == true)
-    let busy = try await run(Stub(HTTPResponse(status: 503)), .w1a, clients: 2)
-    #expect(busy.latencies.isEmpty && busy.firstError?.hasPrefix("HTTP/1.1 503") == true)
-  }
-
-  @Test func `a server that is not there ends the run at once`() async throws {
-    let port = try HTTPServer(handler: Stub(HTTPResponse(status: 200))).port
-    let target = try #require(Target(url: "http://127.0.0.1:\(port)"))
-    let maker = RequestMaker(.w1a, batch: 1, target: "/", host: target.host, bearer: nil, zoneName: "Z")
-    let measurement = await measure(target, [maker], threadCount: 1, length: RunLength(seconds: 60))
-    #expect(measurement.latencies.isEmpty && measurement.errorCount > 0)
-  }
-
-  @Test(arguments: ["https://h", "127.0.0.1", "http://", "http://h:99999", "http://no.such.host.invalid"])
-  func `an address that can't be used is no target`(url: String) {
-    #expect(Target(url: url) == nil)
   }
 }

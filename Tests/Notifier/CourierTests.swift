@@ -162,7 +162,7 @@ struct CourierTests {
   }
 
   @Test func `a user has so many streams and no more`() async throws {
-    let world = try await NotifierWorld(["--user-streams=2"])
+    let world = try await NotifierWorld(["--user-devices=2"])
     var streams = [try await world.listen("ann"), try await world.listen("ann")]
     #expect(try await world.client.send("GET", world.pingsURL("ann")).status == 429)
     _ = try await world.listen("bob")
@@ -173,7 +173,7 @@ struct CourierTests {
   }
 
   @Test func `a user has so many couriers and no more, whatever names his clients give themselves`() async throws {
-    let world = try await NotifierWorld(["--courier-hold=0.1"]) { $0.couriersPerUser = 2 }
+    let world = try await NotifierWorld(["--courier-hold=0.1", "--user-devices=2"])
     for name in ["a", "b", "a"] { #expect(try await world.client.send("GET", world.courierURL("ann", clientID: name)).status == 200) }
     let answer = try await world.client.send("GET", world.courierURL("ann", clientID: "c"))
     #expect(answer.status == 429)

@@ -12,7 +12,7 @@ private func readmeBlocks() throws -> [String] {
 /// Blocks that are not run here, and why.
 private let exemptions = [
   "deploy/test\n": "it is what runs this test",
-  "Tests/Load/run\n": "takes more than a minute; the test below runs it shorter",
+  "deploy/bench\n": "takes minutes; BenchTests runs it shorter",
   "docker compose up -d --build --scale worker=2\n": "needs a Docker engine; compose.yaml's commands are run by the test of compose.yaml",
 ]
 
@@ -65,24 +65,5 @@ private let exemptions = [
     #""participantStatus": "ACCEPTED""#, #""changeType":"save","title":"High tide""#, #""changeType":"zone","zoneID"#,
   ] {
     #expect(transcript.contains(expected), "\(expected) is missing:\n\(transcript)")
-  }
-}
-
-@Test(.timeLimit(.minutes(2))) func `README's measurement runs, prints every workload and meets no error`() throws {
-  let output = Pipe()
-  let run = Process()
-  run.executableURL = Checkout.root.appending(path: "Tests/Load/run")
-  run.arguments = ["--seconds", "1", "--runs", "1", "--records", "2000"]
-  run.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_BIN": Checkout.products.path]) { $1 }
-  run.standardOutput = output
-  try run.runUnblocked()
-  let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-  run.waitUntilExit()
-  #expect(run.terminationStatus == 0, "\(text)")
-  let rows = text.split(separator: "\n").dropFirst().map { $0.split(separator: " ").map(String.init) }
-  #expect(rows.map { "\($0[0]) \($0[1])" } == ["w1a 1", "w1a 16", "w1b 16", "w1c 16", "qe 1", "qs 1", "qe 16", "qs 16"])
-  for row in rows {
-    #expect((Int(row[2]) ?? 0) > 0, "\(row) did nothing")
-    #expect(row[5] == "0", "\(row) met errors")
   }
 }

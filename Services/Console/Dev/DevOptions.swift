@@ -11,6 +11,8 @@ struct DevOptions: Hashable, Sendable {
   let workerCount: Int
   /// The workers' `--user-quota`.
   let userQuota: Int
+  /// The notifier's `--user-devices`, and as many requests at the gateway; nil: as without it.
+  let userDevices: Int?
   let readyFile: String?
   /// nil: the one in the data folder.
   let encryptionKey: String?
@@ -32,6 +34,7 @@ struct DevOptions: Hashable, Sendable {
     pingPort = try Self.number(invocation, "ping-port", 8081, in: 0...65535)
     workerCount = try Self.number(invocation, "workers", 1, in: 1...Self.workerLimit)
     userQuota = try Self.number(invocation, "user-quota", 0, in: 0...Int.max)
+    userDevices = invocation.value("user-devices") == nil ? nil : try Self.number(invocation, "user-devices", 1, in: 1...1_000_000)
     readyFile = invocation.value("ready-file")
     encryptionKey = invocation.value("encryption-key")
     logLevel = invocation.value("log-level")

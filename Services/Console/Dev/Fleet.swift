@@ -27,13 +27,17 @@ struct Fleet: Hashable, Sendable {
     switch member.role {
     case .share: arguments += ["--data", data]
     case .worker: arguments += ["--data", data, "--user-quota", String(options.userQuota), "--encryption-key", encryptionKey]
-    case .notifier: arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
+    case .notifier:
+      arguments += ["--http", Self.listening(at: own?.client, port: options.pingPort)]
+      if let count = options.userDevices { arguments += ["--user-devices", String(count)] }
     case .gateway:
       guard let notifierURL = addresses.first(where: { $0.key.role == .notifier })?.value.client else { return nil }
       arguments += [
         "--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets",
         "--encryption-key", encryptionKey,
       ]
+      // They all ask when one saves; beyond three quarters of a container's places nobody gets so many.
+      if let count = options.userDevices { arguments += ["--user-requests", String(count), "--container-requests", String(max(count * 2, 1024))] }
     }
     return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
   }

@@ -1,0 +1,78 @@
+// How a device follows a feed of changes, on either plane, and whether it was told everything.
+
+import JSON
+
+/// Where changes are pulled from, page by page.
+enum Feed: Sendable {
+  /// The record plane's `changes/zone`. - Parameter path: with credentials.
+  case zone(String, path: String)
+  /// The object plane's `changes` of a store.
+  case store(path: String, bearer: String)
+
+  static let pageSize = 200
+
+  /// - Parameter token: of the page before; nil: from the beginning.
+  func request(after token: String?, host: String) -> [UInt8] {
+    switch self {
+    case .zone(let name, let path):
+      let token = token.map { #","syncToken":"\#($0)""# } ?? ""
+      let body = #"{"zones":[{"zoneID":{"zoneName":"\#(name)"},"resultsLimit":\#(Self.pageSize)\#(token)}]}"#
+      return httpRequest("POST", path, host: host, body: Array(body.utf8))
+    case .store(let path, let bearer):
+      let token = token.map { "&after=\(Scenario.percentEncoded($0))" } ?? ""
+      return httpRequest("GET", "\(path)/changes?limit=\(Self.pageSize)\(token)", host: host, headers: ["Authorization: Bearer \(bearer)"])
+    }
+  }
+
+  /// What a page says of how to go on; nil when it says nothing.
+  func page(_ bytes: [UInt8]) -> Page? {
+    let key: String
+    switch self {
+    case .zone: key = #""syncToken":""#
+    case .store: key = #""importToken":""#
+    }
+    // Looked for instead of parsed: the generator must not be the bottleneck. Names are checked when nobody's time is measured.
+    guard let start = bytes.position(of: Array(key.utf8), from: 0).map({ $0 + key.utf8.count }),
+      let end = bytes[start...].firstIndex(of: UInt8(ascii: "\""))
+    else { return nil }
+    return Page(token: String(decoding: bytes[start..<end], as: UTF8.self), moreComing: bytes.position(of: Array(#""moreComing":true"#.utf8), from: 0) != nil)
+  }
+
+  struct Page: Equatable {
+    let token: String
+    let moreComing: Bool
+  }
+
+  /// Of the records, or objects, that a page tells of as saved.
+  func names(_ body: [UInt8]) throws(JSONError) -> [String] {
+    let page = try JSONValue(parsing: body)
+    switch self {
+    case .zone:
+      let records = page["zones"]?.elements.flatMap { $0["records"]?.elements ?? [] } ?? []
+      return records.filter { $0["deleted"]?.bool != true }.compactMap { $0["recordName"]?.string }
+    case .store: return page["changes"]?.elements.filter { $0["changeType"]?.string == "save" }.compactMap { $0["objectID"]?.string } ?? []
+    }
+  }
+}
+
+/// Compares what a device was told of with what there is.
+enum FeedCheck {
+  /// - Parameters:
+  ///   - expected: what must have been told, once each.
+  ///   - told: page after page.
+  ///   - possible: what may have been told besides: saves whose answer never came.
+  /// - Returns: what is wrong, with names; nil when all is well.
+  static func problem(expected: [String], told: [String], possible: Set<String> = []) -> String? {
+    let seen = Set(told)
+    let missing = expected.filter { !seen.contains($0) }
+    if !missing.isEmpty { return "\(missing.count) of \(expected.count) records were never told: \(list(missing))" }
+    if seen.count < told.count {
+      var once: Set<String> = []
+      return "records were told twice: \(list(told.filter { !once.insert($0).inserted }))"
+    }
+    let strangers = seen.subtracting(expected).subtracting(possible)
+    return strangers.isEmpty ? nil : "records were told that nobody saved: \(list(strangers.sorted()))"
+  }
+
+  private static func list(_ names: [String]) -> String { names.prefix(10).joined(separator: " ") + (names.count > 10 ? " …" : "") }
+}

@@ -1,0 +1,68 @@
+// w2 and w2o: devices that have nothing yet pull everything, a page after the other.
+
+import Glibc
+
+/// Devices that begin at the same moment, each over a connection of its own.
+struct Pull: Sendable {
+  let target: Target
+  let feeds: [Feed]
+
+  struct Outcome: Sendable {
+    /// Of pages.
+    var measurement = Measurement()
+    /// By device, in order.
+    var pages: [[[UInt8]]]
+  }
+
+  /// Until the last device has its last page. Blocks.
+  func run() -> Outcome {
+    var outcome = Outcome(pages: feeds.map { _ in [] })
+    var connections = Connections()
+    let start = Connections.now()
+    for (index, feed) in feeds.enumerated() {
+      _ = connections.add(target)
+      connections.send(index, feed.request(after: nil, host: target.host))
+    }
+    var left = feeds.count
+    var deadline = start + answerLimit
+    while left > 0 {
+      guard Connections.now() < deadline else {
+        outcome.measurement.note("\(left) of \(feeds.count) devices wait for a page in vain")
+        break
+      }
+      for (index, event) in connections.events(until: deadline) {
+        switch event {
+        case .received: continue
+        case .failed(let reason):
+          outcome.measurement.note(reason)
+          left -= 1
+        case .answered(let isSuccess):
+          let reader = connections.reader(of: index)
+          guard isSuccess, let page = feeds[index].page(reader.bytes) else {
+            outcome.measurement.note(reader.beginning)
+            left -= 1
+            continue
+          }
+          outcome.measurement.add(since: connections.started(index))
+          if page.moreComing { connections.send(index, feeds[index].request(after: page.token, host: target.host)) } else { left -= 1 }
+          outcome.pages[index].append(reader.body)
+          deadline = Connections.now() + answerLimit
+        }
+      }
+    }
+    outcome.measurement.seconds = Double(Connections.now() - start) / 1e9
+    return outcome
+  }
+
+  /// What each device was told of.
+  func names(_ outcome: Outcome) throws -> [[String]] { try zip(feeds, outcome.pages).map { feed, pages in try pages.flatMap { try feed.names($0) } } }
+
+  /// - Throws: when a device was not told of everything, or twice. A store mirrors all its user's zones: it may tell of more.
+  func check(_ told: [[String]], expected: [String]) throws(LoadError) {
+    for (feed, names) in zip(feeds, told) {
+      var others: Set<String> = []
+      if case .store = feed { others = Set(names) }
+      if let problem = FeedCheck.problem(expected: expected, told: names, possible: others) { throw LoadError(description: problem) }
+    }
+  }
+}

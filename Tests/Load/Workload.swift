@@ -1,0 +1,82 @@
+// The ways to use a server, from the benchmark's list.
+
+enum Workload: String, CaseIterable {
+  case w0, w1a, w1b, w1c
+  case w2, w2o
+  case w3, w3s
+  case w4, w5
+  case qe, qs
+
+  var meaning: String {
+    switch self {
+    case .w0: "GET public/users/caller: the way in and out, without a record"
+    case .w1a: "records/modify with one create"
+    case .w1b: "records/modify with many creates, atomic"
+    case .w1c: "one transaction of 5 inserts on the object plane, answered once it is exported"
+    case .w2: "devices that have nothing pull a zone with changes/zone, 200 records a page"
+    case .w2o: "devices that have nothing pull a store with the object plane's changes"
+    case .w3: "devices hold the web courier's poll; one save; all are pinged and pull it"
+    case .w3s: "the same with devices that hold an event stream"
+    case .w4: "two devices update one record with the same change tag at once; one must win, the other asks and tries again"
+    case .w5: "writers save single records while one device pulls; it must be told of every one"
+    case .qe: "records/query for one value of an indexed field: 5 of all records"
+    case .qs: "records/query for a range, sorted by its field: the first 20"
+    }
+  }
+
+  /// Clients, devices that pull (w2), devices that listen (w3), or writers (w5), if nothing else is said.
+  var clientCount: Int {
+    switch self {
+    case .w2, .w2o: 1
+    case .w3, .w3s: 100
+    case .w4: 2
+    case .w5: 6
+    case .w0, .w1a, .w1b, .w1c, .qe, .qs: 16
+    }
+  }
+
+  /// Whether it asks one zone full of records, instead of writing to a new zone for each client.
+  var isQuery: Bool { self == .qe || self == .qs }
+
+  /// Whether clients are strangers to each other, and not one user's devices.
+  var hasUserForEachClient: Bool { [.w0, .w1a, .w1b, .w1c].contains(self) }
+
+  /// Records of one request of a closed loop.
+  func recordCount(batch: Int) -> Int {
+    switch self {
+    case .w1b: batch
+    case .w1c: 5
+    case .qe: QueryPopulation.hitCount
+    case .qs: QueryPopulation.pageSize
+    default: 1
+    }
+  }
+
+  /// A workload and how many do it: `w2:8`.
+  struct Sized: Hashable {
+    let workload: Workload
+    let clientCount: Int
+
+    var name: String { "\(workload.rawValue):\(clientCount)" }
+
+    init(_ workload: Workload, _ clientCount: Int) {
+      self.workload = workload
+      self.clientCount = clientCount
+    }
+
+    /// - Returns: nil for a name that is none, or a number that is not 1…1024.
+    init?(_ text: some StringProtocol) {
+      let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+      guard parts.count <= 2, let workload = Workload(rawValue: String(parts[0])) else { return nil }
+      guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount, (1...1024).contains(count) else { return nil }
+      if workload == .w4, count != 2 { return nil }
+      self.init(workload, count)
+    }
+
+    /// Everything, in the sizes in which peers were measured.
+    static let benchmark = [
+      Sized(.w0, 16), Sized(.w1a, 1), Sized(.w1a, 16), Sized(.w1b, 16), Sized(.w1c, 16), Sized(.w2, 1), Sized(.w2, 8), Sized(.w2o, 1), Sized(.w2o, 8), Sized(.w3, 100),
+      Sized(.w3, 1000), Sized(.w3s, 100), Sized(.w3s, 1000), Sized(.w4, 2), Sized(.w5, 6), Sized(.qe, 1), Sized(.qe, 16), Sized(.qs, 1), Sized(.qs, 16),
+    ]
+  }
+}

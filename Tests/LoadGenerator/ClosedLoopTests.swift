@@ -1,0 +1,105 @@
+// Closed loops and the requests they send: every one is valid, and what they count is what was answered.
+
+import HTTPServer
+import JSON
+import Synchronization
+import Testing
+
+@testable import aquifer_load
+
+/// Takes requests apart and answers like the service, or with a failure.
+private final class Stub: HTTPHandler {
+  let names = Mutex<Set<String>>([])
+  let problems = Mutex<[String]>([])
+  let answer: HTTPResponse
+
+  init(_ answer: HTTPResponse) { self.answer = answer }
+
+  func respond(to request: HTTPRequest) async -> HTTPResponse {
+    do throws(JSONError) {
+      let json = try JSONValue(parsing: request.body)
+      let records = json["operations"]?.elements.compactMap { $0["record"]?["recordName"]?.string } ?? []
+      let objects = json["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string } ?? []
+      for name in records + objects where !names.withLock({ $0.insert(name).inserted }) { note("\(name) came twice") }
+      if (records + objects).isEmpty { note("nothing to save") }
+    } catch {
+      note(error.reason)
+    }
+    return answer
+  }
+
+  private func note(_ problem: String) { problems.withLock { $0.append(problem) } }
+  func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status) }
+}
+
+struct ClosedLoopTests {
+  private func run(_ stub: Stub, _ workload: Workload, clients: Int, threads: Int = 1) async throws -> Measurement {
+    let server = try HTTPServer(handler: stub)
+    let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
+    let count = workload.recordCount(batch: 50)
+    let makers = (0..<clients).map { RequestMaker(workload, count: count, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)") }
+    return await runClosedLoops(target, makers, threadCount: threads, length: RunLength(seconds: 60, answerLimit: 40))
+  }
+
+  @Test(arguments: [(Workload.w1a, 1), (.w1b, 50), (.w1c, 5)], [1, 7])
+  func `every request is valid, with names of its own, and every answer is counted`(workload: (Workload, Int), clients: Int) async throws {
+    let stub = Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8))))
+    let measurement = try await run(stub, workload.0, clients: clients, threads: 2)
+    #expect(stub.problems.withLock { $0 } == [])
+    #expect(measurement.errorCount == 0 && measurement.firstError == nil)
+    #expect(measurement.latencies.count > 0)
+    #expect(stub.names.withLock { $0.count } >= measurement.latencies.count * workload.1)
+  }
+
+  @Test(arguments: [Workload.qe, .qs]) func `a query asks for numbers that the zone has, and never twice the same for long`(workload: Workload) throws {
+    let scenario = try Scenario(json: JSONValue(parsing: Array(#"{"container":"iCloud.c","apiToken":"a"}"#.utf8)))
+    var maker = QueryPopulation(scenario, token: "t", zoneName: "Z", recordCount: 5000).maker(workload, host: "h", random: FastRandom())
+    var numbers: Set<Int64> = []
+    for _ in 0..<100 {
+      let text = String(decoding: maker.request, as: UTF8.self)
+      let body = try #require(text.firstRange(of: "\r\n\r\n").map { text[$0.upperBound...] })
+      #expect(text.contains("Content-Length: \(body.utf8.count)\r\n"))
+      let query = try #require(JSONValue(parsing: Array(body.utf8))["query"])
+      #expect(query["recordType"]?.string == "CD_Note")
+      numbers.insert(try #require(query["filterBy"]?.elements.first?["fieldValue"]?["value"]?.int64))
+      maker.advance()
+    }
+    #expect(numbers.count > 80)
+    let unit: Int64 = workload == .qe ? 1 : 1_000_000
+    #expect(numbers.allSatisfy { (1_000_000..<1_005_000).contains($0 / unit) && $0 % unit == 0 })
+  }
+
+  @Test func `answers that are errors are counted as such and the first is kept`() async throws {
+    let body = #"{"records":[{"serverErrorCode":"CONFLICT"}]}"#
+    let measurement = try await run(Stub(HTTPResponse(status: 200, body: .bytes(Array(body.utf8)))), .w1a, clients: 2)
+    #expect(measurement.latencies.isEmpty && measurement.errorCount > 0)
+    #expect(measurement.firstError?.contains("CONFLICT") == true)
+    let busy = try await run(Stub(HTTPResponse(status: 503)), .w1a, clients: 2)
+    #expect(busy.latencies.isEmpty && busy.firstError?.hasPrefix("HTTP/1.1 503") == true)
+  }
+
+  @Test func `a server that is not there ends the run at once`() async throws {
+    let port = try HTTPServer(handler: Stub(HTTPResponse(status: 200))).port
+    let target = try #require(Target(url: "http://127.0.0.1:\(port)"))
+    let maker = RequestMaker(.w1a, count: 1, target: "/", host: target.host)
+    let measurement = await runClosedLoops(target, [maker], threadCount: 1, length: RunLength(seconds: 60))
+    #expect(measurement.latencies.isEmpty && measurement.errorCount > 0)
+  }
+
+  @Test func `a seed gives the same requests, and a maker knows the names in them`() throws {
+    for (workload, count) in [(Workload.w1b, 3), (.w1c, 5)] {
+      let makers = [7, 7, 8].map { RequestMaker(workload, count: count, target: "/", host: "h", random: FastRandom(seed: $0)) }
+      #expect(makers[0].request == makers[1].request && makers[0].request != makers[2].request)
+      let text = String(decoding: makers[0].request, as: UTF8.self)
+      let body = try JSONValue(parsing: Array(text[try #require(text.firstRange(of: "\r\n\r\n")).upperBound...].utf8))
+      let records = body["operations"]?.elements.compactMap { $0["record"]?["recordName"]?.string } ?? []
+      let objects = body["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string } ?? []
+      #expect(makers[0].names == records + objects && makers[0].names.count == count)
+    }
+  }
+
+  @Test(arguments: ["https://h", "127.0.0.1", "http://", "http://h:99999", "http://no.such.host.invalid"])
+  func `an address that can't be used is no target`(url: String) {
+    #expect(Target(url: url) == nil)
+  }
+}

@@ -1,0 +1,127 @@
+// A zone in memory behind real HTTP, with the faults that the workloads must notice.
+
+import HTTPServer
+import JSON
+import Synchronization
+
+/// Answers records/modify, records/lookup, changes/zone and two ways to listen, of one zone and for everybody.
+final class NaiveServer: HTTPHandler {
+  enum Fault: Equatable {
+    case none
+    /// The record of that number (of creation) is in no page.
+    case losesRecord(Int)
+    /// The page from that record on is left out.
+    case skipsPage(Int)
+    /// Every page has its first record twice.
+    case repeatsRecords
+    /// A stale change tag is as good as any.
+    case everybodyWins
+    /// No update is taken.
+    case nobodyWins
+    /// The first listener is never told.
+    case leavesOneOut
+    /// Changes can be pulled after the next save only.
+    case lagsBehind
+    /// Every fourth pull has to come again in a second.
+    case throttles
+  }
+
+  private struct Record {
+    let name: String
+    var tag = 1
+    var title = ""
+  }
+
+  private struct State {
+    var records: [Record] = []
+    var listeners: [Int: AsyncStream<[UInt8]>.Continuation] = [:]
+    var listenerCount = 0
+    var pullCount = 0
+  }
+
+  let fault: Fault
+  private let state = Mutex(State())
+
+  init(_ fault: Fault = .none) { self.fault = fault }
+
+  /// As if somebody had saved them before.
+  func add(_ names: [String]) { state.withLock { $0.records += names.map { Record(name: $0) } } }
+
+  func respond(to request: HTTPRequest) async -> HTTPResponse {
+    switch request.pathSegments.last {
+    case "modify": modify(request.body)
+    case "lookup": answer("records", state.withLock { $0.records.map(item) })
+    case "zone": changes(request.body)
+    case "courier": await poll()
+    case "pings": HTTPResponse(status: 200, headers: [("Content-Type", "text/event-stream")], body: .stream(listen(": hello\n\n")))
+    default: HTTPResponse(status: 404)
+    }
+  }
+
+  func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status) }
+
+  private func answer(_ key: String, _ items: [String]) -> HTTPResponse {
+    HTTPResponse(status: 200, body: .bytes(Array(#"{"\#(key)":[\#(items.joined(separator: ","))]}"#.utf8)))
+  }
+
+  private func item(_ record: Record) -> String {
+    #"{"recordName":"\#(record.name)","recordChangeTag":"\#(record.tag)","deleted":false,"fields":{"CD_title":{"value":"\#(record.title)"}}}"#
+  }
+
+  private func modify(_ body: [UInt8]) -> HTTPResponse {
+    let operations = (try? JSONValue(parsing: body))?["operations"]?.elements ?? []
+    let (items, listeners) = state.withLock { state -> ([String], [AsyncStream<[UInt8]>.Continuation]) in
+      let items = operations.map { operation -> String in
+        let name = operation["record"]?["recordName"]?.string ?? ""
+        guard let index = state.records.firstIndex(where: { $0.name == name }) else {
+          state.records.append(Record(name: name))
+          return item(state.records[state.records.count - 1])
+        }
+        let isStale = operation["record"]?["recordChangeTag"]?.string != String(state.records[index].tag)
+        if fault == .nobodyWins || (isStale && fault != .everybodyWins) { return #"{"recordName":"\#(name)","serverErrorCode":"CONFLICT"}"# }
+        state.records[index].tag += 1
+        state.records[index].title = operation["record"]?["fields"]?["CD_title"]?["value"]?.string ?? ""
+        return item(state.records[index])
+      }
+      return (items, state.listeners.filter { fault != .leavesOneOut || $0.key > 1 }.sorted { $0.key < $1.key }.map(\.value))
+    }
+    for listener in listeners { listener.yield(Array("data: {}\n\n".utf8)) }
+    return answer("records", items)
+  }
+
+  /// Tokens are numbers of records.
+  private func changes(_ body: [UInt8]) -> HTTPResponse {
+    let pullCount = state.withLock { state in
+      state.pullCount += 1
+      return state.pullCount
+    }
+    if fault == .throttles, pullCount % 4 == 0 { return HTTPResponse(status: 429, headers: [("Retry-After", "1")]) }
+    let zone = (try? JSONValue(parsing: body))?["zones"]?.elements.first
+    let limit = zone?["resultsLimit"]?.int64.map { Int($0) } ?? 200
+    let start = zone?["syncToken"]?.string.flatMap { Int($0) } ?? 0
+    let records = state.withLock { Array($0.records.dropLast(fault == .lagsBehind && $0.records.count > 1 ? 1 : 0)) }
+    let end = min(start + limit, records.count)
+    var page = Array(records[min(start, end)..<end].enumerated().filter { fault != .losesRecord(start + $0.offset) }.map(\.element))
+    if fault == .skipsPage(start) { page = [] }
+    if fault == .repeatsRecords, let first = page.first { page.append(first) }
+    return answer(
+      "zones", [#"{"zoneID":{},"syncToken":"\#(end)","moreComing":\#(end < records.count),"records":[\#(page.map(item).joined(separator: ","))]}"#])
+  }
+
+  private func listen(_ greeting: String?) -> AsyncStream<[UInt8]> {
+    let (stream, continuation) = AsyncStream<[UInt8]>.makeStream()
+    if let greeting { continuation.yield(Array(greeting.utf8)) }
+    let number = state.withLock { state in
+      state.listenerCount += 1
+      state.listeners[state.listenerCount] = continuation
+      return state.listenerCount
+    }
+    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.listeners[number] = nil } }
+    return stream
+  }
+
+  private func poll() async -> HTTPResponse {
+    for await ping in listen(nil) { return HTTPResponse(status: 200, body: .bytes(ping)) }
+    return HTTPResponse(status: 200)
+  }
+}

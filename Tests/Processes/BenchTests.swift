@@ -1,0 +1,93 @@
+// The benchmark as operators run it, with every workload for a moment: it is the whole path that is tested here, not its speed.
+
+import Foundation
+import Testing
+
+@Suite struct BenchTests {
+  /// Runs deploy/bench with these binaries.
+  private func bench(_ arguments: [String]) throws -> (status: Int32, output: String) {
+    let output = Pipe()
+    let run = Process()
+    run.executableURL = Checkout.root.appending(path: "deploy/bench")
+    run.arguments = arguments
+    run.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_BIN": Checkout.products.path]) { $1 }
+    run.standardOutput = output
+    run.standardError = FileHandle.nullDevice
+    try run.runUnblocked()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    run.waitUntilExit()
+    return (run.terminationStatus, text)
+  }
+
+  private static let workloads = ["w0:2", "w1a:2", "w1b:2", "w1c:2", "w2:2", "w2o:2", "w3:5", "w3s:5", "w4:2", "w5:3", "qe:2", "qs:2"]
+  private static let small = ["--", "--changes", "400", "--rounds", "5", "--saves", "2", "--records", "1000", "--batch", "20"]
+
+  @Test(.timeLimit(.minutes(2))) func `every workload, limit and figure comes out of deploy/bench, and none of the workloads finds a fault`() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let (json, markdown) = (folder.appending(path: "report.json"), folder.appending(path: "report.md"))
+    let options = ["--workload", Self.workloads.joined(separator: ","), "--seconds", "0.1", "--runs", "1", "--json", json.path, "--markdown", markdown.path]
+    let (status, output) = try bench(options + Self.small)
+    #expect(status == 0, "\(output)")
+
+    let report = try Value(json: Array(Data(contentsOf: json)))
+    let entries = report["workloads"].elements
+    #expect(entries.map { "\($0["workload"].string ?? ""):\($0["clients"].integer ?? 0)" } == Self.workloads)
+    for entry in entries {
+      #expect(entry["failure"] == .null && entry["firstError"] == .null, "\(entry)")
+      #expect(entry["parts"].elements.contains { ($0["median"]["requests"].integer ?? 0) > 0 }, "\(entry)")
+      let processes = Set(entry["processes"].elements.compactMap { $0["process"].string })
+      #expect(processes.isSuperset(of: ["gateway", "worker-1", "share", "notifier", "generator"]), "\(entry)")
+    }
+    #expect(report["limits"].elements.count == 7)
+    #expect(report["postgresNote"].string?.contains("PostgreSQL") == true)
+    let footprint = report["footprint"]
+    #expect([footprint["startMilliseconds"], footprint["idle"], footprint["binaries"]].map(\.elements.count) == [3, 5, 5])
+    #expect(report["machine"]["cores"].integer ?? 0 > 0 && report["seed"].integer != nil)
+    let page = try String(contentsOf: markdown, encoding: .utf8)
+    for title in ["Beside limits and peers", "Results", "Limits of this machine", "Start and footprint"] {
+      #expect(output.contains(title + "\n") && page.contains("### \(title)\n"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `an installation that runs is measured where it is, and goes on`() async throws {
+    try await Installation.run { installation in
+      let ready = installation.ready
+      let options = ["--no-limits", "--seconds", "0.1", "--runs", "1", "--workload", "w1a:1,w4"]
+      let (status, output) = try bench(["--url", ready.gateway, "--operator-token", ready.operatorToken] + options + Self.small)
+      #expect(status == 0 && output.contains("w4:2 refusal"), "\(output)")
+      #expect(!output.contains("Start and footprint") && !output.contains("Limits of this machine"))
+      #expect(!output.contains(ready.operatorToken))
+      #expect(try await installation.admin("GET", "/admin/1/status")["members"].elements.count == 4)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a scenario is measured with its users' tokens alone, and left without a trace`() async throws {
+    try await Installation.run { installation in
+      let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let alice = try await app.user("alice")
+      let before = try await alice.records("zones/list", [:])["zones"].elements.count
+      let scenario = installation.folder.appending(path: "scenario.json")
+      let members: Value = ["container": .string(app.container), "apiToken": .string(app.apiToken), "clients": [["webAuthToken": .string(alice.token)]]]
+      try Data(members.json).write(to: scenario)
+
+      let load = Process()
+      load.executableURL = Checkout.products.appending(path: "aquifer-load")
+      load.arguments = [
+        "--url", installation.ready.gateway, "--scenario", scenario.path, "--workload", "w1a:1,w2:2,w3:3,w3s:3,w4,w5:2", "--changes", "200", "--rounds", "3", "--saves",
+        "1",
+        "--seconds", "0.1", "--json", "-",
+      ]
+      let output = Pipe()
+      load.standardOutput = output
+      load.standardError = FileHandle.nullDevice
+      try load.runUnblocked()
+      let report = try Value(json: Array(output.fileHandleForReading.readDataToEndOfFile()))
+      load.waitUntilExit()
+      #expect(load.terminationStatus == 0, "\(report)")
+      #expect(report["workloads"].elements.allSatisfy { $0["failure"] == .null && $0["processes"] == [] }, "\(report)")
+      #expect(try await alice.records("zones/list", [:])["zones"].elements.count == before)
+    }
+  }
+}
