@@ -9,7 +9,7 @@ import Testing
       recordName: "a", recordType: "Note", fields: ["kept": .int64(1), "old": .string("x")], created: Wire.stamp, modified: Wire.stamp, parent: "root"),
     sequence: 7)
   static let patch = RecordPatch(
-    recordType: "Note", changes: [.init(name: "new", field: Field(.int64(2))), .init(name: "old", field: nil)])
+    recordType: "Note", changes: [.init(name: "new", field: Field(.int64(2)), isDeclared: true), .init(name: "old", field: nil, isDeclared: true)])
 
   static func operation(_ kind: RecordOperation.Kind, tag: Int64?) -> RecordOperation {
     RecordOperation(kind: kind, recordName: "a", recordChangeTag: tag.map { RecordChangeTag(sequence: $0) }, patch: .success(patch))
@@ -85,7 +85,7 @@ import Testing
   @Test(arguments: [(999_996, true), (999_997, false)])
   func `T-L01 a record of 1 000 000 bytes passes, one byte more is refused`(textByteCount: Int, passes: Bool) {
     // The field's name counts four bytes more.
-    let patch = RecordPatch(recordType: "Note", changes: [.init(name: "text", field: Field(.string(String(repeating: "x", count: textByteCount))))])
+    let patch = RecordPatch(recordType: "Note", changes: [.init(name: "text", field: Field(.string(String(repeating: "x", count: textByteCount))), isDeclared: true)])
     let result = Result { () throws(RecordError) in
       try RecordOperation(kind: .create, recordName: "a", patch: .success(patch)).decision(meeting: nil, stamp: Wire.later)
     }
