@@ -188,20 +188,22 @@ extension JSONWriter {
     let raw = UnsafeRawBufferPointer(text)
     var position = start
     while position + 8 <= text.count {
-      let marks = specialMarks(raw.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-      if marks != 0 { return position + marks.littleEndian.trailingZeroBitCount / 8 }
+      let marks = specialMarks(raw.loadUnaligned(fromByteOffset: position, as: UInt64.self).littleEndian)
+      if marks != 0 { return position + marks.trailingZeroBitCount / 8 }
       position += 8
     }
-    if position < text.count, text.count >= 8 {
-      // The last eight once more: of those that were looked at none is special.
-      let marks = specialMarks(raw.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self))
-      return marks == 0 ? text.count : text.count - 8 + marks.littleEndian.trailingZeroBitCount / 8
+    let restCount = text.count - position
+    if restCount > 0, text.count >= 8 {
+      // The last eight without those before `position`; spaces, which are not special, take the room behind the end.
+      let last = raw.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self).littleEndian
+      let marks = specialMarks(last >> UInt64(8 * (8 - restCount)) | 0x2020_2020_2020_2020 << UInt64(8 * restCount))
+      return position + min(restCount, marks.trailingZeroBitCount / 8)
     }
     while position < text.count, text[position] >= 0x20, text[position] != 0x22, text[position] != 0x5c { position += 1 }
     return position
   }
 
-  /// The high bit of each of eight bytes that is special; above the lowest mark there may be false ones.
+  /// The high bit of each of eight bytes, the first lowest, that is special; above the lowest mark there may be false ones.
   @inline(__always)
   private static func specialMarks(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
