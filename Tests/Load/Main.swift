@@ -128,8 +128,7 @@ struct Load {
   }
 
   private static func publish(_ report: Report, _ options: Options) throws {
-    let markdown = "\(report.heading).\n\n" + report.tables.map(\.markdown).joined(separator: "\n")
-    let outputs = [(options.jsonPath, report.json + [UInt8(ascii: "\n")]), (options.markdownPath, Array(markdown.utf8))]
+    let outputs = [(options.jsonPath, report.json + [UInt8(ascii: "\n")]), (options.markdownPath, Array(report.markdown.utf8))]
     for case (let path?, let bytes) in outputs {
       if path == "-" { print(String(decoding: bytes, as: UTF8.self), terminator: "") } else { try TextFile.write(bytes, to: path) }
     }

@@ -32,7 +32,7 @@ struct Table: Equatable {
   var markdown: String {
     let head = [columns.map(\.name), columns.map { $0.isText ? "---" : "--:" }]
     let lines = (head + rows).map { "| " + $0.map { $0.replacing("|", with: "\\|") }.joined(separator: " | ") + " |\n" }
-    return "### \(title)\n\n" + lines.joined() + (notes.isEmpty ? "" : "\n" + notes.joined(separator: " ") + "\n")
+    return "### \(title)\n\n" + lines.joined() + (notes.isEmpty ? "" : "\n" + notes.joined(separator: "\n") + "\n")
   }
 }
 

@@ -4,6 +4,9 @@ extension Report {
   /// All that have rows.
   var tables: [Table] { [comparison, results, costs, limitTable, footprint].filter { !$0.rows.isEmpty } }
 
+  /// For a page: the heading, the headline, and all tables.
+  var markdown: String { "\(heading).\n\n" + ([headline].filter { !$0.rows.isEmpty } + tables).map(\.markdown).joined(separator: "\n") }
+
   /// What was measured, where, and how.
   var heading: String {
     let commit = facts.commit.map { "commit \($0), " } ?? ""
@@ -46,6 +49,13 @@ extension Report {
       Comparison(line: "w4:2 refusal", meaning: "refusal of a stale update, p50, ms", isLatency: true),
       Comparison(line: "w4:2 retry", meaning: "the refused device asks and saves again, p50, ms", isLatency: true),
     ]
+  }
+
+  /// The figures beside those of whoever does the same job.
+  private var headline: Table {
+    var table = Table("In short", "what:", "Aquifer", "best sync service:", "×")
+    table.rows = comparison.rows.filter { !$0[6].isEmpty }.map { [$0[1], $0[2], $0[6], $0[7]] }
+    return table
   }
 
   private var comparison: Table {
