@@ -179,11 +179,11 @@ import Testing
         #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(answer.status) \(answer.text)")
         #expect(!answer.text.contains("page"))
         let log = try world.processes.log(of: "worker-1")
-        #expect(log.contains("a check found a problem") || log.contains("corrupt"), "\(log.suffix(2000))")
+        #expect(log.contains("a shard is out of service") && log.contains("integrity_check: database disk image is malformed"), "\(log.suffix(2000))")
         let scrub = try await world.scrub()
         #expect(scrub.code == 1 && scrub.problem.contains("shard 0"), "\(scrub)")
-        let shards = try await world.users[0].app.installation.aquifer("shards")
-        #expect(shards.output.contains("corrupt") || shards.output.contains("damaged") || shards.output.contains("malformed"), "\(shards.output)")
+        let status = try await world.users[0].app.installation.aquifer("status")
+        #expect(status.output.contains("shard 0") && status.output.contains("malformed"), "\(status.output)")
       }
     }
   }
@@ -217,7 +217,7 @@ import Testing
         let scrub = try await world.scrub()
         #expect(scrub.code == 1 && scrub.problem.contains("shard 0"), "\(scrub)")
         let log = try world.processes.log(of: "worker-1")
-        #expect(log.contains("corrupt") || log.contains("damaged"), "\(log.suffix(2000))")
+        #expect(log.contains("a shard is out of service") && log.contains("malformed"), "\(log.suffix(2000))")
       }
     }
   }
@@ -226,7 +226,7 @@ import Testing
     try await World.run { world in
       try world.stop(by: SIGTERM)
       let files = try #require(FileManager.default.enumerator(atPath: world.sound)).compactMap { $0 as? String }
-      let asset = try #require(files.first { FileManager.default.contents(atPath: "\(world.sound)/\($0)") == Data(world.blob) })
+      let asset = try #require(files.first { $0.contains("shard-0") && FileManager.default.contents(atPath: "\(world.sound)/\($0)") == Data(world.blob) })
       let installation = world.users[0].app.installation
       try await world.run(damaging: asset, { $0[$0.count - 5] ^= 0x01 }) {
         try await world.waitUntilServed(0)

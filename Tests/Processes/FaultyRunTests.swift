@@ -19,7 +19,6 @@ struct FaultyRunTests {
       var links: [String: Set<String>] = [:]
       var count = 0
       var retries = 0
-      var refusals: [String] = []
     }
 
     let device: Device
@@ -139,7 +138,7 @@ struct FaultyRunTests {
         try installation.network.heal()
         try await group.waitForAll()
       }
-      for editor in editors { #expect(editor.known.refusals == [] && editor.known.count > 10, "\(editor.known)") }
+      for editor in editors { #expect(editor.known.count > 10, "\(editor.known)") }
       try await Self.compare(editors, own + shared, users)
     }
   }
