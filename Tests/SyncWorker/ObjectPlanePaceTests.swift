@@ -118,7 +118,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
         world.clock.advance(by: 4000)
         for _ in 0..<20 { try await Task.sleep(for: .milliseconds(1)) }
         #expect(try await world.liveRecords().map(\.recordName) == ["first"])
-        world.clock.advance(by: 5000)
+        world.clock.advance(by: 2000)
         while try await world.liveRecords().count < 2 {
           try await Task.sleep(for: .milliseconds(1))
           world.clock.advance(by: 100)
