@@ -12,7 +12,13 @@ extension Query {
          WHERE id > ?1 AND (?2 IS NULL OR database = ?2) AND deleted = 0 AND id IN (SELECT zone FROM redirect WHERE removed IS NULL)
           ORDER BY id LIMIT ?3
         """
-    case .redirectedDatabases: "SELECT DISTINCT database FROM zone WHERE EXISTS (SELECT 1 FROM redirect WHERE zone = zone.id)"
+    case .redirectedDatabases:
+      // From one zone of the index to the next: asked whenever a shard is opened, and there are many zones and few redirects.
+      """
+      WITH RECURSIVE redirected(zone) AS (SELECT min(zone) FROM redirect
+        UNION ALL SELECT (SELECT min(zone) FROM redirect WHERE zone > redirected.zone) FROM redirected WHERE zone IS NOT NULL)
+      SELECT DISTINCT database FROM redirected CROSS JOIN zone ON zone.id = redirected.zone
+      """
     case .hasRedirects: "SELECT 1 FROM zone WHERE database = ?1 AND EXISTS (SELECT 1 FROM redirect WHERE zone = zone.id) LIMIT 1"
     case .putRedirect:
       "INSERT OR REPLACE INTO redirect(zone, loser, survivor, since, rule, progress, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
