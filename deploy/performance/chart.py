@@ -41,7 +41,7 @@ def growth(rows):
         points = [(x(row["count"]), y(value(row) / value(rows[0]))) for row in rows]
         parts.append(f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" fill="{colour}"/>' for a, b in points]
-        ends.append([points[-1][1], f"{name}: {text(round(value(rows[-1])))}", colour, points[-1]])
+        ends.append([points[-1][1], f"{name}: {text(value(rows[-1]))}", colour, points[-1]])
     # Names at the ends of their lines, none upon another.
     ends.sort(key=lambda end: end[0])
     below = TOP
@@ -57,4 +57,4 @@ def growth(rows):
 
 
 def text(count):
-    return f"{count:,}".replace(",", " ")
+    return f"{round(count):,}".replace(",", " ")
