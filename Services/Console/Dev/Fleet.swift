@@ -37,7 +37,9 @@ struct Fleet: Hashable, Sendable {
         "--encryption-key", encryptionKey,
       ]
       // They all ask when one saves; beyond three quarters of a container's places nobody gets so many.
-      if let count = options.userDevices { arguments += ["--user-requests", String(count), "--container-requests", String(max(count * 2, 1024))] }
+      if let count = options.userDevices {
+        arguments += ["--user-requests", String(count), "--user-waits", String(count), "--container-requests", String(max(count * 2, 1024))]
+      }
     }
     return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
   }
