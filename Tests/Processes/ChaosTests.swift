@@ -71,9 +71,14 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2))) func `nothing acknowledged is lost in a cut of the power: saves, uploads, users`() throws {
-    let (figures, text) = try Self.cutPower("--rounds", "5")
-    #expect(figures.isGood, "\(text)")
-    #expect(figures.takenBack > 0 && figures.times("cut power") == 5, "\(text)")
+    // Whether a cut meets something that is not synced is chance: about two in three do.
+    var takenBackCount = 0
+    for _ in 0..<4 where takenBackCount == 0 {
+      let (figures, text) = try Self.cutPower("--rounds", "5")
+      #expect(figures.isGood && figures.times("cut power") == 5, "\(text)")
+      takenBackCount += figures.takenBack
+    }
+    #expect(takenBackCount > 0)
   }
 
   @Test(.timeLimit(.minutes(2))) func `databases that do not sync each commit lose what was acknowledged, and the run says so`() throws {
