@@ -87,6 +87,8 @@ public struct BusError: Error, Hashable, Sendable {
     public static let notMine = Code(rawValue: "notMine")
     public static let notFound = Code(rawValue: "notFound")
     public static let refused = Code(rawValue: "refused")
+    /// The peer's disk is full; nothing was stored.
+    public static let noSpace = Code(rawValue: "noSpace")
     public static let internalError = Code(rawValue: "internalError")
   }
 

@@ -3,11 +3,6 @@
 public import Records
 public import ServiceBus
 
-extension BusError.Code {
-  /// The peer's disk is full; nothing was stored.
-  public static let noSpace = Self(rawValue: "noSpace")
-}
-
 /// The retries of one request. A value: it is told failures and the time, and answers what to do.
 public struct RetryPlan: Sendable {
   public enum Step: Hashable, Sendable {

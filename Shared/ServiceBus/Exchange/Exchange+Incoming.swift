@@ -6,8 +6,12 @@ extension Exchange {
   mutating func requested(_ frame: Frame, on link: LinkID) {
     let id = IncomingID(link: link, correlation: frame.correlation)
     guard let caller = links[link]?.peer.peer, incoming[id] == nil else { return malformed() }
-    let lane = served[frame.name]?.lane ?? .usual
-    if let error = refusal(of: frame, lane, from: caller, on: link) { return send(Frame(failure: error, correlation: frame.correlation), on: link) }
+    let lane: Lane
+    do throws(BusError) {
+      lane = try admittedLane(of: frame, from: caller, on: link)
+    } catch {
+      return send(Frame(failure: error, correlation: frame.correlation), on: link)
+    }
     let request = IncomingRequest(
       id: id, caller: caller, name: frame.name, key: frame.key, arguments: frame.arguments, body: frame.body, deadline: now + Int64(frame.budget),
       handle: TaskHandle())
@@ -28,26 +32,28 @@ extension Exchange {
     startWaiting(lane)
   }
 
-  private mutating func refusal(of frame: Frame, _ lane: Lane, from caller: Peer, on link: LinkID) -> BusError? {
+  /// The lane of a request that may come in.
+  /// - Throws: why it is refused; nothing is kept of it.
+  private mutating func admittedLane(of frame: Frame, from caller: Peer, on link: LinkID) throws(BusError) -> Lane {
     if link != .loopback {
       switch phase {
       case .open: break
-      case .draining: if links[link]?.knowsDrain == true { return BusError(.draining, "\(me.peer.name) is shutting down") }
-      case .leaving, .gone: return BusError(.draining, "\(me.peer.name) is shutting down")
+      case .draining: if links[link]?.knowsDrain == true { throw BusError(.draining, "\(me.peer.name) is shutting down") }
+      case .leaving, .gone: throw BusError(.draining, "\(me.peer.name) is shutting down")
       }
     }
-    guard let served = served[frame.name] else { return BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
+    guard let served = served[frame.name] else { throw BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
     guard served.senders.contains(caller.role) else {
       refused(caller.name, "a \(caller.role.rawValue) sent \(frame.name)")
-      return BusError(.refused, "\(frame.name) is not taken from a \(caller.role.rawValue)")
+      throw BusError(.refused, "\(frame.name) is not taken from a \(caller.role.rawValue)")
     }
-    guard incomingLanes[lane].count - incomingLanes[lane].runningCount < configuration.waitingCount,
-      incomingLanes[lane].heldByteCount + frame.byteCount <= configuration.heldByteCount
+    guard incomingLanes[served.lane].count - incomingLanes[served.lane].runningCount < configuration.waitingCount,
+      incomingLanes[served.lane].heldByteCount + frame.byteCount <= configuration.heldByteCount
     else {
       statistics.refusedRequests += 1
-      return BusError(.overloaded, "too many requests wait at \(me.peer.name)")
+      throw BusError(.overloaded, "too many requests wait at \(me.peer.name)")
     }
-    return nil
+    return served.lane
   }
 
   private mutating func startWaiting(_ lane: Lane) {

@@ -8,11 +8,11 @@ struct FieldReader {
   /// The record's zone: references without a zone mean it.
   let zone: Zone.ID
   let recordType: String
-  let declarations: [String: SchemaIndex.FieldDeclaration]
   /// nil: assets are refused.
   let assets: AssetReader?
 
   /// Reads a field: its dictionary, or null.
+  /// - Parameter declared: what the schema says of it; nil: nothing.
   /// - Returns: nil when the field is to be removed.
   /// - Throws: `BAD_REQUEST` naming `Type.field`.
   func read(_ name: String, _ json: JSONValue, declared: SchemaIndex.FieldDeclaration?) throws(RecordError) -> Field? {

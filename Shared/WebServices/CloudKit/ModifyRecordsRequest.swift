@@ -119,7 +119,7 @@ private struct OperationReader {
   /// A share has no other fields than its own, no parent, and the short GUID that sharing gives it.
   private func sharePatch(_ record: JSONValue) throws(RecordError) -> RecordPatch {
     let changes = try changes(record, recordType: ReservedName.shareRecordType)
-    if let unknown = changes.first(where: { ShareFields.declarations[$0.name] == nil }) {
+    if let unknown = changes.first(where: { !$0.isDeclared }) {
       throw RecordError(.badRequest, "Field \(unknown.name) not found in \(ReservedName.shareRecordType)")
     }
     return RecordPatch(recordType: ReservedName.shareRecordType, changes: changes, share: .request(try ShareReader.request(record)))
@@ -131,12 +131,12 @@ private struct OperationReader {
       throw RecordError(.badRequest, "\(recordType) has \(fields.count) fields, the limit is \(Limit.fieldsPerRecordType)")
     }
     let declarations = recordType == ReservedName.shareRecordType ? ShareFields.declarations : schema.fields(of: recordType)
-    let reader = FieldReader(zone: zone, recordType: recordType, declarations: declarations, assets: assets)
+    let reader = FieldReader(zone: zone, recordType: recordType, assets: assets)
     var changes: [RecordPatch.Change] = []
     changes.reserveCapacity(fields.count)
     try fields.forEachMember { key, value throws(RecordError) in
       let name = key.string ?? ""
-      let declared = reader.declarations[name]
+      let declared = declarations[name]
       if declared == nil, let problem = Self.problem(ofField: name) { throw RecordError(.badRequest, "\(recordType): \(problem)") }
       changes.append(RecordPatch.Change(name: name, field: try reader.read(name, value, declared: declared), isDeclared: declared != nil))
     }
