@@ -141,7 +141,7 @@ let loadGenerator: [Target] = [
   .executableTarget(
     name: "aquifer-load", dependencies: ["HTTPClient", "HTTPServer", "SQLite", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["postgres"],
     swiftSettings: settings),
-  .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
+  .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
 /// Counts what the hot functions cost: Tests/HotPaths/check.

@@ -11,6 +11,9 @@ struct StorageLimit: Hashable, Sendable {
 
   static let all = [1, 200].flatMap { count in [1, 4].map { StorageLimit(fileCount: $0, recordsPerCommit: count) } }
 
+  /// Pages of the log after which they are copied into the file: as many as a shard's.
+  static let checkpointPageCount = 12_000
+
   var threadCount: Int { min(fileCount, 2) }
 
   var name: String {
@@ -56,8 +59,6 @@ private final class LimitFile {
   private var sequence: Int64 = 0
   private var checkpointedPageCount = 0
 
-  /// As shards' files are opened.
-  private static let checkpointPageCount = 4000
   private static let recordByteCount = 1000
 
   init(_ path: String) throws {
@@ -92,7 +93,7 @@ private final class LimitFile {
       try position.binding(sequence).run()
     }
     if connection.logPageCount < checkpointedPageCount { checkpointedPageCount = 0 }
-    if connection.logPageCount - checkpointedPageCount >= Self.checkpointPageCount {
+    if connection.logPageCount - checkpointedPageCount >= StorageLimit.checkpointPageCount {
       checkpointedPageCount = try connection.checkpoint(.passive).checkpointedPages
     }
   }

@@ -1,6 +1,7 @@
 // The limits do what they say.
 
 import Glibc
+import RecordStore
 import SQLite
 import Testing
 
@@ -21,6 +22,10 @@ struct LimitTests {
       #expect(rows.reduce(0, +) == Int64(measurement.latencies.count * limit.recordsPerCommit))
       Folder.empty(folder)
     }
+  }
+
+  @Test func `SQLite's limit copies its log as often as a shard does`() {
+    #expect(StorageLimit.checkpointPageCount == SQLiteRecordStore.Options().checkpointPages)
   }
 
   @Test func `an empty server answers what it is sent`() async throws {
