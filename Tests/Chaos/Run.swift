@@ -20,7 +20,7 @@ struct Run {
     loss = options.shim.map { PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl) }
     installation = try Installation(
       binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount, environment: loss?.environment ?? [:])
-    fleet = Fleet(installation)
+    fleet = Fleet(installation, binaries: options.earlier)
     ledger = try Ledger(path: folder + "/ledger")
     calls = Calls(gateways: installation.gateways.map(\.url))
   }
@@ -76,6 +76,7 @@ struct Run {
       return nemesis
     }
     let seconds = Double(monotonicNanoseconds() - start) / 1e9
+    if let earlier = options.earlier { try await Downgrade(installation, binaries: earlier, fleet, ledger).run(population) }
     let expected = Checker.expected(of: ledger.saves)
     var final: [String: [String: Int64]] = [:]
     var feeds: [Feed] = []
@@ -116,6 +117,7 @@ struct Run {
       await nemesis.scale {
         for (reason, count) in calls.repetitions { ledger.refused("\(count) calls failed with \(reason) while workers came and went") }
       }
+    case .upgrade: await nemesis.upgrade(options.order, from: installation.binaries) { calls.repetitions }
     case .power: if let loss { await nemesis.cutPower(options.roundCount, loss) }
     }
     return nemesis
