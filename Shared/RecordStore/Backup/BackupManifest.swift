@@ -82,7 +82,9 @@ public struct BackupManifest: Hashable, Sendable {
       let directoryByteCount = directory["bytes"]?.int64, let directoryDigest = directory["sha256"]?.string
     else { return nil }
     let shards = (json["shards"]?.elements ?? []).compactMap(Self.shard)
-    guard shards.count == Int(shardCount), shards.map(\.shard) == Array(0..<shards.count) else { return nil }
+    guard shards.count == Int(shardCount), shards.map(\.shard) == Array(0..<shards.count),
+      Self.areCounts([directoryByteCount] + shards.map(\.byteCount)), Self.areCounts(shards.map { Int64($0.recordCount) })
+    else { return nil }
     self.init(
       installation: installation, createdAt: createdAt, shardCount: shards.count, directoryByteCount: directoryByteCount, directoryDigest: directoryDigest,
       shards: shards)
@@ -95,6 +97,17 @@ public struct BackupManifest: Hashable, Sendable {
     self.directoryByteCount = directoryByteCount
     self.directoryDigest = directoryDigest
     self.shards = shards
+  }
+
+  /// Whether none is below 0 and their sum is a number, too: a manifest that was altered may say anything.
+  private static func areCounts(_ counts: [Int64]) -> Bool {
+    var sum: Int64 = 0
+    for count in counts {
+      let (next, overflows) = sum.addingReportingOverflow(count)
+      if count < 0 || overflows { return false }
+      sum = next
+    }
+    return true
   }
 
   private static func shard(_ json: JSONValue) -> ShardCopy? {
