@@ -110,16 +110,13 @@ public struct BackupManifest: Hashable, Sendable {
       let directoryByteCount = directory["bytes"]?.int64, let directoryDigest = directory["sha256"]?.string
     else { return nil }
     let shards = (json["shards"]?.elements ?? []).compactMap(Self.shard)
-<<<<<<< HEAD
     let missing = (json["missing"]?.elements ?? []).compactMap { missing in
       missing["shard"]?.int64.map { Missing(shard: Int($0), reason: missing["reason"]?.string ?? "") }
     }
-    guard (1...Int64(Int32.max)).contains(shardCount), (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)) else { return nil }
-=======
-    guard shards.count == Int(shardCount), shards.map(\.shard) == Array(0..<shards.count),
+    guard (1...Int64(Int32.max)).contains(shardCount), shards.count + missing.count == Int(shardCount),
+      (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)),
       Self.areCounts([directoryByteCount] + shards.map(\.byteCount)), Self.areCounts(shards.map { Int64($0.recordCount) })
     else { return nil }
->>>>>>> fuzz
     self.init(
       installation: installation, startedAt: json["startedAt"]?.int64 ?? createdAt, createdAt: createdAt, shardCount: Int(shardCount),
       directoryByteCount: directoryByteCount, directoryDigest: directoryDigest, shards: shards, missing: missing)
