@@ -101,6 +101,23 @@ struct Nemesis {
     }
   }
 
+  /// The share service says nothing for a while, and goes on.
+  /// - Parameter repetitions: attempts that had to be repeated until then, by reason.
+  mutating func sendAway(for time: Duration, repetitions: () -> [String: Int]) async {
+    await rest(1000...1000)
+    let (start, known) = (monotonicNanoseconds(), repetitions())
+    for name in await fleet.names(.share) { await fleet.pause(name) }
+    // Dropped because a cancelled sleep ends the plan.
+    try? await Task.sleep(for: time)
+    for name in await fleet.names(.share) { await fleet.resume(name) }
+    await fleet.waitUntilWhole()
+    await rest(1000...1000)
+    note("share away", start)
+    for (reason, count) in repetitions() where count > known[reason, default: 0] {
+      ledger.refused("\(count - known[reason, default: 0]) calls failed with \(reason) while the share service was away")
+    }
+  }
+
   /// Cuts of the power: everything is killed at once, and what was not synced is taken back.
   mutating func cutPower(_ count: Int, _ loss: PowerLoss) async {
     for _ in 0..<count where !Task.isCancelled {

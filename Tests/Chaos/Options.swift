@@ -2,7 +2,7 @@
 
 struct Options: Sendable {
   enum Plan: String, CaseIterable, Sendable {
-    case faults, kills, scale, power, upgrade
+    case faults, kills, scale, power, upgrade, away
   }
 
   /// In which order processes are replaced by those of the present release.
@@ -40,7 +40,7 @@ struct Options: Sendable {
   }
 
   static let help = """
-    usage: aquifer-chaos [--plan faults|kills|scale|power|upgrade] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
+    usage: aquifer-chaos [--plan faults|kills|scale|power|upgrade|away] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
 
     Starts a whole installation of real processes in a folder of its own, lets clients save and read, does something to the processes
     meanwhile, and checks at the end that everything that was acknowledged is there, once and in order. Exits with 0 if it is.
@@ -52,7 +52,9 @@ struct Options: Sendable {
                        names at random; needs --shim
       --plan upgrade   an installation of --earlier, whose processes are replaced one after the other: no call may fail but those of connections to
                        a gateway that ends; then processes of --earlier on the files, which they must refuse and leave as they are
-      --minutes N, --seconds N   of faults  (default: one minute)
+      --plan away      the share service is stopped for --minutes, and then goes on: no call of somebody who is known may
+                       fail
+      --minutes N, --seconds N   of faults, or of absence  (default: one minute)
       --kills N        how many of them, whatever the time
       --rounds N       cuts of the power  (default 100)
       --seed S         what happens when; printed, so that a run can be had again  (default: another each time)

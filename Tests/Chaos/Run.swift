@@ -117,6 +117,7 @@ struct Run {
       await nemesis.scale {
         for (reason, count) in calls.repetitions { ledger.refused("\(count) calls failed with \(reason) while workers came and went") }
       }
+    case .away: await nemesis.sendAway(for: .seconds(options.seconds)) { calls.repetitions }
     case .upgrade: await nemesis.upgrade(options.order, from: installation.binaries) { calls.repetitions }
     case .power: if let loss { await nemesis.cutPower(options.roundCount, loss) }
     }
@@ -129,11 +130,14 @@ struct Writers: Sendable {
   private var records: [RecordClient] = []
   private var objects: [ObjectClient] = []
   private let maker: OperatorClient
+  /// Operators wait for the share service, and give up when it is away for long.
+  private let runsMaker: Bool
   private let uploader: UploadClient
 
   init(_ population: Population, _ options: Options, _ ledger: Ledger) {
     // Who wants something of the share service itself is told to come later while that is restarted: it is one process.
     maker = OperatorClient(population.calls.apart(), ledger: ledger)
+    runsMaker = options.plan != .away
     uploader = UploadClient(population, population.databases[0], seed: options.seed, ledger: ledger)
     for index in 0..<options.clientCount {
       let database = population.databases[index % population.databases.count]
@@ -149,7 +153,7 @@ struct Writers: Sendable {
   func start(in group: inout TaskGroup<Void>) {
     for client in records { group.addTask { await client.run() } }
     for client in objects { group.addTask { await client.run() } }
-    group.addTask { await maker.run() }
+    if runsMaker { group.addTask { await maker.run() } }
     group.addTask { await uploader.run() }
   }
 
