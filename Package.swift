@@ -145,6 +145,17 @@ let loadGenerator: [Target] = [
   .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
+/// What reads bytes from outside, fuzzed: Tests/Fuzz/run builds the program (AQUIFER_FUZZ=1, and then nothing that it doesn't need), the tests replay its corpus.
+let fuzzed: [Target.Dependency] = [
+  "Gateway", "Authentication", "ServiceKit", "HTTPServer", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "XCDataModel", "ObjectModel", "Sharing",
+  "Indexing", "Records", "MessagePack", "JSON", "Crypto",
+]
+let isFuzzing = Context.environment["AQUIFER_FUZZ"] == "1"
+let fuzzing: Target =
+  isFuzzing
+  ? .executableTarget(name: "aquifer-fuzz", dependencies: fuzzed, path: "Tests/Fuzz", exclude: ["run", "Corpus", "Dictionaries", "Replay"], swiftSettings: settings)
+  : tests("Fuzz", fuzzed, exclude: ["run", "Corpus", "Dictionaries", "Driver"])
+
 /// Counts what the hot functions cost: Tests/HotPaths/check.
 let hotPaths: [Target] = [
   .target(name: "HotPathsLoop", path: "Tests/HotPathsLoop", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
@@ -158,7 +169,7 @@ let hotPaths: [Target] = [
 
 let package = Package(
   name: "aquifer",
-  products: commands.map { .executable(name: $0.name, targets: [$0.name]) },
+  products: isFuzzing ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) },
   targets: systemLibraries.map { .systemLibrary(name: $0, path: "Shared/\($0)") }
     + [
       .target(
@@ -168,7 +179,7 @@ let package = Package(
         name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
         linkerSettings: [.linkedLibrary("sqlite3")]),
     ]
-    + layers + services + commands + testTargets + chaos + loadGenerator + hotPaths,
+    + layers + (isFuzzing ? services.filter { $0.name == "Gateway" } : services + commands + testTargets + chaos + loadGenerator + hotPaths) + [fuzzing],
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )

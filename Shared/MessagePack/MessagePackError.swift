@@ -23,6 +23,7 @@ extension MessagePackError {
   static func unpack(_ bytes: UnsafeRawBufferPointer, into unpacked: inout msgpack_unpacked, maximumByteCount: Int) throws(MessagePackError) {
     guard bytes.count <= maximumByteCount else { throw MessagePackError("\(bytes.count) bytes of MessagePack, the limit is \(maximumByteCount)") }
     guard let base = bytes.bindMemory(to: CChar.self).baseAddress, !bytes.isEmpty else { throw MessagePackError("no bytes where MessagePack is expected") }
+    guard !MessagePackClaims.exceed(bytes) else { throw MessagePackError("the MessagePack announces more values than its \(bytes.count) bytes can hold") }
     var offset = 0
     switch msgpack_unpack_next(&unpacked, base, bytes.count, &offset) {
     case MSGPACK_UNPACK_SUCCESS, MSGPACK_UNPACK_EXTRA_BYTES:

@@ -316,6 +316,9 @@ struct StreamTests {
   @Test func `a thousand listeners are told`() async throws {
     var configuration = HTTPServer.Configuration()
     configuration.threadCount = 2
+    // All connect before the first sends anything, which may take a while.
+    configuration.headerDeadline = .seconds(600)
+    configuration.idleLimit = .seconds(600)
     let sources = Mutex<[TestSource]>([])
     let attached = Counter()
     let server = try HTTPServer(

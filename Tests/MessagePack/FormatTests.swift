@@ -47,6 +47,27 @@ struct FormatTests {
     #expect(try MessagePackValue(parsing: bytes { $0.integer(number) }).int64 == number)
   }
 
+  @Test(
+    arguments: [[0xdd, 0x05, 0, 0, 0], [0xdf, 0x05, 0, 0, 0, 1], [0x92, 0xa1, 0xdd, 0xdd, 0, 0, 0, 2, 1], [0x92, 0xc7, 1, 5, 7, 0xdf, 0, 0, 0, 1, 1]] as [[UInt8]])
+  func `nothing is reserved for values that can't follow`(bytes: [UInt8]) {
+    #expect { try MessagePackValue(parsing: bytes) } throws: { ($0 as? MessagePackError)?.reason.contains("announces more values") == true }
+  }
+
+  @Test func `headers inside of text and content announce nothing`() throws {
+    let alike: [UInt8] = [0xdd, 0xff, 0xff, 0xff, 0xff, 0xdf, 0xff]
+    for count in [7, 300, 70_000] {
+      let content = (0..<count).map { alike[$0 % alike.count] }
+      let parsed = try MessagePackValue(
+        parsing: bytes {
+          $0.arrayHeader(70_000)
+          $0.bytes(content)
+          $0.string("\u{77f}\u{7c0}")
+          for number in 2..<70_000 { $0.integer(Int64(number) << 17) }
+        })
+      #expect(parsed[0].bytes == content && parsed.count == 70_000)
+    }
+  }
+
   @Test func `each accessor answers for its own kind only`() throws {
     let cases: [([UInt8], MessagePackValue.Kind)] = [
       (bytes { $0.null() }, .null), (bytes { $0.bool(true) }, .bool), (bytes { $0.integer(5) }, .integer), (bytes { $0.double(0.5) }, .double),
@@ -99,8 +120,8 @@ struct FormatTests {
   @Test(
     arguments: [
       ([], "no bytes"), ([0xc1], "starts no value"), ([0x92, 0xc0], "in the middle"), ([0xa5, 0x61], "in the middle"), ([0xcb, 0, 0], "in the middle"),
-      ([0xc0, 0xc0], "1 bytes follow"), ([0x90, 0x00, 0x01], "2 bytes follow"), ([0xdd, 0xff, 0xff, 0xff, 0xff], "in the middle|more than memory"),
-      ([0xdf, 0xff, 0xff, 0xff, 0xff, 0x01], "in the middle|more than memory"), ([0xc6, 0xff, 0xff, 0xff, 0xff, 1], "in the middle"),
+      ([0xc0, 0xc0], "1 bytes follow"), ([0x90, 0x00, 0x01], "2 bytes follow"), ([0xdd, 0xff, 0xff, 0xff, 0xff], "announces more values"),
+      ([0xdf, 0xff, 0xff, 0xff, 0xff, 0x01], "announces more values"), ([0xc6, 0xff, 0xff, 0xff, 0xff, 1], "in the middle"),
       ([0x81, 0x01, 0xc1], "starts no value"),
     ] as [([UInt8], String)])
   func `what is no MessagePack is refused`(bytes: [UInt8], reason: String) {

@@ -34,7 +34,9 @@ public enum DecimalText {
     guard var exponent = parts.count == 2 ? Int(parts[1]) : 0 else { return nil }
     var digits = (mantissa[0] + fraction).drop { $0 == "0" }
     if digits.isEmpty { return "0" }
-    exponent -= fraction.utf8.count
+    let (reduced, overflows) = exponent.subtractingReportingOverflow(fraction.utf8.count)
+    if overflows { return nil }
+    exponent = reduced
     while digits.last == "0" {
       digits.removeLast()
       exponent += 1

@@ -113,7 +113,10 @@ public struct BackupManifest: Hashable, Sendable {
     let missing = (json["missing"]?.elements ?? []).compactMap { missing in
       missing["shard"]?.int64.map { Missing(shard: Int($0), reason: missing["reason"]?.string ?? "") }
     }
-    guard (1...Int64(Int32.max)).contains(shardCount), (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)) else { return nil }
+    guard (1...Int64(Int32.max)).contains(shardCount), shards.count + missing.count == Int(shardCount),
+      (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)),
+      Self.areCounts([directoryByteCount] + shards.map(\.byteCount)), Self.areCounts(shards.map { Int64($0.recordCount) })
+    else { return nil }
     self.init(
       installation: installation, startedAt: json["startedAt"]?.int64 ?? createdAt, createdAt: createdAt, shardCount: Int(shardCount),
       directoryByteCount: directoryByteCount, directoryDigest: directoryDigest, shards: shards, missing: missing)
@@ -131,6 +134,17 @@ public struct BackupManifest: Hashable, Sendable {
     self.directoryDigest = directoryDigest
     self.shards = shards
     self.missing = missing
+  }
+
+  /// Whether none is below 0 and their sum is a number, too: a manifest that was altered may say anything.
+  private static func areCounts(_ counts: [Int64]) -> Bool {
+    var sum: Int64 = 0
+    for count in counts {
+      let (next, overflows) = sum.addingReportingOverflow(count)
+      if count < 0 || overflows { return false }
+      sum = next
+    }
+    return true
   }
 
   private static func shard(_ json: JSONValue) -> ShardCopy? {
