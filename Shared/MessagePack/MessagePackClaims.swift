@@ -18,7 +18,7 @@ enum MessagePackClaims {
     var place = 0
     while place < bytes.count, let found = memchr(base + place, Int32(code), bytes.count - place) {
       place = UnsafeRawPointer(found) - base + 1
-      if count(at: place, 4, in: bytes).map({ $0 > bytes.count - place }) ?? true { return true }
+      if count(at: place, 4, in: bytes).map({ $0 > bytes.count - place - 4 }) ?? true { return true }
     }
     return false
   }

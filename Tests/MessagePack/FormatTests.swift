@@ -48,7 +48,7 @@ struct FormatTests {
   }
 
   @Test(
-    arguments: [[0xdd, 0x05, 0, 0, 0], [0xdf, 0x05, 0, 0, 0, 1], [0x92, 0xa1, 0xdd, 0xdd, 0, 0, 0, 2, 1], [0x92, 0xc7, 1, 5, 7, 0xdf, 0, 0, 0, 1, 1]] as [[UInt8]])
+    arguments: [[0xdd, 0x05, 0, 0, 0], [0xdf, 0x05, 0, 0, 0, 1], [0x92, 0xa1, 0xdd, 0xdd, 0, 0, 0, 2, 1], [0x92, 0xc7, 1, 5, 7, 0xdf, 0, 0, 0, 5, 1]] as [[UInt8]])
   func `nothing is reserved for values that can't follow`(bytes: [UInt8]) {
     #expect { try MessagePackValue(parsing: bytes) } throws: { ($0 as? MessagePackError)?.reason.contains("announces more values") == true }
   }
