@@ -261,13 +261,15 @@ extension Command {
     Command(
       "backup", [Argument(name: "DIR", explanation: "a folder that is not there yet")], summary: "Back the installation up while it runs",
       discussion:
-        "The share service and the workers write the folder; all must see it under this path. Assets are second names of the installation's files where both are on one file system. Encryption keys and the operator token are not in it: keep the key file elsewhere.",
+        "The share service and the workers write the folder; all must see it under this path. Assets are second names of the installation's files where both are on one file system. Encryption keys and the operator token are not in it: keep the key file elsewhere. A shard that can't be copied is left out and named; the exit code is 3 then.",
       examples: ["aquifer backup /var/backups/aquifer"], action: .runJob(.backup)),
     Command(
       "restore", [Argument(name: "DIR", explanation: "a backup")],
       [
         .required("data", "DIR", "an empty data folder, for `aquifer dev` or the workers"),
         .optional("directory", "DIR", "the share service's data folder; as without it the same"),
+        .optional("missing-from", "DIR", "an earlier backup of the installation: shards that this one lacks are taken from it"),
+        .flag("without-missing", "leave shards empty that the backup lacks: what was in them is lost"),
       ], summary: "Restore a backup onto an empty data folder",
       discussion: "Needs no server, and none may use the folders. Clients are told to begin anew, because the backup may lack what they have seen.",
       examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),

@@ -9,6 +9,8 @@ public struct Console: Sendable {
     static let done: Int32 = 0
     static let refused: Int32 = 1
     static let notUnderstood: Int32 = 2
+    /// Of backups: done, but for some shards.
+    static let partial: Int32 = 3
   }
 
   static let standardServer = "http://127.0.0.1:8080"

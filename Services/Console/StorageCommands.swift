@@ -10,7 +10,7 @@ extension Console {
   /// Milliseconds before progress is told, and between two lines of it.
   private static let quietTime: Int64 = 2000
 
-  /// Begins a job and waits for its end. Problems that it found are told, and make the exit code 1.
+  /// Begins a job and waits for its end. Problems that it found are told, and make the exit code 1; shards that a backup lacks are, too, and make it 3.
   func runJob(_ kind: AdminCall.Kind, _ invocation: Invocation) async -> Int32 {
     var answer: JSONValue?
     // Dropped because what is no JSON has no state: the job is given up as if it had failed.
@@ -32,7 +32,17 @@ extension Console {
       terminal.problem("aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")")
       return ExitCode.refused
     }
-    tellJob(invocation, ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }, problemCount: problems.count)
+    let missing = answer["missing"]?.elements ?? []
+    for shard in missing {
+      terminal.problem("aquifer: the backup is without shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
+    }
+    var members = ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }
+    if !missing.isEmpty { members.append(("missing", Int64(missing.count))) }
+    tellJob(invocation, members, problemCount: problems.count)
+    if !missing.isEmpty {
+      terminal.problem("aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the one before it: restore takes them from there")
+      return ExitCode.partial
+    }
     return problems.isEmpty ? ExitCode.done : ExitCode.refused
   }
 
@@ -54,7 +64,10 @@ extension Console {
 
   /// Offline: no server is asked, none may use the folders.
   func restoreBackup(_ invocation: Invocation) -> Int32 {
-    let restore = BackupRestore(source: invocation.arguments[0], data: invocation.value("data") ?? "", directory: invocation.value("directory")) {
+    var gaps = BackupRestore.Gaps.refused
+    if invocation.flag("without-missing") { gaps = .empty }
+    if let folder = invocation.value("missing-from") { gaps = .filled(from: folder) }
+    let restore = BackupRestore(source: invocation.arguments[0], data: invocation.value("data") ?? "", directory: invocation.value("directory"), gaps: gaps) {
       terminal.problem("restore: \($0)")
     }
     do {

@@ -12,7 +12,7 @@ extension Worker {
       try await withStore(of: message.shard) { store in
         let folder = try BackupFolder(message.directory)
         try folder.check(mark: message.mark)
-        let copy = try await store.copy(to: folder.draft)
+        let copy = try await store.copy(to: try message.attempt.map { try folder.draft(of: $0) } ?? folder.draft)
         for problem in copy.problems {
           context.log.error("a backup has what is damaged", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
         }
@@ -44,7 +44,8 @@ extension Worker {
     } catch let error as StoreError {
       switch error {
       case .fenced, .closed: throw BusError(.notMine, "shard \(shard) is no longer held here")
-      case .overloaded, .tooSlow: throw BusError(.overloaded, "shard \(shard) has too much to do")
+      case .overloaded: throw BusError(.overloaded, "shard \(shard) has too much to do")
+      case .tooSlow: throw BusError(.refused, "shard \(shard) is written to faster than it can be read as a whole: try again when there is less to do")
       case .full(let reason), .io(let reason), .corrupt(let reason), .missingKey(let reason): throw BusError(.refused, reason)
       case .newerFormat, .outOfService: throw BusError(.refused, "shard \(shard) is out of service")
       }

@@ -55,7 +55,8 @@ extension RecordError {
       self.init(.internalError, "The stored data of this database is damaged")
     case .newerFormat(let found, let known):
       log.error("the store was written by a newer release", ["found": .integer(Int64(found)), "known": .integer(Int64(known))])
-      self.init(.internalError, "The stored data was written by a newer release")
+      // Whoever asked looks for a worker of that release, as for one that a shard moved to.
+      self = .shardMoved
     case .missingKey(let reason):
       log.error("an encryption key is missing", ["reason": .text(reason)])
       self.init(

@@ -40,6 +40,9 @@ public final class Worker: Sendable {
     EncryptionKeys.option,
   ]
 
+  /// The newest stored format that shards are brought to.
+  public static let shardFormat = SQLiteRecordStore.format
+
   /// What exists once the share service has answered.
   struct Parts: Sendable {
     let host: ShardHost
@@ -278,6 +281,8 @@ public final class Worker: Sendable {
     do {
       store = try await parts.host.store(of: request.database)
     } catch let error as RecordError {
+      // Of a newer release's file: a worker of that release will have it.
+      if error == .shardMoved { throw BusError(.notMine, "a shard's file is of a newer release than this worker") }
       return .failure(error)
     }
     do throws(RecordError) {

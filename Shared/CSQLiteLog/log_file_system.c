@@ -5,6 +5,10 @@
 // Why nobody misses them: other connections read only frames of commits that the log's index names, and SQLite enters a commit
 // there after it has written the commit's last frame. The writing connection reads through here.
 //
+// A log that grows is given zeros ahead of its frames, a stretch at a time. To sync bytes that a file had already is one write of the
+// disk's; to sync a file that has become longer is a commit of the file system's journal, too: twice the time and half as much again of
+// the processor's. Recovery takes zeros for what they are, no frame. They are a favour: where there is no room for them, there are none.
+//
 // A log that is there when it is opened is written again, byte for byte, and synced, before anybody reads it. After a sync that failed,
 // the kernel takes the pages that it could not write for written: they are in its memory, and nowhere else, and no later sync would
 // bring them to the disk. Commits that come after them would be acknowledged and yet end with the power, because recovery stops at the
@@ -28,6 +32,9 @@ const char *const csqlitelog_reader_name = "unix-excl";
 /// The file system below writes at most 0x1ffff bytes a call: it takes larger counts modulo that.
 enum { frame_header_size = 24, capacity = 0x1ffff };
 
+/// How far a log is made longer at a time: some ten commits of a few records. A longer stretch is a longer wait for whoever meets it.
+enum { stretch = 512 * 1024, piece = 128 * 1024 - 4096 };
+
 /// A log file. The file system below's object lies behind it.
 typedef struct {
   sqlite3_file base;
@@ -37,11 +44,26 @@ typedef struct {
   sqlite3_int64 start;
   /// Behind the last byte written since the log began anew: whatever comes before it is a rewrite, and not gathered.
   sqlite3_int64 end;
+  /// How long the file is; less where nobody knows.
+  sqlite3_int64 size;
   /// The last frame header says that its frame ends a commit.
   int ends_commit;
 } log_file;
 
 static sqlite3_file *below(log_file *file) { return (sqlite3_file *)(file + 1); }
+
+static unsigned char zeros[piece];
+
+/// Makes the file longer than `end`, as far as there is room.
+static void stretch_beyond(log_file *file, sqlite3_int64 end) {
+  file->size = end;
+  for (sqlite3_int64 last = end + stretch; file->size < last;) {
+    // Up to a page of the file: what is written next ends within one anyway.
+    int count = piece - (int)(file->size % 4096);
+    if (below(file)->pMethods->xWrite(below(file), zeros, count, file->size) != SQLITE_OK) return;
+    file->size += count;
+  }
+}
 
 static int flush(log_file *file) {
   if (file->count == 0) return SQLITE_OK;
@@ -49,7 +71,11 @@ static int flush(log_file *file) {
   // Whatever happens, it is not tried again: SQLite rolls back after a failure, and writes what comes then to the same place.
   file->count = 0;
   int code = below(file)->pMethods->xWrite(below(file), file->bytes, count, file->start);
-  if (code != SQLITE_OK) file->end = file->start;
+  if (code != SQLITE_OK) {
+    file->end = file->start;
+  } else if (file->start + count > file->size) {
+    stretch_beyond(file, file->start + count);
+  }
   return code;
 }
 
@@ -92,6 +118,7 @@ static int log_truncate(sqlite3_file *base, sqlite3_int64 size) {
   int code = flush(file);
   if (code != SQLITE_OK) return code;
   if (file->end > size) file->end = size;
+  file->size = size;
   return below(file)->pMethods->xTruncate(below(file), size);
 }
 
@@ -235,6 +262,7 @@ static int write_again(log_file *file) {
   sqlite3_file *log = below(file);
   sqlite3_int64 size = 0;
   int code = log->pMethods->xFileSize(log, &size);
+  file->size = size;
   if (code != SQLITE_OK || size == 0) return code;
   code = look_over(file, size);
   for (sqlite3_int64 offset = 0; offset < size && code == SQLITE_OK; offset += capacity) {

@@ -1,19 +1,20 @@
-// The queue behind every backlog and mailbox: an array that gives up its front cheaply.
+// The queue behind every backlog and mailbox: an array that gives up its front cheaply. Inlinable, because it is on every hot path, and
+// what is generic and not to be seen looks its element's type up with every call.
 
-package struct FIFO<Element> {
-  private var elements: [Element?] = []
-  private var head = 0
+@frozen public struct FIFO<Element> {
+  @usableFromInline var elements: [Element?] = []
+  @usableFromInline var head = 0
 
-  package init() {}
+  @inlinable public init() {}
 
-  package var isEmpty: Bool { head == elements.count }
-  package var count: Int { elements.count - head }
+  @inlinable public var isEmpty: Bool { head == elements.count }
+  @inlinable public var count: Int { elements.count - head }
 
-  package mutating func append(_ element: Element) {
+  @inlinable public mutating func append(_ element: Element) {
     elements.append(element)
   }
 
-  package mutating func prepend(_ element: Element) {
+  @inlinable public mutating func prepend(_ element: Element) {
     if head > 0 {
       head -= 1
       elements[head] = element
@@ -22,7 +23,7 @@ package struct FIFO<Element> {
     }
   }
 
-  package mutating func popFirst() -> Element? {
+  @inlinable public mutating func popFirst() -> Element? {
     guard head < elements.count else { return nil }
     let element = elements[head].take()
     head += 1
@@ -36,7 +37,7 @@ package struct FIFO<Element> {
     return element
   }
 
-  package mutating func removeAll(where isUnwanted: (Element) -> Bool) {
+  @inlinable public mutating func removeAll(where isUnwanted: (Element) -> Bool) {
     elements.removeFirst(head)
     head = 0
     elements.removeAll { $0.map(isUnwanted) ?? true }

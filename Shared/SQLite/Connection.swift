@@ -224,27 +224,13 @@ public final class Connection {
   /// - Parameter mustStop: asked every megabyte.
   /// - Returns: false when it was stopped; the file is of no use then.
   public func copy(to path: String, mustStop: () -> Bool = { false }) throws(SQLiteError) -> Bool {
-    let source = try open("copy")
-    var target: OpaquePointer?
-    defer { sqlite3_close_v2(target) }
-    let flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-    var code = sqlite3_open_v2(path, &target, flags, csqlitelog_reader_name)
-    guard code == SQLITE_OK else { throw SQLiteError(code: code, statement: "copy", connection: target) }
-    guard let copying = sqlite3_backup_init(target, "main", source, "main") else {
-      throw SQLiteError(code: sqlite3_extended_errcode(target), statement: "copy", connection: target)
-    }
-    repeat { code = sqlite3_backup_step(copying, Self.copiedPages) } while code == SQLITE_OK && !mustStop()
-    let finished = sqlite3_backup_finish(copying)
-    if code == SQLITE_OK { return false }
-    guard code == SQLITE_DONE, finished == SQLITE_OK else {
-      throw SQLiteError(code: code == SQLITE_DONE ? finished : code, statement: "copy", connection: target)
-    }
-    code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE", nil, nil, nil)
-    guard code == SQLITE_OK else { throw SQLiteError(code: code, statement: "copy", connection: target) }
+    let copy = try beginCopy(to: path)
+    while try copy.step() { if mustStop() { return false } }
     return true
   }
 
-  private static let copiedPages: Int32 = 256
+  /// Begins such a copy, for whoever copies step by step. What this connection writes between two steps is in the copy, too; nobody else may write.
+  public func beginCopy(to path: String) throws(SQLiteError) -> DatabaseCopy { try DatabaseCopy(of: open("copy"), to: path) }
 
   // MARK: Pieces
 

@@ -24,6 +24,8 @@ public struct BusConfiguration: Sendable {
   public var liveness: Duration = .seconds(2)
   /// nil: what goes over the bus is neither encrypted nor authenticated, and stays on this machine.
   public var keys: BusKeys?
+  /// The newest stored format of shards that the process knows; of workers. Peers are told.
+  public var shardFormat: Int?
   /// Told what an operator may want to know. Called on the bus's own thread: must not block and must not call the bus.
   public var observe: @Sendable (BusEvent) -> Void = { _ in }
 

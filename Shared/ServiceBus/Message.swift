@@ -119,14 +119,17 @@ public struct Peer: Hashable, Sendable, Codable {
   public var isReady: Bool
   /// Where the process serves `/metrics`, e.g. `http://127.0.0.1:9101`; nil when unknown.
   public var adminURL: String?
+  /// The newest stored format of shards that the process knows, of workers; nil: of a release that does not say, which is older than any that does.
+  public var shardFormat: Int?
 
-  public init(name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil) {
+  public init(name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil, shardFormat: Int? = nil) {
     self.name = name
     self.role = role
     self.incarnation = incarnation
     self.endpoint = endpoint
     self.isReady = isReady
     self.adminURL = adminURL
+    self.shardFormat = shardFormat
   }
 }
 

@@ -44,14 +44,17 @@ public struct ServiceProcess: Sendable {
   let help: HelpText
   let options: [Option]
   let prepare: Prepare
+  private let shardFormat: Int?
 
   /// - Parameters:
   ///   - summary: what the process is, for `--help`.
   ///   - options: the service's own; `commonOptions` are added.
   ///   - examples: whole command lines.
+  ///   - shardFormat: the newest stored format of shards that it knows, of workers.
   ///   - prepare: its errors end the process with code 78, the ones of the `Start` it returns with 74, but for `ExitError`s.
-  public init(role: Role, summary: String, options: [Option] = [], examples: [String] = [], prepare: @escaping Prepare) {
+  public init(role: Role, summary: String, options: [Option] = [], examples: [String] = [], shardFormat: Int? = nil, prepare: @escaping Prepare) {
     self.role = role
+    self.shardFormat = shardFormat
     self.options = options + Self.commonOptions(role)
     self.prepare = prepare
     help = HelpText(command: "aquifer-\(role.rawValue)", version: Release.version, summary: summary, options: self.options, examples: examples)
@@ -194,6 +197,7 @@ public struct ServiceProcess: Sendable {
     let paces = (0..<4).map { _ in LogPace(lineCount: 3, perSeconds: 30) }
     var configuration = BusConfiguration()
     configuration.keys = keys
+    configuration.shardFormat = shardFormat
     configuration.observe = { event in
       func pace(_ index: Int) -> Int64? { paces[index].admit(at: clock.now).map { Int64($0) } }
       switch event {

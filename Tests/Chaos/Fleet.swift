@@ -6,7 +6,7 @@ import HTTPClient
 /// Starts again what ends, unless it was asked to leave.
 actor Fleet {
   private struct Member {
-    let specification: Specification
+    var specification: Specification
     var pid: pid_t?
     var isStopped = false
     /// What its end is allowed to be, as `ServerProcess.reap` says it; nil: it has no reason to end.
@@ -16,6 +16,8 @@ actor Fleet {
   }
 
   private let installation: Installation
+  /// Where executables of the processes to start are.
+  private let binaries: String
   private let http = HTTPClient()
   private var members: [String: Member] = [:]
   /// What processes did that nobody asked for.
@@ -27,12 +29,16 @@ actor Fleet {
   static let stopLimit: Duration = .seconds(15)
   private static let look: Duration = .milliseconds(5)
 
-  init(_ installation: Installation) { self.installation = installation }
+  /// - Parameter binaries: nil: the installation's.
+  init(_ installation: Installation, binaries: String? = nil) {
+    self.installation = installation
+    self.binaries = binaries ?? installation.binaries
+  }
 
   // MARK: Who is there
 
   func start(_ role: Role, _ number: Int) throws {
-    let specification = installation.specification(role, number)
+    let specification = installation.specification(role, number, binaries: binaries)
     members[specification.name] = Member(specification: specification, pid: try ServerProcess.spawn(specification))
   }
 
@@ -132,6 +138,14 @@ actor Fleet {
     members[name]?.isLeaving = forGood
     members[name]?.isReady = false
     return Glibc.kill(pid, SIGTERM) == 0
+  }
+
+  /// The same; it is started again as an executable of another folder.
+  @discardableResult
+  func replace(_ name: String, from binaries: String) -> Bool {
+    guard let role = members[name]?.specification.role else { return false }
+    members[name]?.specification.executable = "\(binaries)/aquifer-\(role.rawValue)"
+    return stop(name, forGood: false)
   }
 
   /// Kills everything at once, as a power cut does, and starts nothing until `plugIn`.

@@ -38,7 +38,7 @@ struct Installation: Sendable {
     }
   }
 
-  func specification(_ role: Role, _ number: Int) -> Specification {
+  func specification(_ role: Role, _ number: Int, binaries: String) -> Specification {
     let name = "\(role.rawValue)-\(number)"
     let readyFile = "\(folder)/run/\(name).ready"
     var arguments = ["--name", name, "--bus", socket(name), "--admin", "127.0.0.1:0", "--ready-file", readyFile]

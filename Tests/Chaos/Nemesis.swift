@@ -71,6 +71,53 @@ struct Nemesis {
     for name in await fleet.names(.gateway) { await calmly("restart gateway") { await $0.fleet.stop(name, forGood: false) } }
   }
 
+  /// Replaces every process by one of another release. Calls may fail while a gateway ends, to which they have connections, and by nothing else.
+  /// - Parameter repetitions: attempts that had to be repeated until then, by reason.
+  mutating func upgrade(_ order: Options.Order, from binaries: String, repetitions: () -> [String: Int]) async {
+    var steps: [(role: Role, name: String)] = []
+    for role in Role.allCases { steps += await fleet.names(role).map { (role, $0) } }
+    switch order {
+    case .advised: break
+    case .reversed: steps.reverse()
+    case .mixed: steps.shuffle(using: &random)
+    }
+    var known = repetitions()
+    func check(_ role: Role, _ what: String) {
+      let latest = repetitions()
+      for (reason, count) in latest where count > known[reason, default: 0] && (role != .gateway || reason == "later") {
+        ledger.refused("\(count - known[reason, default: 0]) calls failed with \(reason) while \(what)")
+      }
+      known = latest
+    }
+    var isFirstWorker = true
+    for (role, name) in steps {
+      await calmly("upgrade \(role)") { await $0.fleet.replace(name, from: binaries) }
+      check(role, "\(name) was replaced")
+      // What it has opened is of its format: nobody else may get it while it is away.
+      guard role == .worker, isFirstWorker, order == .advised else { continue }
+      isFirstWorker = false
+      await calmly("kill worker") { await $0.fleet.kill(name) }
+      check(role, "\(name), the only one of its release, was killed")
+    }
+  }
+
+  /// The share service says nothing for a while, and goes on.
+  /// - Parameter repetitions: attempts that had to be repeated until then, by reason.
+  mutating func sendAway(for time: Duration, repetitions: () -> [String: Int]) async {
+    await rest(1000...1000)
+    let (start, known) = (monotonicNanoseconds(), repetitions())
+    for name in await fleet.names(.share) { await fleet.pause(name) }
+    // Dropped because a cancelled sleep ends the plan.
+    try? await Task.sleep(for: time)
+    for name in await fleet.names(.share) { await fleet.resume(name) }
+    await fleet.waitUntilWhole()
+    await rest(1000...1000)
+    note("share away", start)
+    for (reason, count) in repetitions() where count > known[reason, default: 0] {
+      ledger.refused("\(count - known[reason, default: 0]) calls failed with \(reason) while the share service was away")
+    }
+  }
+
   /// Cuts of the power: everything is killed at once, and what was not synced is taken back.
   mutating func cutPower(_ count: Int, _ loss: PowerLoss) async {
     for _ in 0..<count where !Task.isCancelled {

@@ -2,7 +2,17 @@
 
 struct Options: Sendable {
   enum Plan: String, CaseIterable, Sendable {
-    case faults, kills, scale, power
+    case faults, kills, scale, power, upgrade, away
+  }
+
+  /// In which order processes are replaced by those of the present release.
+  enum Order: String, CaseIterable, Sendable {
+    /// As operators are told: share service, workers, notifier, gateways.
+    case advised
+    /// The other way round.
+    case reversed
+    /// As the seed says.
+    case mixed
   }
 
   var plan = Plan.faults
@@ -21,13 +31,16 @@ struct Options: Sendable {
   var jsonPath: String?
   var keepsFolder = false
   var binaries: String?
+  /// Where the executables of the earlier release are.
+  var earlier: String?
+  var order = Order.advised
 
   struct UsageError: Error {
     let reason: String
   }
 
   static let help = """
-    usage: aquifer-chaos [--plan faults|kills|scale|power] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
+    usage: aquifer-chaos [--plan faults|kills|scale|power|upgrade|away] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
 
     Starts a whole installation of real processes in a folder of its own, lets clients save and read, does something to the processes
     meanwhile, and checks at the end that everything that was acknowledged is there, once and in order. Exits with 0 if it is.
@@ -37,7 +50,11 @@ struct Options: Sendable {
       --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a gateway that ends
       --plan power     rounds of a cut of the power: all processes killed, and what was not synced taken back, all of it or sectors and
                        names at random; needs --shim
-      --minutes N, --seconds N   of faults  (default: one minute)
+      --plan upgrade   an installation of --earlier, whose processes are replaced one after the other: no call may fail but those of connections to
+                       a gateway that ends; then processes of --earlier on the files, which they must refuse and leave as they are
+      --plan away      the share service is stopped for --minutes, and then goes on: no call of somebody who is known may
+                       fail
+      --minutes N, --seconds N   of faults, or of absence  (default: one minute)
       --kills N        how many of them, whatever the time
       --rounds N       cuts of the power  (default 100)
       --seed S         what happens when; printed, so that a run can be had again  (default: another each time)
@@ -48,6 +65,8 @@ struct Options: Sendable {
       --json FILE      writes the figures there, too
       --keep           leaves the folder with data and logs
       --binaries DIR   where the services' executables are  (default: beside this one)
+      --earlier DIR    where those of an earlier release are
+      --order advised|reversed|mixed   in which order they are replaced  (default: advised, as deploy/OPERATING.md has it)
     """
 
   init(_ arguments: [String]) throws(UsageError) {
@@ -66,7 +85,7 @@ struct Options: Sendable {
       }
       switch word {
       case "--plan":
-        guard let plan = Plan(rawValue: try value()) else { throw UsageError(reason: "--plan is one of faults, kills, scale, power") }
+        guard let plan = Plan(rawValue: try value()) else { throw UsageError(reason: "--plan is one of \(Plan.allCases.map(\.rawValue).joined(separator: ", "))") }
         self.plan = plan
       case "--minutes": seconds = Double(try number(1...10_000)) * 60
       case "--seconds": seconds = Double(try number(1...600_000))
@@ -86,10 +105,15 @@ struct Options: Sendable {
       case "--json": jsonPath = try value()
       case "--keep": keepsFolder = true
       case "--binaries": binaries = try value()
+      case "--earlier": earlier = try value()
+      case "--order":
+        guard let order = Order(rawValue: try value()) else { throw UsageError(reason: "--order is one of advised, reversed, mixed") }
+        self.order = order
       default: throw UsageError(reason: "there is no option \(word)")
       }
     }
     if plan == .power, shim == nil { throw UsageError(reason: "--plan power needs --shim") }
+    if plan == .upgrade, earlier == nil { throw UsageError(reason: "--plan upgrade needs --earlier") }
     if plan == .scale { workerCount = 1 }
   }
 }

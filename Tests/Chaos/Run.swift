@@ -20,7 +20,7 @@ struct Run {
     loss = options.shim.map { PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl) }
     installation = try Installation(
       binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount, environment: loss?.environment ?? [:])
-    fleet = Fleet(installation)
+    fleet = Fleet(installation, binaries: options.earlier)
     ledger = try Ledger(path: folder + "/ledger")
     calls = Calls(gateways: installation.gateways.map(\.url))
   }
@@ -76,6 +76,7 @@ struct Run {
       return nemesis
     }
     let seconds = Double(monotonicNanoseconds() - start) / 1e9
+    if let earlier = options.earlier { try await Downgrade(installation, binaries: earlier, fleet, ledger).run(population) }
     let expected = Checker.expected(of: ledger.saves)
     var final: [String: [String: Int64]] = [:]
     var feeds: [Feed] = []
@@ -116,6 +117,8 @@ struct Run {
       await nemesis.scale {
         for (reason, count) in calls.repetitions { ledger.refused("\(count) calls failed with \(reason) while workers came and went") }
       }
+    case .away: await nemesis.sendAway(for: .seconds(options.seconds)) { calls.repetitions }
+    case .upgrade: await nemesis.upgrade(options.order, from: installation.binaries) { calls.repetitions }
     case .power: if let loss { await nemesis.cutPower(options.roundCount, loss) }
     }
     return nemesis
@@ -127,11 +130,14 @@ struct Writers: Sendable {
   private var records: [RecordClient] = []
   private var objects: [ObjectClient] = []
   private let maker: OperatorClient
+  /// Operators wait for the share service, and give up when it is away for long.
+  private let runsMaker: Bool
   private let uploader: UploadClient
 
   init(_ population: Population, _ options: Options, _ ledger: Ledger) {
     // Who wants something of the share service itself is told to come later while that is restarted: it is one process.
     maker = OperatorClient(population.calls.apart(), ledger: ledger)
+    runsMaker = options.plan != .away
     uploader = UploadClient(population, population.databases[0], seed: options.seed, ledger: ledger)
     for index in 0..<options.clientCount {
       let database = population.databases[index % population.databases.count]
@@ -147,7 +153,7 @@ struct Writers: Sendable {
   func start(in group: inout TaskGroup<Void>) {
     for client in records { group.addTask { await client.run() } }
     for client in objects { group.addTask { await client.run() } }
-    group.addTask { await maker.run() }
+    if runsMaker { group.addTask { await maker.run() } }
     group.addTask { await uploader.run() }
   }
 

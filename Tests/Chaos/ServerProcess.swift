@@ -17,7 +17,7 @@ enum Role: String, CaseIterable, Sendable {
 struct Specification: Sendable {
   let name: String
   let role: Role
-  let executable: String
+  var executable: String
   let arguments: [String]
   var environment: [String: String] = [:]
   let log: String

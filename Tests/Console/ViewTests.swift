@@ -43,6 +43,15 @@ struct VerdictTests {
     #expect(lines[1].hasPrefix("also: 2 shards have no worker. "))
   }
 
+  @Test func `shards that only a newer worker may have say which`() throws {
+    let answer = try json(
+      """
+      {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],
+      "shards":{"count":3,"held":2,"neededFormat":21},"workers":[{"name":"worker-1","ready":true,"silent":false}]}
+      """)
+    #expect(Verdict(answer, now: now).text.contains("1 shard have no worker. Wait for a worker of a release that knows the stored format 21"))
+  }
+
   @Test func `shards that wait for the same process are one finding, which names it`() throws {
     let problem = "waits for process 4711, which has its file"
     let second = #""silent":false,"problems":[{"shard":2,"problem":"\#(problem)"},{"shard":3,"problem":"\#(problem)"}]"#

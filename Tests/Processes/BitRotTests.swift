@@ -169,8 +169,13 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a worker that verifies finds a damaged page at its start, says what it is, and serves the other shards`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a worker that verifies finds a damaged page at its start, says what it is, serves the other shards, and backs those up`() async throws {
     try await World.run { world in
+      let console = world.users[0].app.installation
+      let (earlier, partial) = (world.processes.folder.path + "/earlier", world.processes.folder.path + "/partial")
+      let whole = try await console.aquifer("backup", earlier)
+      #expect(whole.code == 0, "\(whole)")
       try world.stop(by: SIGTERM)
       // The third page's kind: no page of a tree any more.
       try await world.run(["--verify"], damaging: "shards/shard-0.sqlite", { $0[2 * Self.pageByteCount] ^= 0x55 }) {
@@ -182,9 +187,16 @@ import Testing
         #expect(log.contains("a shard is out of service") && log.contains("integrity_check: database disk image is malformed"), "\(log.suffix(2000))")
         let scrub = try await world.scrub()
         #expect(scrub.code == 1 && scrub.problem.contains("shard 0"), "\(scrub)")
-        let status = try await world.users[0].app.installation.aquifer("status")
+        let status = try await console.aquifer("status")
         #expect(status.output.contains("shard 0") && status.output.contains("malformed"), "\(status.output)")
+        let backup = try await console.aquifer("backup", partial)
+        #expect(backup.code == 3 && backup.problem.contains("without shard 0") && backup.problem.contains("PARTIAL"), "\(backup)")
       }
+      let target = world.processes.folder.path + "/restored"
+      let refused = try CommandLineTool.run(["restore", partial, "--data", target])
+      #expect(refused.code == 1 && refused.problem.contains("lacks shards: 0"), "\(refused)")
+      let restored = try CommandLineTool.run(["restore", partial, "--data", target, "--missing-from", earlier])
+      #expect(restored.code == 0 && FileManager.default.fileExists(atPath: target + "/shards/shard-0.sqlite"), "\(restored)")
     }
   }
 

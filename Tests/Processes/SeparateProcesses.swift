@@ -53,9 +53,12 @@ final class SeparateProcesses: Sendable {
   ///   - name: its role and a number, `worker-1`.
   ///   - share: the share service's endpoint.
   ///   - launcher: a command that becomes what its last arguments say, as `nsenter` does.
+  ///   - binaries: where its executable is; nil: beside these tests.
   @discardableResult
-  func start(_ name: String, bus: String? = nil, share: String? = nil, _ options: [String], launcher: [String] = []) async throws -> Started {
-    let started = try launch(name, bus: bus, share: share, options, launcher: launcher)
+  func start(
+    _ name: String, bus: String? = nil, share: String? = nil, _ options: [String], launcher: [String] = [], binaries: URL? = nil
+  ) async throws -> Started {
+    let started = try launch(name, bus: bus, share: share, options, launcher: launcher, binaries: binaries ?? Checkout.products)
     for _ in 0..<3000 {
       if let data = try? Data(contentsOf: started.readyFile), let ready = try? JSONDecoder().decode(Started.self, from: data),
         ready.pid == started.process.processIdentifier
@@ -68,11 +71,11 @@ final class SeparateProcesses: Sendable {
     throw Unexpected("\(name) is not ready")
   }
 
-  private func launch(_ name: String, bus: String?, share: String?, _ options: [String], launcher: [String]) throws -> Entry {
+  private func launch(_ name: String, bus: String?, share: String?, _ options: [String], launcher: [String], binaries: URL) throws -> Entry {
     let role = try #require(Self.roles.first { name.hasPrefix($0) })
     let readyFile = folder.appending(path: "run/\(name).ready")
     try? FileManager.default.removeItem(at: readyFile)
-    var words = [Checkout.products.appending(path: "aquifer-\(role)").path, "--name", name, "--bus", bus ?? endpoint(of: name), "--ready-file", readyFile.path]
+    var words = [binaries.appending(path: "aquifer-\(role)").path, "--name", name, "--bus", bus ?? endpoint(of: name), "--ready-file", readyFile.path]
     if role != "share" { words += ["--share", share ?? endpoint(of: "share-1")] }
     words = launcher + words + ["--admin", "127.0.0.1:0"] + options
     let process = Process()

@@ -1,6 +1,7 @@
 // Stores of the shared database through real processes: three people, two workers, and SIGKILL where an owner's and a participant's shard meet.
 
 import Foundation
+import Records
 import Synchronization
 import Testing
 
@@ -95,6 +96,71 @@ import Testing
       (changes, token) = try await b.changes(after: token)
       #expect(changes.contains { $0["changeType"].string == "zone" && $0["reason"].string == "left" })
       #expect(try await b.changes(after: token).changes.isEmpty)
+    }
+  }
+
+  /// A manifest without one of its shards.
+  private static func leaveOut(_ shard: Int, of backup: String) throws {
+    let path = backup + "/manifest.json"
+    var manifest = try #require(try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: path))) as? [String: Any])
+    let shards = try #require(manifest["shards"] as? [[String: Any]]).filter { $0["shard"] as? Int != shard }
+    manifest.merge(["format": 2, "shards": shards, "missing": [["shard": shard, "reason": "left out"]]]) { $1 }
+    try JSONSerialization.data(withJSONObject: manifest).write(to: URL(filePath: path))
+  }
+
+  @Test(.timeLimit(.minutes(2)))
+  func `what a participant saved is with the owner after a restore, also where the owner's shard was copied before it came, and once`() async throws {
+    let folders = try (0..<3).map { _ in try Installation.makeFolder() }
+    defer { for folder in folders { try? FileManager.default.removeItem(at: folder) } }
+    let (first, second) = (folders[0].path + "/first", folders[0].path + "/second")
+    var kept: (app: App, alice: User, bob: User, store: String)?
+    try await Installation.run(folder: folders[0]) { installation in
+      let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let people = try await app.usersApart(["alice", "bob"])
+      let zoneID: Value = ["zoneName": .string(Self.zone)]
+      try await people[0].makeZone(Self.zone)
+      func save(_ type: Value, _ name: Value, _ fields: Value) async throws {
+        let record: Value = ["recordType": type, "recordName": name, "fields": fields]
+        let saved = try await people[0].records("records/modify", ["zoneID": zoneID, "operations": [["operationType": "forceUpdate", "record": record]]])
+        #expect(saved["records"][0]["serverErrorCode"] == .null, "\(saved)")
+      }
+      try await save("CD_Post", .string(Self.post), ["CD_entityName": ["value": "Post"], "CD_title": ["value": "Dunes"]])
+      let share = try await people[0].share(Self.zone, with: [(people[1], "READ_WRITE")])
+      let b = try await people[1].device("b", in: "shared")
+      let accepted = try await b.call("POST", "/accept", ["shortGUIDs": [["value": .string(share)]]])
+      #expect(accepted["results"][0]["serverErrorCode"] == .null, "\(accepted)")
+      try await b.save([Self.attachment("A1")])
+      #expect(try await installation.aquifer("backup", first).code == 0)
+      try await b.save([Self.attachment("A2")])
+      try await save("CD_Attachment", "A1", ["CD_fileName": ["value": "alice's"]])
+      #expect(try await installation.aquifer("backup", second).code == 0)
+      kept = (app, people[0], people[1], b.store)
+    }
+    let (app, alice, bob, store) = try #require(kept)
+    let container = try #require(ContainerID(rawValue: app.container))
+    let key = folders[0].path + "/data/encryption-key"
+    /// Restores into a folder and looks at Alice's zone when all that Bob saved has been forwarded.
+    func restored(_ folder: URL, _ options: String..., check: ([String: Value]) -> Void) async throws {
+      let data = folder.appending(path: "data").path
+      let restore = try CommandLineTool.run(["restore", second, "--data", data] + options)
+      #expect(restore.code == 0, "\(restore)")
+      try FileManager.default.copyItem(atPath: key, toPath: data + "/encryption-key")
+      try await Installation.run(folder: folder) { installation in
+        let app = App(installation, container: app.container, apiToken: app.apiToken, modelHash: app.modelHash)
+        let b = Device(user: User(app: app, recordName: bob.recordName, token: bob.token), store: store, database: "shared")
+        try await b.save([Self.attachment("A3")])
+        check(try await User(app: app, recordName: alice.recordName, token: alice.token).allRecords(in: Self.zone).records)
+        let sound = try await installation.aquifer("scrub")
+        #expect(sound.code == 0, "\(sound)")
+      }
+    }
+    try await restored(folders[1]) { records in
+      #expect(records["A1"]?["fields"]["CD_fileName"]["value"].string == "alice's" && records["A2"] != nil && records["A3"] != nil, "\(records.keys)")
+    }
+    let count = try #require(try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: second + "/manifest.json"))) as? [String: Any])["shardCount"]
+    try Self.leaveOut(DatabaseID(container: container, environment: .development, owner: alice.recordName).shard(of: count as? Int ?? 0), of: second)
+    try await restored(folders[2], "--missing-from", first) { records in
+      #expect(records["A1"] != nil && records["A2"] != nil && records["A3"] != nil, "\(records.keys)")
     }
   }
 

@@ -53,12 +53,15 @@ struct BackupTests {
     #expect(part.problems == [] && part.recordCount >= count && part.fileCount == count + 1)
     try backup.finish(
       BackupManifest(
-        installation: "0123456789abcdef", createdAt: 1, shardCount: 1, directoryByteCount: directory.byteCount, directoryDigest: directory.digest, shards: [part]))
+        installation: "0123456789abcdef", startedAt: 1, createdAt: 1, shardCount: 1, directoryByteCount: directory.byteCount,
+        directoryDigest: directory.digest, shards: [part]))
     await shard.close()
     return (names, database, place)
   }
 
-  func restore(to target: String) throws -> BackupManifest { try BackupRestore(source: backup.path, data: target) { _ in }.run() }
+  func restore(to target: String, gaps: BackupRestore.Gaps = .refused, now: Int64? = nil) throws -> BackupManifest {
+    try BackupRestore(source: backup.path, data: target, gaps: gaps, now: now) { _ in }.run()
+  }
 
   @Test func `a backup that is made while others save has everything acknowledged before, and is restored with other incarnations`() async throws {
     let (names, database, place) = try await back(up: 40, then: 60)
@@ -70,8 +73,11 @@ struct BackupTests {
     #expect(report.problems == [] && report.assetCount == 40)
     for name in names { #expect(try await shard.read { try $0.record(named: name, in: place.zone) } != nil, "\(name)") }
     let restored = try #require(try await shard.read { try $0.database(key: place.database) })
-    #expect(restored.incarnation != database.incarnation && restored.sequence <= database.sequence)
-    _ = try await shard.write { try $0.save(Sample.note("after"), in: place) }
+    #expect(restored.incarnation != database.incarnation)
+    // A change tag that a device has of what is gone is nobody else's.
+    let after = try await shard.write { try $0.save(Sample.note("after"), in: place) }
+    #expect(after.sequence > database.sequence + 60)
+    #expect(try await shard.verify(readsAssets: false).problems == [])
     await shard.close()
     // The backup is as it was: it can be restored again, elsewhere, and not over what is there.
     #expect(try restore(to: folder.path + "/again") == manifest)
@@ -108,6 +114,127 @@ struct BackupTests {
       try whole.write(to: URL(filePath: path))
     }
     #expect(try restore(to: folder.path + "/restored").shardCount == 1)
+  }
+
+  /// The numbers that come next in a restored shard: of its database, its events, its journal.
+  private func numbers(in data: String) throws -> [Int64] {
+    let connection = try Connection(path: data + "/shards/shard-0.sqlite", mode: .readOnly)
+    defer { connection.close() }
+    return try [
+      "SELECT seq FROM database", "SELECT value FROM meta WHERE key = 'lastEvent'", "SELECT seq FROM sqlite_sequence WHERE name = 'journal'",
+    ].map { try #require(try connection.statement(SQL($0, $0)).first { $0.int64(0) }) }
+  }
+
+  @Test func `two installations restored from one backup number nothing alike, nor as that one did`() async throws {
+    let (_, database, _) = try await back(up: 3, then: 0)
+    let day: Int64 = 86_400_000
+    var before = [database.sequence, 0, 0]
+    for (index, now) in [1_800_000_000_000, 1_800_000_000_000 + day].enumerated() {
+      let target = "\(folder.path)/restored \(index)"
+      _ = try restore(to: target, now: now)
+      let numbers = try numbers(in: target)
+      for (number, earlier) in zip(numbers, before) { #expect(number > earlier + 1_000_000 && number < 1 << 53) }
+      before = numbers
+    }
+    // A clock that stands wrong is no reason.
+    _ = try restore(to: folder.path + "/wrong", now: 0)
+    for number in try numbers(in: folder.path + "/wrong") { #expect(number > 1_000_000) }
+  }
+
+  @Test func `a restored store of the shared database forwards again what it forwarded since the backup began, and a guest writes nothing twice`() async throws {
+    let began: Int64 = 100 * ShardRenewal.forwardingTime
+    let shard = try await Self.open(data)
+    let place = try await Place(in: shard)
+    func make(_ identifier: String, _ user: String, _ scope: DatabaseScope) async throws -> Int64 {
+      try await shard.write { transaction in
+        var mirror = try transaction.makeMirror(
+          identifier, in: place.database, userRecordName: user, scope: scope, modelHash: "hash", configuration: nil, deviceName: nil, createdAt: 5)
+        for (number, at) in [began - 2 * ShardRenewal.forwardingTime, began - 1000, began + 1000].enumerated() {
+          try transaction.append(
+            StoredTransaction(number: Int64(number) + 1, transactionID: Sample.uuid(number), author: nil, appendedAt: at, payload: [1]), to: mirror.key)
+        }
+        mirror = try #require(try transaction.mirror(key: mirror.key))
+        mirror.exportedTransactionNumber = 3
+        try transaction.update(mirror)
+        return mirror.key
+      }
+    }
+    let home = try await make("home", "ada", .shared)
+    let others = [try await make("guest", "bob", .shared), try await make("own", "ada", .private)]
+    try backup.begin(mark: "mark")
+    let part = try await shard.copy(to: backup.draft)
+    await shard.close()
+    try finish([part], startedAt: began)
+    let target = folder.path + "/restored"
+    _ = try restore(to: target)
+    let restored = try await Self.open(target)
+    // Of before the backup, too: it may have waited for its owner.
+    #expect(try await restored.read { try $0.mirror(key: home)?.exportedTransactionNumber } == 1)
+    for key in others { #expect(try await restored.read { try $0.mirror(key: key)?.exportedTransactionNumber } == 3) }
+    await restored.close()
+  }
+
+  /// Ends a backup of what was copied.
+  private func finish(_ parts: [ShardCopy], of count: Int = 1, startedAt: Int64 = 1, missing: [BackupManifest.Missing] = [], in backup: BackupFolder? = nil) throws {
+    let backup = backup ?? self.backup
+    #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1, 2, 3])))
+    let directory = try backup.digestOfDirectory()
+    try backup.finish(
+      BackupManifest(
+        installation: "0123456789abcdef", startedAt: startedAt, createdAt: startedAt + 1, shardCount: count, directoryByteCount: directory.byteCount,
+        directoryDigest: directory.digest, shards: parts, missing: missing))
+  }
+
+  @Test func `a shard that a backup lacks is taken from an earlier one, or left empty, but not silently`() async throws {
+    let store = try SQLiteRecordStore(directory: data + "/shards", shardCount: 2, assets: assets)
+    let shards = [try await store.open(shard: 0), try await store.open(shard: 1)]
+    let earlier = try BackupFolder(folder.path + "/earlier")
+    try earlier.begin(mark: "one")
+    try finish([try await shards[0].copy(to: earlier.draft), try await shards[1].copy(to: earlier.draft)], of: 2, in: earlier)
+    _ = try await Place(in: shards[0])
+    let missing = [BackupManifest.Missing(shard: 1, reason: "it is damaged")]
+    try backup.begin(mark: "two")
+    try finish([try await shards[0].copy(to: backup.draft)], of: 2, missing: missing)
+    for shard in shards { await shard.close() }
+
+    #expect {
+      try restore(to: folder.path + "/refused")
+    } throws: {
+      "\($0)".contains("lacks shards: 1 (it is damaged)")
+    }
+    #expect(try restore(to: folder.path + "/filled", gaps: .filled(from: earlier.path)).missing == missing)
+    #expect(try restore(to: folder.path + "/emptied", gaps: .empty).missing == missing)
+    for (target, names) in [("filled", ["shard-0.sqlite", "shard-1.sqlite"]), ("emptied", ["shard-0.sqlite"])] {
+      #expect(try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/\(target)/shards").sorted() == names)
+    }
+    // It lacks it, too.
+    #expect(throws: StoreError.self) { try restore(to: folder.path + "/again", gaps: .filled(from: backup.path)) }
+  }
+
+  @Test func `a worker that was given up and writes on spoils neither the shard's next copy nor the next backup`() async throws {
+    let shard = try await Self.open(data)
+    _ = try await Place(in: shard)
+    try backup.begin(mark: "0a")
+    /// As one does that has not heard of it: into the folder that it was told.
+    func writeOn(_ attempt: String) throws {
+      let orphan = try backup.draft(of: attempt)
+      try FileManager.default.createDirectory(atPath: orphan + "/shards", withIntermediateDirectories: true)
+      for name in ["shards/shard-0.sqlite", "shard-0.sha256"] { try Data("half".utf8).write(to: URL(filePath: orphan + "/" + name)) }
+    }
+    try writeOn("01")
+    let part = try await shard.copy(to: try backup.draft(of: "02"))
+    try writeOn("01")
+    try backup.take("02", ofShard: 0)
+    try writeOn("01")
+    try finish([part])
+    #expect(try FileManager.default.contentsOfDirectory(atPath: backup.path).sorted() == ["directory.sqlite", "manifest.json", "shard-0.sha256", "shards"])
+    #expect(try restore(to: folder.path + "/restored").shards == [part])
+    // What it makes later is in nobody's way.
+    try FileManager.default.removeItem(atPath: backup.path)
+    try writeOn("01")
+    try backup.begin(mark: "0b")
+    #expect(throws: StoreError.self) { try backup.draft(of: "../x") }
+    await shard.close()
   }
 
   @Test func `a backup that was not finished is none, and makes room for the next`() async throws {

@@ -46,6 +46,29 @@ struct LogFileTests {
     #expect(try notes(reader()).count == 29)
   }
 
+  @Test func `a log grows by stretches, into which commits go without making the file longer, and begins anew in what it has`() throws {
+    let writer = try writer()
+    let put = try writer.statement(Self.put)
+    func length() throws -> Int { try #require(FileManager.default.attributesOfItem(atPath: folder.path + "/notes.sqlite-wal")[.size] as? Int) }
+    var lengths: [Int] = []
+    func commit(_ count: Int) throws {
+      for key in 0..<count {
+        try writer.transaction { try put.binding(Int64(key % 10), String(repeating: "\(key)", count: 500)).run() }
+        lengths.append(try length())
+      }
+    }
+    try commit(400)
+    let frames = writer.logPageCount
+    #expect(lengths == lengths.sorted() && Set(lengths).count < 12)
+    #expect(lengths.allSatisfy { $0 >= 512 * 1024 } && lengths[399] > frames * 4120 && lengths[399] < frames * 4120 + 1024 * 1024)
+    try writer.checkpoint(.passive)
+    lengths = []
+    try commit(400)
+    #expect(Set(lengths).count == 1)
+    writer.close()
+    #expect(try notes(Connection(path: folder.path + "/notes.sqlite", mode: .readWrite)).count == 10)
+  }
+
   @Test(arguments: ["FULL", "NORMAL"]) func `a transaction larger than the cache is invisible until it is committed, and wholly there then`(_ synchronous: String) throws
   {
     let (writer, reader) = (try writer(synchronous: synchronous), try reader())

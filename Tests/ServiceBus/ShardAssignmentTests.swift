@@ -3,8 +3,8 @@
 import ServiceBus
 import Testing
 
-private func peer(_ name: String, _ role: Role = .worker, ready: Bool = true, incarnation: UInt64 = 1) -> Peer {
-  Peer(name: name, role: role, incarnation: incarnation, endpoint: "memory://" + name, isReady: ready)
+private func peer(_ name: String, _ role: Role = .worker, ready: Bool = true, incarnation: UInt64 = 1, format: Int? = nil) -> Peer {
+  Peer(name: name, role: role, incarnation: incarnation, endpoint: "memory://" + name, isReady: ready, shardFormat: format)
 }
 
 /// A decision that keeps every map at once.
@@ -112,6 +112,40 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     decider.see(peer("worker-1", ready: false), peer("worker-2"))
     #expect(shards(of: "worker-1", in: decider.holders).isEmpty)
     #expect(decider.assignment.map.members.contains { $0.name == "worker-1" })
+  }
+
+  @Test func `what a newer worker was given no older one gets, and waits for one that knows it`() {
+    var decider = Decider()
+    decider.see(peer("worker-1"), peer("worker-2"), peer("worker-3"))
+    let steady = decider.holders
+    // Replaced: its shards go to the others as they are, and come back.
+    decider.see(peer("worker-2"), peer("worker-3"))
+    #expect(!decider.holders.contains(nil))
+    decider.see(peer("worker-1", incarnation: 2, format: 21), peer("worker-2"), peer("worker-3"))
+    #expect(decider.holders == steady)
+    // Gone again: what it had is of its format.
+    decider.see(peer("worker-2"), peer("worker-3"))
+    for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? nil : old)) }
+    // Also after a restart of the share service.
+    decider = Decider(persisted: decider.assignment.map)
+    decider.see(peer("worker-2"), peer("worker-3", format: 20))
+    for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? nil : old)) }
+    // An equal and a newer one may have it, and what those had is theirs.
+    decider.see(peer("worker-2"), peer("worker-3", incarnation: 2, format: 21))
+    for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? "worker-3" : old)) }
+    decider.see(peer("worker-2", incarnation: 2, format: 22))
+    #expect(decider.holders == Array(repeating: "worker-2", count: 64) && decider.assignment.map.formats == Array(repeating: 22, count: 64))
+    decider.see(peer("worker-3", incarnation: 2, format: 21))
+    #expect(decider.holders == Array(repeating: nil, count: 64))
+  }
+
+  @Test func `a map of a release that kept no formats has those of the workers that hold shards`() {
+    let holders = ["worker-1", "worker-2"] as [String?]
+    let persisted = ClusterMap(version: 7, members: [peer("share", .share), peer("worker-1"), peer("worker-2")], holders: holders)
+    var decider = Decider(shardCount: 2, persisted: persisted)
+    decider.see(peer("worker-1", incarnation: 2, format: 21), peer("worker-2"))
+    decider.see(peer("worker-2"))
+    #expect(zip(holders, decider.holders).allSatisfy { $1 == ($0 == "worker-2" ? "worker-2" : nil) })
   }
 
   @Test func `after a restart nothing moves and nobody is missing while members come back`() {

@@ -44,6 +44,27 @@ import Testing
     await world.service.close()
   }
 
+  @Test func `the directory answers while it is copied, and the copy has what was written meanwhile`() async throws {
+    let world = try await World.withContainer()
+    let directory = world.service.directory
+    let byteCount = 32 << 20
+    try await directory.fill(byteCount)
+    let path = world.folder.path + "/copy"
+    let copied = Task { try await directory.copy(to: path) }
+    while !FileManager.default.fileExists(atPath: path) { await Task.yield() }
+    let alice = try await world.user("alice")
+    // It was answered before the end.
+    let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
+    #expect(size < byteCount)
+    try await copied.value
+    let copy = TemporaryFolder()
+    try FileManager.default.copyItem(atPath: path, toPath: copy.path + "/directory.sqlite")
+    let survivor = try World(in: copy, seed: 2)
+    #expect(try await survivor.authenticate(user: alice.token).userRecordName == alice.recordName)
+    #expect(try await survivor.service.directory.problems() == [])
+    await world.service.close()
+  }
+
   @Test func `credentials are nowhere in the files`() async throws {
     let world = try await World.withContainer()
     let (alice, api) = (try await world.user("alice"), try await world.apiToken())
@@ -137,4 +158,11 @@ import Testing
 
 extension Directory {
   fileprivate func execute(_ text: String) throws { try connection.execute(text) }
+}
+
+extension Directory {
+  /// Makes the file so long.
+  fileprivate func fill(_ byteCount: Int) throws {
+    try change { try DirectoryFormat.set("ballast", [UInt8](repeating: 7, count: byteCount), in: connection) }
+  }
 }

@@ -236,6 +236,24 @@ private final class BackgroundPlane: Plane {
     #expect(lengths.filter { $0 < .seconds(100) } == [.milliseconds(100), .milliseconds(200), .milliseconds(400)])
   }
 
+  @Test func `requests for a shard of a newer release go elsewhere until this worker can have it`() async throws {
+    let store = ReluctantStore(shardCount: 4)
+    store.failures.withLock { $0 = [.newerFormat(found: 99, known: 21)] }
+    let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
+    let (gate, open) = AsyncStream.makeStream(of: Never.self)
+    let host = ShardHost(name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} }, patience: { _ in })
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask { await host.run(maps) }
+      publish.yield(Self.map(1, "me", nil, nil, nil))
+      try await Self.wait { await host.outOfServiceCount == 1 }
+      await #expect(throws: RecordError.shardMoved) { try await host.store(of: Self.database(in: 0)) }
+      open.finish()
+      try await Self.wait { await !host.openStores.isEmpty }
+      publish.finish()
+      try await group.waitForAll()
+    }
+  }
+
   @Test func `while a shard has failed its requests get the error, not a wait`() async throws {
     let store = ReluctantStore(shardCount: 4)
     store.failures.withLock { $0 = [.corrupt("page 7")] }

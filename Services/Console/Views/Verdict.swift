@@ -37,14 +37,14 @@ struct Verdict: Hashable, Sendable {
     let held = status["shards"]?["held"]?.int64 ?? 0
     summary =
       "\(members.count == 1 ? "1 process" : "\(members.count) processes"), \(held) of \(count) shards held by \(Units.count(Int64(workers.count), "worker"))"
-    judge(members, workers, unheld: count - held)
+    judge(members, workers, unheld: count - held, neededFormat: status["shards"]?["neededFormat"]?.int64)
     for worker in workers { judge(worker, now) }
     judgeExports(workers, now)
   }
 
   private mutating func find(_ what: String, _ remedy: String) { findings.append(Finding(what: what, remedy: remedy)) }
 
-  private mutating func judge(_ members: [JSONValue], _ workers: [JSONValue], unheld: Int64) {
+  private mutating func judge(_ members: [JSONValue], _ workers: [JSONValue], unheld: Int64, neededFormat: Int64?) {
     for worker in workers where worker["silent"]?.bool == true {
       find(
         "\(name(worker)) does not answer",
@@ -53,7 +53,8 @@ struct Verdict: Hashable, Sendable {
     if workers.isEmpty {
       find("there is no worker", "Start aquifer-worker, or read its log: nothing is saved or imported.")
     } else if unheld > 0 {
-      find("\(Units.count(unheld, "shard")) have no worker", "Wait for a worker to become ready, or start one; `aquifer shards` lists them.")
+      let which = neededFormat.map { " of a release that knows the stored format \($0) (older ones are not given what a newer one has opened)" } ?? ""
+      find("\(Units.count(unheld, "shard")) have no worker", "Wait for a worker\(which) to become ready, or start one; `aquifer shards` lists them.")
     }
     for (role, consequence) in [("notifier", "devices are not pinged and find changes only when they ask"), ("gateway", "clients reach nobody")]
     where !members.contains(where: { $0["role"]?.string == role }) {

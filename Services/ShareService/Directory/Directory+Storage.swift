@@ -3,9 +3,14 @@
 import SQLite
 
 extension Directory {
-  /// Copies the file, as it is now, to a name that nobody has yet; durable when it returns.
-  func copy(to path: String) throws {
-    guard try connection.copy(to: path) else { throw InstallationProblem("The directory's copy was stopped.") }
+  /// Copies the file, as it is when that is done, to a name that nobody has yet; durable when it returns. Others are answered between two megabytes.
+  func copy(to path: String) async throws {
+    let source = connection
+    let copy = try source.beginCopy(to: path)
+    while try copy.step() {
+      await Task.yield()
+      guard isOpen(source) else { throw InstallationProblem("the directory's file was opened anew while it was copied; try again") }
+    }
   }
 
   /// What SQLite finds wrong with the file, at most a hundred lines.

@@ -69,6 +69,9 @@ actor Directory {
     return file
   }
 
+  /// Whether that is still the connection that everybody uses.
+  func isOpen(_ connection: Connection) -> Bool { !mustReopen && connection === file }
+
   /// Without a checkpoint: what is to be known of the file is what its log has on the disk.
   private func abandonFile() {
     file.close()

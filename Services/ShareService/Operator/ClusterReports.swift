@@ -48,6 +48,7 @@ struct ClusterReports: Sendable {
       writer.beginObject()
       writer.member("count", shardCount)
       writer.member("held", map?.holders.count { $0 != nil } ?? 0)
+      if let format = map?.unheldFormat { writer.member("neededFormat", format) }
       writer.endObject()
       if let map { writer.member("mapVersion", map.version) }
       if let sharedZoneCount { writer.member("sharedZones", sharedZoneCount) }
@@ -161,5 +162,13 @@ struct ClusterReports: Sendable {
       report.content?["unread"]?.forEachElement { shard in writer.string("\(report.worker.name) (shard \(shard.int64 ?? -1))") }
     }
     writer.endArray()
+  }
+}
+
+extension ClusterMap {
+  /// The least stored format that a worker must know to be given every shard without a holder; nil: any will do.
+  fileprivate var unheldFormat: Int? {
+    guard let formats else { return nil }
+    return zip(holders, formats).filter { $0.0 == nil && $0.1 > 0 }.map(\.1).max()
   }
 }

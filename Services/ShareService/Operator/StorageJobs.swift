@@ -22,6 +22,8 @@ struct StorageJob: Hashable, Sendable {
   var byteCount: Int64 = 0
   var assetCount = 0
   var problems: [String] = []
+  /// Shards that a backup is without, and why.
+  var missing: [BackupManifest.Missing] = []
   /// Why it failed.
   var reason: String?
 
@@ -44,6 +46,17 @@ struct StorageJob: Hashable, Sendable {
       writer.beginArray()
       for problem in problems { writer.string(problem) }
       writer.endArray()
+      if !missing.isEmpty {
+        writer.key("missing")
+        writer.beginArray()
+        for missing in missing {
+          writer.beginObject()
+          writer.member("shard", missing.shard)
+          writer.member("reason", missing.reason)
+          writer.endObject()
+        }
+        writer.endArray()
+      }
       if let reason { writer.member("reason", reason) }
     }
     answer.status = status
@@ -53,6 +66,10 @@ struct StorageJob: Hashable, Sendable {
 
 /// Runs the jobs. They end with the process: a backup that was under way is none then.
 actor StorageJobs {
+  /// Files are read, moved and synced here.
+  private let executor = BlockingExecutor(label: "storage jobs")
+  nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
   private let directory: Directory
   private let clock: any WallClock
   private let random: any RandomSource
@@ -70,6 +87,8 @@ actor StorageJobs {
   private static let shardLimit = Duration.seconds(86_400)
   /// How often a shard is asked for that nobody holds or that has just moved, a second apart.
   private static let attemptCount = 60
+  /// The same once a shard was given up, so that many without a holder don't take hours.
+  private static let laterAttemptCount = 5
 
   init(directory: Directory, clock: any WallClock, random: any RandomSource, log: Log) {
     self.directory = directory
@@ -122,7 +141,7 @@ actor StorageJobs {
     do {
       try await work()
       jobs[kind]?.state = .done
-      if jobs[kind]?.problems.isEmpty == true { successTimes[kind] = clock.now / 1000 }
+      if let job = jobs[kind], job.problems.isEmpty, job.missing.isEmpty { successTimes[kind] = clock.now / 1000 }
       log.info("a job is done", ["job": .text(kind.rawValue), "problems": .integer(Int64(jobs[kind]?.problems.count ?? 0))])
     } catch {
       undo()
@@ -135,24 +154,45 @@ actor StorageJobs {
   /// Shards first, the directory last: it knows at least the models and users that their records need.
   private func backUp(to folder: BackupFolder) async throws {
     let mark = random.hex(byteCount: 16)
+    let startedAt = clock.now
     try folder.begin(mark: mark)
     var copies: [ShardCopy] = []
     for shard in 0..<directory.shardCount {
-      let answer = try await ask(CopyShard(shard: shard, directory: folder.path, mark: mark), holderOf: shard)
-      let copy = try MessagePackDecoder().decode(ShardCopy.self, from: answer.body)
-      copies.append(copy)
+      do {
+        let copy = try await copy(shard, to: folder, mark)
+        copies.append(copy)
+        jobs[.backup]?.recordCount += copy.recordCount
+        jobs[.backup]?.byteCount += copy.byteCount
+        jobs[.backup]?.note(copy.problems)
+      } catch let error where !(error is CancellationError) {
+        // The others' data are worth a backup all the same.
+        jobs[.backup]?.missing.append(BackupManifest.Missing(shard: shard, reason: Self.reason(error)))
+        log.error("a backup is without a shard", ["shard": .integer(Int64(shard)), "reason": .text(Self.reason(error))])
+      }
       jobs[.backup]?.done += 1
-      jobs[.backup]?.recordCount += copy.recordCount
-      jobs[.backup]?.byteCount += copy.byteCount
-      jobs[.backup]?.note(copy.problems)
     }
+    let missing = jobs[.backup]?.missing ?? []
+    if copies.isEmpty, let first = missing.first { throw BusError(.refused, "no shard could be copied; the first: \(first.reason)") }
     try await directory.copy(to: folder.directoryFile)
     let digest = try folder.digestOfDirectory()
     jobs[.backup]?.byteCount += digest.byteCount
     try folder.finish(
       BackupManifest(
-        installation: BackupManifest.installation(signingKey: directory.signingKey), createdAt: clock.now, shardCount: directory.shardCount,
-        directoryByteCount: digest.byteCount, directoryDigest: digest.digest, shards: copies))
+        installation: BackupManifest.installation(signingKey: directory.signingKey), startedAt: startedAt, createdAt: clock.now,
+        shardCount: directory.shardCount, directoryByteCount: digest.byteCount, directoryDigest: digest.digest, shards: copies, missing: missing))
+  }
+
+  /// Each try has a folder of its own: what writes another may not have heard yet that nobody waits for it.
+  private func copy(_ shard: Int, to folder: BackupFolder, _ mark: String) async throws -> ShardCopy {
+    var attempt = ""
+    let attempts = jobs[.backup]?.missing.isEmpty == true ? Self.attemptCount : Self.laterAttemptCount
+    let answer = try await ask(holderOf: shard, attempts: attempts) {
+      attempt = random.hex(byteCount: 8)
+      return CopyShard(shard: shard, directory: folder.path, mark: mark, attempt: attempt)
+    }
+    let copy = try MessagePackDecoder().decode(ShardCopy.self, from: answer.body)
+    try folder.take(attempt, ofShard: shard)
+    return copy
   }
 
   private func scrubAll(readsAssets: Bool) async throws {
@@ -160,7 +200,9 @@ actor StorageJobs {
     var failure: (any Error)?
     for shard in 0..<directory.shardCount {
       do {
-        let reply = try await ask(ScrubShard(shard: shard, readsAssets: readsAssets), holderOf: shard).reply
+        let reply = try await ask(holderOf: shard, attempts: failure == nil ? Self.attemptCount : Self.laterAttemptCount) {
+          ScrubShard(shard: shard, readsAssets: readsAssets)
+        }.reply
         jobs[.scrub]?.recordCount += reply.recordCount
         jobs[.scrub]?.assetCount += reply.assetCount
         note(reply.problems.map { "shard \(shard): \($0)" })
@@ -179,13 +221,13 @@ actor StorageJobs {
     jobs[.scrub]?.note(problems)
   }
 
-  private func ask<M: Message>(_ message: M, holderOf shard: Int) async throws -> Answer<M.Reply> {
+  private func ask<M: Message>(holderOf shard: Int, attempts: Int, _ message: () -> M) async throws -> Answer<M.Reply> {
     var last = BusError(.unreachable, "nobody holds shard \(shard)")
-    for attempt in 0..<Self.attemptCount {
+    for attempt in 0..<attempts {
       if attempt > 0 { try await Task.sleep(for: .seconds(1)) }
       guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else { continue }
       do throws(BusError) {
-        return try await bus.call(message, body: [], to: .peer(holder), within: Self.shardLimit)
+        return try await bus.call(message(), body: [], to: .peer(holder), within: Self.shardLimit)
       } catch {
         if [.refused, .unknownMessage, .internalError].contains(error.code) { throw error }
         last = error

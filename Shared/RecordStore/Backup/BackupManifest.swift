@@ -5,24 +5,40 @@ import JSON
 
 /// `manifest.json` of a backup, which exists only when everything else does.
 public struct BackupManifest: Hashable, Sendable {
-  /// Of backups, not of shards' files.
-  public static let format: Int64 = 1
+  /// Of backups, not of shards' files. 2: shards are missing.
+  static let formats: ClosedRange<Int64> = 1...2
   public static let name = "manifest.json"
   /// The share service's file.
   public static let directoryName = "directory.sqlite"
   static let note =
     "Encryption keys and the operator token are not in this backup: keep the key file apart from it. The signing key and hashed credentials are."
 
+  /// A shard that could not be copied.
+  public struct Missing: Hashable, Sendable {
+    public let shard: Int
+    /// For operators.
+    public let reason: String
+
+    public init(shard: Int, reason: String) {
+      self.shard = shard
+      self.reason = reason
+    }
+  }
+
   /// Tells installations apart: 16 hexadecimal digits, the same for all backups of one.
   public let installation: String
-  /// Milliseconds since 1970.
+  /// Milliseconds since 1970. Whatever was acknowledged until `startedAt` is in it, but for shards that are missing; of what came until `createdAt`
+  /// some is.
+  public let startedAt: Int64
   public let createdAt: Int64
   public let shardCount: Int
   public let directoryByteCount: Int64
   /// SHA-256, 64 hexadecimal digits.
   public let directoryDigest: String
-  /// One for each shard, ascending.
+  /// One for each shard but those that are missing, ascending.
   public let shards: [ShardCopy]
+  /// Ascending.
+  public let missing: [Missing]
 
   public var recordCount: Int { shards.reduce(0) { $0 + $1.recordCount } }
   public var byteCount: Int64 { shards.reduce(directoryByteCount) { $0 + $1.byteCount } }
@@ -36,9 +52,10 @@ public struct BackupManifest: Hashable, Sendable {
   public func encoded() -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
-    writer.member("format", Self.format)
+    writer.member("format", missing.isEmpty ? Self.formats.lowerBound : Self.formats.upperBound)
     writer.member("note", Self.note)
     writer.member("installation", installation)
+    writer.member("startedAt", startedAt)
     writer.member("createdAt", createdAt)
     writer.member("shardCount", shardCount)
     writer.member("records", recordCount)
@@ -52,6 +69,17 @@ public struct BackupManifest: Hashable, Sendable {
     writer.beginArray()
     for shard in shards { Self.write(shard, to: &writer) }
     writer.endArray()
+    if !missing.isEmpty {
+      writer.key("missing")
+      writer.beginArray()
+      for missing in missing {
+        writer.beginObject()
+        writer.member("shard", missing.shard)
+        writer.member("reason", missing.reason)
+        writer.endObject()
+      }
+      writer.endArray()
+    }
     writer.endObject()
     return writer.bytes
   }
@@ -77,26 +105,35 @@ public struct BackupManifest: Hashable, Sendable {
   /// nil for what is no manifest of a format that this release knows.
   init?(decoding bytes: [UInt8]) {
     // Dropped because what can't be read is told as no manifest.
-    guard let json = try? JSONValue(parsing: bytes), json["format"]?.int64 == Self.format, let installation = json["installation"]?.string,
+    guard let json = try? JSONValue(parsing: bytes), let format = json["format"]?.int64, Self.formats.contains(format), let installation = json["installation"]?.string,
       let createdAt = json["createdAt"]?.int64, let shardCount = json["shardCount"]?.int64, let directory = json["directory"],
       let directoryByteCount = directory["bytes"]?.int64, let directoryDigest = directory["sha256"]?.string
     else { return nil }
     let shards = (json["shards"]?.elements ?? []).compactMap(Self.shard)
-    guard shards.count == Int(shardCount), shards.map(\.shard) == Array(0..<shards.count),
+    let missing = (json["missing"]?.elements ?? []).compactMap { missing in
+      missing["shard"]?.int64.map { Missing(shard: Int($0), reason: missing["reason"]?.string ?? "") }
+    }
+    guard (1...Int64(Int32.max)).contains(shardCount), shards.count + missing.count == Int(shardCount),
+      (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)),
       Self.areCounts([directoryByteCount] + shards.map(\.byteCount)), Self.areCounts(shards.map { Int64($0.recordCount) })
     else { return nil }
     self.init(
-      installation: installation, createdAt: createdAt, shardCount: shards.count, directoryByteCount: directoryByteCount, directoryDigest: directoryDigest,
-      shards: shards)
+      installation: installation, startedAt: json["startedAt"]?.int64 ?? createdAt, createdAt: createdAt, shardCount: Int(shardCount),
+      directoryByteCount: directoryByteCount, directoryDigest: directoryDigest, shards: shards, missing: missing)
   }
 
-  public init(installation: String, createdAt: Int64, shardCount: Int, directoryByteCount: Int64, directoryDigest: String, shards: [ShardCopy]) {
+  public init(
+    installation: String, startedAt: Int64, createdAt: Int64, shardCount: Int, directoryByteCount: Int64, directoryDigest: String, shards: [ShardCopy],
+    missing: [Missing] = []
+  ) {
     self.installation = installation
+    self.startedAt = startedAt
     self.createdAt = createdAt
     self.shardCount = shardCount
     self.directoryByteCount = directoryByteCount
     self.directoryDigest = directoryDigest
     self.shards = shards
+    self.missing = missing
   }
 
   /// Whether none is below 0 and their sum is a number, too: a manifest that was altered may say anything.

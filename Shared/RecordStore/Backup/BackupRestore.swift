@@ -4,43 +4,69 @@ import Assets
 import Crypto
 import Glibc
 import Records
-import SQLite
 
 /// Puts a backup where nothing is yet. No process of an installation uses the folders meanwhile.
 public struct BackupRestore: Sendable {
+  /// What becomes of shards that the backup could not copy.
+  public enum Gaps: Hashable, Sendable {
+    /// It is not restored.
+    case refused
+    /// They are taken from an earlier backup of the same installation.
+    case filled(from: String)
+    /// They begin empty: what was in them is gone.
+    case empty
+  }
+
   /// The backup.
   public let source: String
   /// The workers' data folder, and the share service's.
   public let data: String
   public let directory: String
+  public let gaps: Gaps
+  /// Milliseconds since 1970.
+  let now: Int64
   /// Told what is under way.
   public let report: @Sendable (String) -> Void
 
-  /// - Parameter directory: nil: the same as the workers'.
-  public init(source: String, data: String, directory: String? = nil, report: @escaping @Sendable (String) -> Void) {
+  /// - Parameters:
+  ///   - directory: nil: the same as the workers'.
+  ///   - now: milliseconds since 1970; nil: by the machine's clock.
+  public init(
+    source: String, data: String, directory: String? = nil, gaps: Gaps = .refused, now: Int64? = nil, report: @escaping @Sendable (String) -> Void
+  ) {
     self.source = source
     self.data = data
     self.directory = directory ?? data
+    self.gaps = gaps
+    self.now = now ?? SQLiteRecordStore.wallClock()
     self.report = report
   }
 
   private static let draft = ".restoring"
+
+  /// A shard, and the backup that it is taken from.
+  private struct Part {
+    let copy: ShardCopy
+    let folder: String
+    let startedAt: Int64
+  }
 
   /// - Returns: what the backup said of itself.
   /// - Throws: `StoreError` with what is wrong with the backup, or with the folders. Nothing that a service would read is there then, unless the
   ///   failure was in the last step, which gives the files their names, the directory's last.
   public func run() throws -> BackupManifest {
     do {
-      let manifest = try manifest()
+      let manifest = try manifest(of: source)
+      let parts = try parts(manifest)
       try refuseUsed(manifest)
       report("verifying the backup")
-      let files = try verify(manifest) { source + "/" + $0 }
-      report("copying \(files.count) files")
-      try copy(files)
+      try verify(manifest, parts) { $1 + "/" + $0 }
+      report("copying \(parts.reduce(1) { $0 + $1.copy.fileCount }) files")
+      try copy(parts)
       report("verifying the copies")
-      _ = try verify(manifest, place)
+      try verify(manifest, parts) { file, _ in place(file) }
       report("giving every database another incarnation")
-      for shard in 0..<manifest.shardCount { try renew(shard) }
+      for part in parts { try ShardRenewal(shard: part.copy.shard, startedAt: part.startedAt, now: now).run(at: place(ShardCopy.fileName(part.copy.shard))) }
       try name(manifest)
       return manifest
     } catch let error as AssetError {
@@ -48,12 +74,34 @@ public struct BackupRestore: Sendable {
     }
   }
 
-  private func manifest() throws -> BackupManifest {
-    guard let bytes = try BackupFile.content(of: source + "/" + BackupManifest.name) else {
-      throw StoreError.io("\(source) has no \(BackupManifest.name): it is no backup, or one that was not finished")
+  private func manifest(of folder: String) throws -> BackupManifest {
+    guard let bytes = try BackupFile.content(of: folder + "/" + BackupManifest.name) else {
+      throw StoreError.io("\(folder) has no \(BackupManifest.name): it is no backup, or one that was not finished")
     }
-    guard let manifest = BackupManifest(decoding: bytes) else { throw StoreError.corrupt("\(source)/\(BackupManifest.name) can't be read, or is of a newer release") }
+    guard let manifest = BackupManifest(decoding: bytes) else { throw StoreError.corrupt("\(folder)/\(BackupManifest.name) can't be read, or is of a newer release") }
     return manifest
+  }
+
+  /// Where each shard comes from.
+  private func parts(_ manifest: BackupManifest) throws -> [Part] {
+    let parts = manifest.shards.map { Part(copy: $0, folder: source, startedAt: manifest.startedAt) }
+    if manifest.missing.isEmpty { return parts }
+    switch gaps {
+    case .empty: return parts
+    case .refused:
+      let list = manifest.missing.map { "\($0.shard) (\($0.reason))" }.joined(separator: ", ")
+      throw StoreError.io("the backup lacks shards: \(list). Take them from an earlier backup with --missing-from DIR, or leave them empty with --without-missing")
+    case .filled(let folder):
+      let earlier = try self.manifest(of: folder)
+      guard earlier.installation == manifest.installation, earlier.shardCount == manifest.shardCount else {
+        throw StoreError.io("\(folder) is a backup of another installation")
+      }
+      let filled = try manifest.missing.map { missing in
+        guard let copy = earlier.shards.first(where: { $0.shard == missing.shard }) else { throw StoreError.io("\(folder) lacks shard \(missing.shard), too") }
+        return Part(copy: copy, folder: folder, startedAt: earlier.startedAt)
+      }
+      return (parts + filled).sorted { $0.copy.shard < $1.copy.shard }
+    }
   }
 
   /// Only folders without an installation are written to.
@@ -69,32 +117,14 @@ public struct BackupRestore: Sendable {
   }
 
   /// Compares every file with what the manifest and the lists say.
-  /// - Parameter place: where a file of the backup is to be looked for.
-  /// - Returns: the files.
-  private func verify(_ manifest: BackupManifest, _ place: (String) -> String) throws -> [String] {
-    var files = [BackupManifest.directoryName]
-    try check(manifest.directoryDigest, place(BackupManifest.directoryName))
-    for shard in manifest.shards {
-      let name = ShardCopy.listName(shard.shard)
-      let list = try BackupFile.content(of: source + "/" + name) ?? []
-      guard Hex.encode(SHA256.hash(list)) == shard.listDigest else { throw StoreError.corrupt("\(source)/\(name) is not what the manifest says") }
-      for line in String(decoding: list, as: UTF8.self).split(separator: "\n") {
-        let parts = line.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
-        guard parts.count == 2, case let file = String(parts[1].drop { $0 == " " }), Self.isOwn(file, shard.shard) else {
-          throw StoreError.corrupt("\(source)/\(name) lists what no backup has")
-        }
-        try check(String(parts[0]), place(file))
-        files.append(file)
-      }
+  /// - Parameter place: where a file of a backup is to be looked for.
+  private func verify(_ manifest: BackupManifest, _ parts: [Part], _ place: (_ file: String, _ folder: String) -> String) throws {
+    try check(manifest.directoryDigest, place(BackupManifest.directoryName, source))
+    for part in parts {
+      let list = BackupList(folder: part.folder, shard: part.copy.shard)
+      try list.verify(part.copy.listDigest)
+      try list.forEach { digest, file in try check(digest, place(file, part.folder)) }
     }
-    return files
-  }
-
-  /// Names are ours: nothing is read or written elsewhere.
-  private static func isOwn(_ file: String, _ shard: Int) -> Bool {
-    if file == ShardCopy.fileName(shard) { return true }
-    let prefix = ShardCopy.assetFolder(shard) + "/"
-    return file.hasPrefix(prefix) && file.dropFirst(prefix.count).utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) || $0 == 0x2f }
   }
 
   private func check(_ expected: String, _ path: String) throws {
@@ -110,63 +140,19 @@ public struct BackupRestore: Sendable {
     return data + "/" + parts[0] + "/" + parts[1] + Self.draft + "/" + parts[2...].joined(separator: "/")
   }
 
-  private func copy(_ files: [String]) throws {
+  private func copy(_ parts: [Part]) throws {
+    // At most 256 a shard, and few others.
     var folders: Set<String> = []
-    for file in files {
+    func copy(_ file: String, of backup: String) throws {
       let target = place(file)
       let folder = Folder.parent(of: target)
       if folders.insert(folder).inserted { try Folder.make(folder) }
-      try BackupFile.copy(source + "/" + file, to: target)
+      try BackupFile.copy(backup + "/" + file, to: target)
     }
+    try copy(BackupManifest.directoryName, of: source)
+    for part in parts { try BackupList(folder: part.folder, shard: part.copy.shard).forEach { try copy($1, of: part.folder) } }
+    if parts.isEmpty { try Folder.make(data + "/shards" + Self.draft) }
     for folder in folders.sorted() { try Folder.sync(folder) }
-  }
-
-  /// Databases, zones and stores go by other incarnations from here on: a token that was given out after the backup was made, or before, is refused
-  /// instead of skipping what it does not know.
-  private func renew(_ shard: Int) throws {
-    let path = data + "/shards" + Self.draft + "/shard-\(shard).sqlite"
-    do {
-      let connection = try Connection(path: path, mode: .readWrite)
-      defer { connection.close() }
-      let lines = try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
-      guard lines == ["ok"] else { throw StoreError.corrupt("shard \(shard) of the backup is damaged: \(lines.first ?? "")") }
-      try connection.transaction {
-        for table in ["database", "zone", "mirror"] { try Self.renew(table, connection) }
-      }
-    } catch let error as SQLiteError {
-      throw StoreError(error, shard: shard)
-    }
-  }
-
-  private static func renew(_ table: String, _ connection: Connection) throws {
-    let rows = try connection.statement(SQL("\(table)Incarnations", "SELECT id, incarnation FROM \(table)")).all { ($0.int64(0), $0.int64(1)) }
-    let update = try connection.statement(SQL("renew \(table)", "UPDATE \(table) SET incarnation = ?2 WHERE id = ?1"))
-    for (key, old) in rows {
-      let fresh = Int64(bitPattern: SecureRandom.uint64())
-      try update.binding(key, fresh).run()
-      if table == "zone" { try moveJournal(from: old, to: fresh, connection) }
-    }
-  }
-
-  /// Conflicts name their zone's incarnation, under their checksum.
-  private static func moveJournal(from old: Int64, to fresh: Int64, _ connection: Connection) throws {
-    // Files of formats before the journal's.
-    guard try connection.statement(SQL("hasJournal", "SELECT count(*) FROM sqlite_master WHERE name = 'journal'")).first({ $0.int(0) }) == 1 else { return }
-    let select = try connection.statement(
-      SQL("journalOfZone", "SELECT id, database, zone, name, entity, kind, user, device, at, payload, sum FROM journal WHERE incarnation = ?1"))
-    let entries = try select.binding(old).all { row -> (Int64, Int64)? in
-      guard let name = row.recordName(3) else { return nil }
-      func checksum(_ incarnation: Int64) -> Int64 {
-        StoredConflict(
-          databaseKey: row.int64(1), zoneName: row.text(2), zoneIncarnation: UInt64(bitPattern: incarnation), recordName: name, entity: row.text(4),
-          kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
-        ).checksum(row.blob(9))
-      }
-      // A damaged entry stays one.
-      return checksum(old) == row.int64(10) ? (row.int64(0), checksum(fresh)) : nil
-    }
-    let update = try connection.statement(SQL("moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1"))
-    for case .some((let number, let sum)) in entries { try update.binding(number, fresh, sum).run() }
   }
 
   /// Gives everything its name, the directory's file last: without it no installation begins.

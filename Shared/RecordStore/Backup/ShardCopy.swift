@@ -40,8 +40,7 @@ extension SQLiteShardStore {
     let path = folder + "/" + ShardCopy.fileName(shard)
     // What removes files has run before it, and from here on nothing removes any.
     try await enqueue { _ in }.value
-    try await read(within: .seconds(1_000_000), isLong: true) { snapshot in
-      guard let snapshot = snapshot as? SQLiteSnapshot else { return }
+    try await readWhole { snapshot, _ in
       _ = try snapshot.counts()
       let connection = snapshot.session.connection
       for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
@@ -52,13 +51,16 @@ extension SQLiteShardStore {
         throw StoreError.io("shard \(snapshot.shard) can't be copied to \(path): \(error)")
       }
     }
-    let rest = CopiedShard(shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets)
-    return try await withCheckedThrowingContinuation { continuation in
-      do throws(StoreError) {
-        try WorkerThread.start { continuation.resume(with: Result { try rest.finish() }) }
-      } catch {
-        continuation.resume(throwing: error)
+    let cancellation = ReadCancellation()
+    let rest = CopiedShard(shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets, cancellation: cancellation)
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        if !pool.submitWhole({ continuation.resume(with: Result { try rest.finish() }) }) {
+          continuation.resume(throwing: StoreError.overloaded(shard: shard))
+        }
       }
+    } onCancel: {
+      cancellation.cancel()
     }
   }
 }
@@ -70,6 +72,7 @@ private struct CopiedShard: Sendable {
   let folder: String
   let keys: KeyRing
   let assets: AssetStore?
+  let cancellation: ReadCancellation
 
   /// Links the assets, looks the copy over and writes the list.
   func finish() throws -> ShardCopy {
@@ -78,48 +81,51 @@ private struct CopiedShard: Sendable {
       defer { connection.close() }
       try connection.beginReadTransaction()
       let snapshot = SQLiteSnapshot(ShardSession(shard: shard, connection: connection, keys: keys))
-      var list = try [line(ShardCopy.fileName(shard))]
+      let list = try BackupListWriter(path: folder + "/" + ShardCopy.listName(shard))
+      try list.add(ShardCopy.fileName(shard), in: folder)
       var problems: [String] = []
-      try linkAssets(connection, &list, &problems)
+      try linkAssets(connection, list, &problems)
+      connection.watch.begin(until: .now + .seconds(1_000_000), atLatest: .now + .seconds(1_000_000)) { false }
+      cancellation.stops(connection.watch)
       let report = try ShardVerification.report(on: snapshot, assets: assets.map { AssetStore(directory: folder + "/assets", keys: $0.keys) }, readsAssets: false)
       let counts = try snapshot.counts()
       let needed = try connection.statement(SQL("sealingKeys", Query.sealingKeys.text)).all { Hex.encode($0.blob(0)) }
-      let text = Array(list.map(\.text).joined().utf8)
-      try BackupFile.write(text, to: folder + "/" + ShardCopy.listName(shard))
+      let digest = try list.finish()
       try Folder.sync(folder + "/shards")
       try Folder.sync(folder)
       return ShardCopy(
-        shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records, fileCount: list.count,
-        byteCount: list.reduce(0) { $0 + $1.byteCount }, listDigest: Hex.encode(SHA256.hash(text)), neededKeys: needed, problems: problems + report.problems)
+        shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records, fileCount: list.fileCount, byteCount: list.byteCount,
+        listDigest: digest, neededKeys: needed, problems: problems + report.problems)
     } catch let error as SQLiteError {
+      if cancellation.isCancelled { throw CancellationError() }
       throw StoreError(error, shard: shard)
     } catch let error as AssetError {
       throw StoreError(error)
     }
   }
 
-  private func line(_ name: String) throws(AssetError) -> (text: String, byteCount: Int64) {
-    let digest = try BackupFile.digest(of: folder + "/" + name)
-    return ("\(Hex.encode(digest.hash))  \(name)\n", digest.byteCount)
-  }
-
-  private func linkAssets(_ connection: Connection, _ list: inout [(text: String, byteCount: Int64)], _ problems: inout [String]) throws {
+  /// One after the other: there may be millions.
+  private func linkAssets(_ connection: Connection, _ list: BackupListWriter, _ problems: inout [String]) throws {
     try BackupFile.removeTree(folder + "/" + ShardCopy.assetFolder(shard))
     guard let assets else { return }
+    // 256 at most.
     var folders: Set<String> = []
-    let rows = try connection.statement(SQL("usedAssets", "SELECT hash, bytes FROM asset WHERE uses > 0 ORDER BY hash")).all { ($0.blob(0), $0.int64(1)) }
-    for (hash, byteCount) in rows {
-      let asset = Asset(hash: hash, byteCount: byteCount)
+    let rows = try connection.statement(SQL("usedAssets", "SELECT hash, bytes FROM asset WHERE uses > 0 ORDER BY hash"))
+    defer { rows.reset() }
+    while try rows.step() {
+      if cancellation.isCancelled { throw CancellationError() }
+      let asset = Asset(hash: rows.blob(0), byteCount: rows.int64(1))
       // Verification tells of those that are missing.
       guard assets.hasFile(of: asset, shard: shard) else { continue }
       let name = "assets/" + asset.relativePath(inShard: shard)
       let target = folder + "/" + name
       if folders.insert(Folder.parent(of: target)).inserted { try Folder.make(Folder.parent(of: target)) }
       try BackupFile.linkOrCopy(assets.path(of: asset, shard: shard), to: target)
-      let entry = try line(name)
+      let found = try list.add(name, in: folder)
       // A file in clear is its own checksum.
-      if entry.byteCount == byteCount, !entry.text.hasPrefix(Hex.encode(hash)) { problems.append("\(name) is not what its name says") }
-      list.append(entry)
+      if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit {
+        problems.append("\(name) is not what its name says")
+      }
     }
     for folder in folders.sorted() { try Folder.sync(folder) }
   }

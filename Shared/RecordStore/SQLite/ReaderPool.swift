@@ -1,5 +1,6 @@
 // Threads that read: the store's own few, shared by its shards, so that no read blocks Swift's cooperative threads.
 
+import Glibc
 import SQLite
 import Synchronization
 
@@ -31,6 +32,7 @@ struct ReadJob: Sendable {
 final class ReaderPool: Sendable {
   private let brief: BlockingQueue<ReadJob>
   private let long: BlockingQueue<ReadJob>
+  private let whole: BlockingQueue<@Sendable () -> Void>
   private let briefTime: Duration
   private let isBriefAwaited: @Sendable () -> Bool
 
@@ -38,16 +40,22 @@ final class ReaderPool: Sendable {
     let brief = try BlockingQueue<ReadJob>(limit: options.readLimit, partyLimit: options.partyReadLimit)
     let long = try BlockingQueue<ReadJob>(
       limit: options.longReadLimit, partyLimit: options.partyLongReadLimit, underWayLimit: max(1, options.longReaderThreadCount - 1))
+    let whole = try BlockingQueue<@Sendable () -> Void>(limit: options.readLimit)
     self.brief = brief
     self.long = long
+    self.whole = whole
     briefTime = options.briefReadTime
     isBriefAwaited = { brief.count > 0 }
     do {
       for _ in 0..<options.readerThreadCount { try Self.start(brief) }
       for _ in 0..<options.longReaderThreadCount { try Self.start(long) }
+      for _ in 0..<options.wholeReaderThreadCount {
+        try WorkerThread.start { while let jobs = whole.take(atMost: 1) { for job in jobs { job() } } }
+      }
     } catch {
       brief.close()
       long.close()
+      whole.close()
       throw error
     }
   }
@@ -55,6 +63,7 @@ final class ReaderPool: Sendable {
   deinit {
     brief.close()
     long.close()
+    whole.close()
   }
 
   private static func start(_ queue: BlockingQueue<ReadJob>) throws(StoreError) {
@@ -73,6 +82,10 @@ final class ReaderPool: Sendable {
 
   /// false: too many reads are waiting.
   func submit(_ job: ReadJob) -> Bool { (job.isLong ? long : brief).push(job, of: job.party) == .pushed }
+
+  /// Runs a copy or a check of a whole shard on a thread for such.
+  /// - Returns: false: too many wait.
+  func submitWhole(_ job: @escaping @Sendable () -> Void) -> Bool { whole.push(job) == .pushed }
 
   /// Begins the time that the job may take.
   func begin(_ job: ReadJob, _ watch: StatementWatch) {
@@ -103,6 +116,8 @@ final class ShardReaders: Sendable {
     var activeCount = 0
     /// Of the reads under way.
     var watches: [ObjectIdentifier: StatementWatch] = [:]
+    /// Those of them that read the whole shard, and whether they are to come to their end.
+    var wholes: [ObjectIdentifier: Bool] = [:]
     var isPaused = false
     var isClosed = false
     /// Reads that came while the gate was closed.
@@ -206,6 +221,67 @@ final class ShardReaders: Sendable {
     }
   }
 
+  // MARK: Whole shards
+
+  /// How often a read of the whole shard begins, the last time to come to its end.
+  private static let wholeAttemptCount = 3
+  private static let gatePause: useconds_t = 2000
+
+  /// Reads the whole shard on the calling thread. It begins anew when the log has grown too long meanwhile, twice at most.
+  /// - Throws: `StoreError.tooSlow` when the log grew too long for the last time, too; `CancellationError`; what `body` throws.
+  func readWhole<Value>(_ cancellation: ReadCancellation, _ body: (SQLiteSnapshot) throws -> Value) throws -> Value {
+    for attempt in 1...Self.wholeAttemptCount {
+      try enterGate(cancellation)
+      let session: ShardSession
+      do {
+        session = ShardSession(shard: file.shard, connection: try file.reader(), keys: file.keys)
+      } catch {
+        finish(nil)
+        throw error
+      }
+      let watch = session.connection.watch
+      let id = ObjectIdentifier(watch)
+      watch.begin(until: .now + .seconds(1_000_000), atLatest: .now + .seconds(1_000_000)) { false }
+      state.withLock { state in
+        state.watches[id] = watch
+        state.wholes[id] = attempt == Self.wholeAttemptCount
+        if state.isClosed { watch.stop() }
+      }
+      cancellation.stops(watch)
+      let result = Result {
+        try session.connection.beginReadTransaction()
+        return try body(SQLiteSnapshot(session))
+      }
+      let isOver = watch.isOver
+      watch.end()
+      let isClosed = state.withLock { state in
+        state.watches[id] = nil
+        state.wholes[id] = nil
+        return state.isClosed
+      }
+      session.connection.close()
+      finish(nil)
+      if cancellation.isCancelled { throw CancellationError() }
+      if isClosed { throw StoreError.closed(shard: file.shard) }
+      if !isOver { return try result.get() }
+    }
+    throw StoreError.tooSlow(shard: file.shard)
+  }
+
+  private func enterGate(_ cancellation: ReadCancellation) throws {
+    while true {
+      if cancellation.isCancelled { throw CancellationError() }
+      let isIn = try state.withLock { state in
+        if state.isClosed { throw StoreError.closed(shard: file.shard) }
+        if state.isPaused { return false }
+        state.activeCount += 1
+        return true
+      }
+      if isIn { return }
+      usleep(Self.gatePause)
+    }
+  }
+
   private func end(_ session: ShardSession) {
     do {
       try session.connection.commit()
@@ -232,8 +308,11 @@ final class ShardReaders: Sendable {
   /// Keeps new reads waiting until `resume`, if those under way end soon.
   /// - Parameter interruptionPatience: how long those that did not end soon have to be cut short, to begin anew after `resume`; nil: they
   ///   are let go on.
+  ///   - cutsShort: also those of the whole shard that are to come to their end.
   /// - Returns: whether none is under way now; if not, nothing is kept waiting.
-  func pause(within patience: Duration, thenInterruptingWithin interruptionPatience: Duration? = nil) -> Bool {
+  func pause(within patience: Duration, thenInterruptingWithin interruptionPatience: Duration? = nil, cutsShort: Bool = false) -> Bool {
+    // A read of the whole shard that goes on is waited for in vain.
+    if state.withLock({ $0.wholes.values.contains { isKept in interruptionPatience == nil || isKept && !cutsShort } }) { return false }
     var deadline = ContinuousClock.now.advanced(by: patience)
     var interruptionPatience = interruptionPatience
     state.withLock { $0.isPaused = true }
@@ -279,5 +358,32 @@ final class ShardReaders: Sendable {
     }
     for idle in idle { idle.session.connection.close() }
     for job in deferred { job.read.fail(StoreError.closed(shard: file.shard)) }
+  }
+}
+
+/// Whoever wanted a read of a whole shard may not want it any more.
+final class ReadCancellation: Sendable {
+  private struct State {
+    var isCancelled = false
+    var watch: StatementWatch?
+  }
+
+  private let state = Mutex(State())
+
+  var isCancelled: Bool { state.withLock(\.isCancelled) }
+
+  func cancel() {
+    state.withLock { state in
+      state.isCancelled = true
+      state.watch?.stop()
+    }
+  }
+
+  /// The read that goes on now.
+  func stops(_ watch: StatementWatch) {
+    state.withLock { state in
+      state.watch = watch
+      if state.isCancelled { watch.stop() }
+    }
   }
 }

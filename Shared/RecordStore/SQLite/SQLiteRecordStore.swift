@@ -23,7 +23,8 @@ public final class SQLiteRecordStore: RecordStore {
     /// 10 ms. The log is some 50 MB long then, which is read once after a crash.
     public var checkpointPages = 12_000
     /// How long saves wait for reads to end when those keep the log from beginning anew, at four times `checkpointPages`; at sixteen times
-    /// reads that go on are then cut short, and begin anew.
+    /// reads that go on are then cut short, and begin anew. Copies and checks of the whole shard are waited for by nobody; one that was cut short twice
+    /// may go on until the log has sixty-four times as many.
     public var readerPatience = Duration.milliseconds(20)
     /// Records of a deleted zone that one commit removes.
     public var sweepLimit = 500
@@ -48,6 +49,8 @@ public final class SQLiteRecordStore: RecordStore {
     public var longReadLimit = 64
     /// … of one party, which in any case leaves one of those threads to others, if there are several.
     public var partyLongReadLimit = 16
+    /// Threads for copies and checks of whole shards, so that those take none from users' reads.
+    public var wholeReaderThreadCount = 2
     /// How long a read may take, waiting included, before it is given up: less than clients of the gateway wait.
     public var readTime = Duration.seconds(8)
     /// Only for the test that shows that power cuts are noticed: with anything but FULL they lose acknowledged writes.
@@ -55,6 +58,9 @@ public final class SQLiteRecordStore: RecordStore {
 
     public init() {}
   }
+
+  /// The stored format that files are brought to when they are opened.
+  public static let format = FormatChange.allCases.map(\.rawValue).max() ?? 0
 
   public let shardCount: Int
   private let directory: String
@@ -133,7 +139,7 @@ public final class SQLiteRecordStore: RecordStore {
     return SQLiteShardStore(core, pool: pool, assets: file.assets, keys: file.keys)
   }
 
-  private static let wallClock: @Sendable () -> Int64 = {
+  static let wallClock: @Sendable () -> Int64 = {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000

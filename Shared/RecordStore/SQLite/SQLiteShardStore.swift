@@ -102,7 +102,7 @@ final class ShardCore: Sendable {
 public final class SQLiteShardStore: ShardStore {
   let core: ShardCore
   /// Keeps the reader threads alive.
-  private let pool: ReaderPool
+  let pool: ReaderPool
   let assets: AssetStore?
   let keys: KeyRing
 
@@ -166,6 +166,26 @@ public final class SQLiteShardStore: ShardStore {
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
       core.readers.submit(SnapshotRead(core: core, body: body, continuation: continuation), within: time, of: party, isLong: isLong)
+    }
+  }
+
+  /// Reads the whole shard, which takes a while, on a thread for such reads. The body runs again when the log has grown too long meanwhile.
+  /// - Parameter body: gets a snapshot, and what says whether its result is still wanted.
+  func readWhole<Value: Sendable>(_ body: @escaping @Sendable (SQLiteSnapshot, ReadCancellation) throws -> Value) async throws -> Value {
+    if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
+    core.statistics.update { $0.reads += 1 }
+    let cancellation = ReadCancellation()
+    let core = core
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let isAccepted = pool.submitWhole {
+          let result = Result { try core.readers.readWhole(cancellation) { try body($0, cancellation) } }
+          continuation.resume(with: result.mapError { error in (error as? SQLiteError).map(core.readFailed) ?? error })
+        }
+        if !isAccepted { continuation.resume(throwing: StoreError.overloaded(shard: core.shard)) }
+      }
+    } onCancel: {
+      cancellation.cancel()
     }
   }
 

@@ -32,9 +32,10 @@ public struct VerificationReport: Hashable, Sendable {
 struct ShardVerification {
   private let snapshot: SQLiteSnapshot
   private var report = VerificationReport()
-  /// Of records, by zone; uses of assets, by hash.
+  /// Of records, by zone.
   private var byteCounts: [Int64: Int64] = [:]
-  private var uses: [[UInt8]: Int] = [:]
+  /// Of assets, by the beginnings of their hashes: there may be millions, and so they take some 30 bytes each.
+  private var uses: [UInt64: Int32] = [:]
   /// Zones with a record that can't be read: what it holds and uses is not known.
   private var damagedZones: Set<Int64> = []
 
@@ -85,7 +86,7 @@ struct ShardVerification {
         stored = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: zone)
         let use = RecordUse(stored, encodedByteCount: rows.withBytes(8) { KeyRing.contentByteCount(of: $0) })
         byteCounts[zone, default: 0] += use.byteCount
-        for asset in use.assets { uses[asset.hash, default: 0] += 1 }
+        for asset in use.assets { uses[Self.beginning(asset.hash), default: 0] += 1 }
       } catch let error as StoreError {
         report.note("\(error)")
         damagedZones.insert(zone)
@@ -121,7 +122,7 @@ struct ShardVerification {
       report.pastStateCount += 1
       do {
         let stored = try snapshot.record(rows, named: try snapshot.recordName(rows, 9), zone: rows.int64(10))
-        for asset in RecordUse(stored, encodedByteCount: 0).assets { uses[asset.hash, default: 0] += 1 }
+        for asset in RecordUse(stored, encodedByteCount: 0).assets { uses[Self.beginning(asset.hash), default: 0] += 1 }
       } catch let error as StoreError {
         report.note("\(error)")
         damagedZones.insert(rows.int64(10))
@@ -201,14 +202,15 @@ struct ShardVerification {
 
   /// Every file is used as often as its row says, and is there.
   private mutating func checkAssets(_ assets: AssetStore?, reads: Bool) throws {
-    try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach { uses[$0.blob(0), default: 0] += 1 }
-    for (hash, byteCount, count) in try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
-      .all({ ($0.blob(0), $0.int64(1), $0.int(2)) })
-    {
+    try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach { uses[Self.beginning($0.blob(0)), default: 0] += 1 }
+    let rows = try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
+    defer { rows.reset() }
+    while try rows.step() {
+      let (hash, byteCount, count) = (rows.blob(0), rows.int64(1), rows.int(2))
       // Reading files asks nobody whether it may go on, as statements do.
       if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
       let asset = Asset(hash: hash, byteCount: byteCount)
-      let found = uses.removeValue(forKey: hash) ?? 0
+      let found = Int(uses.removeValue(forKey: Self.beginning(hash)) ?? 0)
       if found > count || found < count && damagedZones.isEmpty { report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)") }
       // What nobody uses may be on its way out.
       guard count > 0, let assets else { continue }
@@ -223,8 +225,12 @@ struct ShardVerification {
         }
       }
     }
-    for hash in uses.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { report.note("asset \(Asset(hash: hash, byteCount: 0).unshardedPath) has no row") }
+    for beginning in uses.keys.sorted().prefix(VerificationReport.problemLimit) { report.note("an asset whose hash begins with \(Self.text(beginning)) has no row") }
   }
+
+  private static func beginning(_ hash: [UInt8]) -> UInt64 { hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
+
+  private static func text(_ beginning: UInt64) -> String { Hex.encode((0..<8).map { UInt8(truncatingIfNeeded: beginning >> (56 - 8 * $0)) }) }
 
   private mutating func run(_ check: (name: String, text: String, problem: String)) throws {
     let keys = try statement(check.name, check.text + " LIMIT \(VerificationReport.problemLimit)").all { $0.int64(0) }
@@ -235,9 +241,6 @@ struct ShardVerification {
 extension SQLiteShardStore {
   /// The write-ahead log can't begin anew meanwhile.
   public func verify(readsAssets: Bool = false) async throws -> VerificationReport {
-    try await read(within: .seconds(1_000_000), isLong: true) { [assets] snapshot in
-      guard let snapshot = snapshot as? SQLiteSnapshot else { return VerificationReport() }
-      return try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets)
-    }
+    try await readWhole { [assets] snapshot, _ in try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets) }
   }
 }

@@ -236,7 +236,7 @@ final class ShardWriter {
     let length = pages / core.options.checkpointPages
     if length < 4 { return false }
     let patience = core.options.readerPatience
-    guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50) else { return false }
+    guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50, cutsShort: length >= 64) else { return false }
     checkpoint(.truncate)
     core.readers.resume()
     core.statistics.update { $0.exclusiveCheckpoints += 1 }

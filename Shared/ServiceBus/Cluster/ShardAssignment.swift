@@ -16,7 +16,8 @@ public struct ShardAssignment: Sendable {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
     map = ClusterMap(
-      version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [], holders: holders ?? Array(repeating: nil, count: shardCount))
+      version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [], holders: holders ?? Array(repeating: nil, count: shardCount),
+      formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil)
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
@@ -34,10 +35,18 @@ public struct ShardAssignment: Sendable {
       if present.isReady || present.incarnation == former.incarnation { awaited[name] = nil }
     }
     let sorted = members.values.sorted { $0.name < $1.name }
-    let workers = sorted.filter { $0.role == .worker && ($0.isReady || awaited[$0.name]?.isReady == true) }.map(\.name)
-    let holders = map.holders.indices.map { Self.holder(ofShard: $0, among: workers) }
-    guard sorted != map.members || holders != map.holders else { return nil }
-    return ClusterMap(version: map.version + 1, members: sorted, holders: holders)
+    let workers = sorted.filter { $0.role == .worker && ($0.isReady || awaited[$0.name]?.isReady == true) }
+    let known = Dictionary(uniqueKeysWithValues: members.values.map { ($0.name, $0.shardFormat ?? 0) })
+    var formats = map.formats ?? Array(repeating: 0, count: map.shardCount)
+    let holders = map.holders.indices.map { shard in
+      // Whoever has it may have brought it to its format, also where another release made the map.
+      formats[shard] = max(formats[shard], map.holders[shard].flatMap { known[$0] } ?? 0)
+      let holder = Self.holder(ofShard: shard, among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] }.map(\.name))
+      formats[shard] = max(formats[shard], holder.flatMap { known[$0] } ?? 0)
+      return holder
+    }
+    guard sorted != map.members || holders != map.holders || formats != map.formats else { return nil }
+    return ClusterMap(version: map.version + 1, members: sorted, holders: holders, formats: formats)
   }
 
   /// The map is kept and may be published.

@@ -8,11 +8,15 @@ public struct ClusterMap: Hashable, Sendable, Codable {
   public let members: [Peer]
   /// The worker's name that should hold shard i; nil while there is no worker.
   public let holders: [String?]
+  /// The newest stored format that a worker knew which shard i was given to: it may have brought the shard's file to it, and nobody gets the
+  /// shard any more who knows only older ones. 0: none of them said. nil: the map is of a release that did not keep this.
+  public let formats: [Int]?
 
-  public init(version: Int64, members: [Peer], holders: [String?]) {
+  public init(version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil) {
     self.version = version
     self.members = members
     self.holders = holders
+    self.formats = formats
   }
 
   public var shardCount: Int { holders.count }

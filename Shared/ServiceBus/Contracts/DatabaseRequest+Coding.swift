@@ -1,6 +1,5 @@
-// The coding of the one message that every request of a client is, written out by hand: through `Codable` it took a twelfth of the
-// gateway's and of the worker's bus thread. The form is `Codable`'s (keys are the fields' names, absent optionals are absent keys), so that
-// releases understand each other whichever of the two they use; tests compare the two.
+// The coding of the one message that every request of a client is, written out by hand (HandCoding.swift): through `Codable` it took a
+// twelfth of the gateway's and of the worker's bus thread.
 
 import MessagePack
 import Records
@@ -63,21 +62,6 @@ extension DatabaseRequest {
   }
 }
 
-extension DatabaseID {
-  fileprivate func encode(to writer: inout MessagePackWriter) {
-    writer.mapHeader(3)
-    writer.member("container", container.rawValue)
-    writer.member("environment", environment.rawValue)
-    writer.member("owner", owner)
-  }
-
-  fileprivate init?(decoding map: MessagePackValue) throws {
-    self.init(
-      container: try map.required("container") { $0.string.flatMap(ContainerID.init(rawValue:)) },
-      environment: try map.required("environment") { $0.string.flatMap(Environment.init(rawValue:)) }, owner: try map.required("owner", \.string))
-  }
-}
-
 extension Caller {
   fileprivate func encode(to writer: inout MessagePackWriter) {
     writer.mapHeader(1 + (userRecordName == nil ? 0 : 1) + (standing == nil ? 0 : 1))
@@ -105,50 +89,5 @@ extension Caller {
 extension UserStanding {
   fileprivate init?(decoding map: MessagePackValue) throws {
     self.init(roles: try map.required("roles", \.strings), quotaByteCount: try map.optional("quotaByteCount", \.int64))
-  }
-}
-
-extension MessagePackWriter {
-  fileprivate mutating func member(_ name: String, _ value: String) {
-    string(name)
-    string(value)
-  }
-}
-
-extension MessagePackValue {
-  /// The value under a key.
-  /// - Throws: when it is absent, or `read` answers nil because it is something else.
-  fileprivate func required<Value>(_ key: String, _ read: (MessagePackValue) throws -> Value?) throws -> Value {
-    guard let value = try self[key].flatMap(read) else { throw MessagePackError("no fitting value under \(key)") }
-    return value
-  }
-
-  /// The same for a key that may be absent or null.
-  fileprivate func optional<Value>(_ key: String, _ read: (MessagePackValue) throws -> Value?) throws -> Value? {
-    guard let value = self[key], !value.isNull else { return nil }
-    guard let value = try read(value) else { throw MessagePackError("no fitting value under \(key)") }
-    return value
-  }
-
-  fileprivate var strings: [String]? {
-    guard kind == .array else { return nil }
-    var strings: [String] = []
-    strings.reserveCapacity(count)
-    for index in 0..<count {
-      guard let string = self[index].string else { return nil }
-      strings.append(string)
-    }
-    return strings
-  }
-
-  /// A map of text by text.
-  fileprivate var texts: [String: String]? {
-    guard kind == .map else { return nil }
-    var texts: [String: String] = [:]
-    for (key, value) in pairs {
-      guard let key = key.string, let value = value.string else { return nil }
-      texts[key] = value
-    }
-    return texts
   }
 }

@@ -13,11 +13,14 @@ public struct CopyShard: Message {
   public let directory: String
   /// What the share service has written there, to be found.
   public let mark: String
+  /// Names this try: hexadecimal digits. nil: the share service knows no tries, and wants the copy at its place.
+  public let attempt: String?
 
-  public init(shard: Int, directory: String, mark: String) {
+  public init(shard: Int, directory: String, mark: String, attempt: String? = nil) {
     self.shard = shard
     self.directory = directory
     self.mark = mark
+    self.attempt = attempt
   }
 }
 

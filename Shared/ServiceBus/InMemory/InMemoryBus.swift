@@ -17,7 +17,8 @@ public final class InMemoryBus: Bus {
     self.network = network
     self.endpoint = endpoint ?? "memory://" + name
     let peer = Peer(
-      name: name, role: role, incarnation: incarnation ?? network.nextIncarnation(), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
+      name: name, role: role, incarnation: incarnation ?? network.nextIncarnation(), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL,
+      shardFormat: configuration.shardFormat)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: network.start)
     node = network.join(peer, front)
   }

@@ -36,7 +36,8 @@ public final class ZeroMQBus: Bus {
     }
     self.endpoint = door.endpoint
     let peer = Peer(
-      name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL)
+      name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL,
+      shardFormat: configuration.shardFormat)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: .now)
     let loop = ZeroMQLoop(context: context, door: door, peer: peer, queue: queue, executor: loopExecutor, front: front)
     var started = pthread_t()

@@ -1,4 +1,4 @@
-// The hand-written coding of DatabaseRequest against Codable's: each reads what the other wrote.
+// The hand-written coding of messages against Codable's: each reads what the other wrote.
 
 import MessagePack
 import Records
@@ -89,6 +89,45 @@ private func tree(_ value: MessagePackValue) -> String {
     let standing = try #require(request.caller.standing)
     let counts = [request, request.database, request.caller, standing, replies[0]].map { Mirror(reflecting: $0).children.count }
     #expect(counts == [10, 3, 3, 2, 4], "DatabaseRequest+Coding.swift writes and reads every field by name")
+  }
+}
+
+@Suite struct PushZoneChangesCodingTests {
+  private func pushes() throws -> [PushZoneChanges] {
+    let database = DatabaseID(container: try #require(ContainerID(rawValue: "iCloud.org.example")), environment: .development, owner: "_ü")
+    let bare = ZoneChange(database: database, zoneName: "", sequence: .max, syncToken: "AA==", originStore: nil, audience: [], traceID: nil)
+    let full = ZoneChange(
+      database: database, zoneName: "\u{1F40B}", sequence: -1, syncToken: String(repeating: "t", count: 300), originStore: "phone", originUser: "_a",
+      audience: ["_a", "_b"], hasSubscriptions: true, traceID: "R-1")
+    return [PushZoneChanges(changes: []), PushZoneChanges(changes: [bare]), PushZoneChanges(changes: [full, bare, full])]
+  }
+
+  @Test func `changes are written as Codable writes them, and read as they were`() throws {
+    for push in try pushes() {
+      let bytes = try MessagePackEncoder().encode(push)
+      #expect(try tree(MessagePackValue(parsing: push.encoded())) == tree(MessagePackValue(parsing: bytes)))
+      #expect(try PushZoneChanges.decoded(from: bytes).changes == push.changes)
+      #expect(try PushZoneChanges.decoded(from: push.encoded()).changes == push.changes)
+    }
+  }
+
+  @Test func `what is cut short or of another type is refused, and what is not known is skipped`() throws {
+    let bytes = try #require(try pushes().last).encoded()
+    for count in 0..<bytes.count { #expect(throws: MessagePackError.self) { try PushZoneChanges.decoded(from: Array(bytes[..<count])) } }
+    #expect(throws: MessagePackError.self) { try PushZoneChanges.decoded(from: MessagePackEncoder().encode(["changes": "none"])) }
+    #expect(throws: MessagePackError.self) { try PushZoneChanges.decoded(from: MessagePackEncoder().encode(["changes": [["zoneName": "notes"]]])) }
+    var writer = MessagePackWriter()
+    writer.mapHeader(2)
+    writer.string("of a newer release")
+    writer.null()
+    writer.string("changes")
+    writer.arrayHeader(0)
+    #expect(try PushZoneChanges.decoded(from: writer.bytes).changes.isEmpty)
+  }
+
+  @Test func `a field that is added to a change is added to its hand-written coding`() throws {
+    let change = try #require(try pushes().last?.changes.first)
+    #expect(Mirror(reflecting: change).children.count == 9, "PushZoneChanges+Coding.swift writes and reads every field by name")
   }
 }
 

@@ -1,0 +1,108 @@
+// A shard's file of a backup is made to know that it is older than its clients think.
+
+import Crypto
+import Records
+import SQLite
+
+/// Devices have seen what a restored shard lacks: nothing that it told them may mean anything else from here on.
+///
+/// - Databases, zones and stores go by other incarnations, so that a token of what is gone is refused instead of skipping what comes next.
+/// - Sequences begin beyond those that were ever used, so that a record's change tag which a device has of what is gone is nobody's else: its save
+///   finds a conflict instead of overwriting what it does not know. Numbers of events and of lost changes, too.
+/// - Stores of the shared database forward again what they forwarded since the backup began: owners' shards may have been copied before it came.
+///   Those that have it take it for a repetition.
+struct ShardRenewal {
+  let shard: Int
+  /// When the backup began, and the present; milliseconds since 1970.
+  let startedAt: Int64
+  let now: Int64
+
+  /// So much older than the backup may a save have been when it was forwarded.
+  static let forwardingTime: Int64 = 86_400_000
+
+  func run(at path: String) throws {
+    do {
+      let connection = try Connection(path: path, mode: .readWrite)
+      defer { connection.close() }
+      let lines = try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
+      guard lines == ["ok"] else { throw StoreError.corrupt("shard \(shard) of the backup is damaged: \(lines.first ?? "")") }
+      try connection.transaction {
+        for table in ["database", "zone", "mirror"] { try renew(table, connection) }
+        try advance(connection)
+        try forwardAgain(connection)
+      }
+    } catch let error as SQLiteError {
+      throw StoreError(error, shard: shard)
+    }
+  }
+
+  /// A number beyond all that may have been given out after `number` since the backup, and beyond what an installation that was restored earlier from
+  /// the same backup gives out: a million a second are room enough. Exact as a number of JavaScript.
+  func number(beyond number: Int64) -> Int64 { max(number + 1 << 20, now << 10) }
+
+  private func renew(_ table: String, _ connection: Connection) throws {
+    let rows = try connection.statement(SQL("\(table)Incarnations", "SELECT id, incarnation FROM \(table)")).all { ($0.int64(0), $0.int64(1)) }
+    let update = try connection.statement(SQL("renew \(table)", "UPDATE \(table) SET incarnation = ?2 WHERE id = ?1"))
+    for (key, old) in rows {
+      let fresh = Int64(bitPattern: SecureRandom.uint64())
+      try update.binding(key, fresh).run()
+      if table == "zone" { try moveJournal(from: old, to: fresh, connection) }
+    }
+  }
+
+  /// Conflicts name their zone's incarnation, under their checksum.
+  private func moveJournal(from old: Int64, to fresh: Int64, _ connection: Connection) throws {
+    guard try hasJournal(connection) else { return }
+    let select = try connection.statement(
+      SQL("journalOfZone", "SELECT id, database, zone, name, entity, kind, user, device, at, payload, sum FROM journal WHERE incarnation = ?1"))
+    let entries = try select.binding(old).all { row -> (Int64, Int64)? in
+      guard let name = row.recordName(3) else { return nil }
+      func checksum(_ incarnation: Int64) -> Int64 {
+        StoredConflict(
+          databaseKey: row.int64(1), zoneName: row.text(2), zoneIncarnation: UInt64(bitPattern: incarnation), recordName: name, entity: row.text(4),
+          kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
+        ).checksum(row.blob(9))
+      }
+      // A damaged entry stays one.
+      return checksum(old) == row.int64(10) ? (row.int64(0), checksum(fresh)) : nil
+    }
+    let update = try connection.statement(SQL("moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1"))
+    for case .some((let number, let sum)) in entries { try update.binding(number, fresh, sum).run() }
+  }
+
+  /// False of files of formats before the journal's.
+  private func hasJournal(_ connection: Connection) throws -> Bool {
+    try connection.statement(SQL("hasJournal", "SELECT count(*) FROM sqlite_master WHERE name = 'journal'")).first { $0.int(0) } == 1
+  }
+
+  private func advance(_ connection: Connection) throws {
+    let update = try connection.statement(SQL("advanceDatabase", "UPDATE database SET seq = ?2 WHERE id = ?1"))
+    for (key, sequence) in try connection.statement(SQL("databaseSequences", "SELECT id, seq FROM database")).all({ ($0.int64(0), $0.int64(1)) }) {
+      try update.binding(key, number(beyond: sequence)).run()
+    }
+    let event = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.lastEvent.rawValue).first { $0.int64(0) } ?? 0
+    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(MetaKey.lastEvent.rawValue, number(beyond: event)).run()
+    guard try hasJournal(connection) else { return }
+    let entry = try connection.statement(SQL("lastConflict", "SELECT max(seq) FROM sqlite_sequence WHERE name = 'journal'")).first { $0.int64(0) } ?? 0
+    try connection.execute("DELETE FROM sqlite_sequence WHERE name = 'journal'")
+    try connection.statement(SQL("advanceConflicts", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)")).binding(number(beyond: entry)).run()
+  }
+
+  private func forwardAgain(_ connection: Connection) throws {
+    let homes = try connection.statement(
+      SQL(
+        "homes",
+        // Others' stores that a database has are guests: what they were sent is written already.
+        "SELECT m.id FROM mirror m JOIN database d ON d.id = m.database WHERE m.scope = 'shared' AND m.user = d.owner"
+      )
+    ).all { $0.int64(0) }
+    // Files of formats before shared stores, too.
+    if homes.isEmpty { return }
+    let first = try connection.statement(SQL("firstForwarded", "SELECT min(id) FROM history WHERE mirror = ?1 AND appended >= ?2"))
+    let update = try connection.statement(SQL("forwardAgain", "UPDATE mirror SET exported = ?2, slice = 0 WHERE id = ?1 AND exported > ?2"))
+    for key in homes {
+      guard let row = try first.binding(key, startedAt - Self.forwardingTime).first({ $0.optionalInt64(0) }) ?? nil else { continue }
+      try update.binding(key, HistoryRowID.number(row) - 1).run()
+    }
+  }
+}

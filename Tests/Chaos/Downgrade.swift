@@ -1,0 +1,79 @@
+// What processes of an earlier release make of files that a newer one has brought up to date: nothing.
+
+import Glibc
+import HTTPClient
+import JSON
+
+/// Ends an installation, starts processes of an earlier release on its files, and starts it again.
+struct Downgrade {
+  private let installation: Installation
+  private let binaries: String
+  private let fleet: Fleet
+  private let ledger: Ledger
+
+  /// What a worker logs of each shard that it refuses, once in every try.
+  private static let refusal = "the store was written by a newer release"
+  private static let limit: Duration = .seconds(30)
+
+  init(_ installation: Installation, binaries: String, _ fleet: Fleet, _ ledger: Ledger) {
+    self.installation = installation
+    self.binaries = binaries
+    self.fleet = fleet
+    self.ledger = ledger
+  }
+
+  /// Puts down as refused what should not have happened.
+  func run(_ population: Population) async throws {
+    await fleet.stopAll()
+    let before = files()
+    guard before.count == installation.shardCount else { throw ChaosError("there are \(before.count) files of \(installation.shardCount) shards") }
+    let earlier = Fleet(installation, binaries: binaries)
+    let watch = Task { await earlier.watch() }
+    for role in Role.allCases { try await earlier.start(role, 1) }
+    let end = ContinuousClock.now + Self.limit
+    while refusedShards().count < installation.shardCount, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
+    let refused = refusedShards()
+    if refused.count < installation.shardCount {
+      ledger.refused("an earlier release's worker refused only the shards \(refused.sorted()) of \(installation.shardCount)")
+    }
+    if let database = population.databases.first(where: { $0.plane != .objects }) { await ask(database, population) }
+    await earlier.stopAll()
+    watch.cancel()
+    await watch.value
+    for fault in await earlier.faults { ledger.refused(fault) }
+    for (name, bytes) in files() where before[name] != bytes { ledger.refused("an earlier release has changed \(name)") }
+    await fleet.plugIn()
+    await fleet.waitUntilWhole()
+  }
+
+  /// The files of shards by name; of logs those that have something.
+  private func files() -> [String: [UInt8]] {
+    var files: [String: [UInt8]] = [:]
+    for shard in 0..<installation.shardCount {
+      for ending in ["", "-wal"] {
+        let name = "shard-\(shard).sqlite\(ending)"
+        if let bytes = ServerProcess.contents("\(installation.data)/shards/\(name)"), !bytes.isEmpty { files[name] = bytes }
+      }
+    }
+    return files
+  }
+
+  private func refusedShards() -> Set<Int64> {
+    let log = ServerProcess.contents("\(installation.logs)/worker-1.log") ?? []
+    var shards: Set<Int64> = []
+    for line in String(decoding: log, as: UTF8.self).split(separator: "\n") where line.contains(Self.refusal) {
+      // Dropped because a line that is being written is read with the next look.
+      if let shard = (try? JSONValue(parsing: Array(line.utf8)))?["shard"]?.int64 { shards.insert(shard) }
+    }
+    return shards
+  }
+
+  /// A lookup must fail, however.
+  private func ask(_ database: Database, _ population: Population) async {
+    let body = Array(#"{"records":[{"recordName":"\#(Population.counters[0])"}],"zoneID":{"zoneName":"Chaos"}}"#.utf8)
+    let url = installation.gateways[0].url + population.recordPath("records/lookup", of: database)
+    // Dropped because no answer is a refusal, too.
+    let answer = try? await HTTPClient().send("POST", url, headers: [HTTPClient.Header("Content-Type", "application/json")], body: body, timeout: Self.limit)
+    if let answer, answer.status == 200 { ledger.refused("an earlier release answers a lookup in a newer one's file") }
+  }
+}
