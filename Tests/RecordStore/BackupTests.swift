@@ -87,7 +87,7 @@ struct BackupTests {
   @Test(arguments: ["-1", "9223372036854775807"]) func `a manifest whose numbers can't be is none`(_ number: String) throws {
     let part = ShardCopy(
       shard: 0, epoch: 1, databaseCount: 1, recordCount: 111, fileCount: 1, byteCount: 222, listDigest: "", neededKeys: [], problems: [])
-    let manifest = BackupManifest(installation: "0", createdAt: 1, shardCount: 1, directoryByteCount: 333, directoryDigest: "", shards: [part])
+    let manifest = BackupManifest(installation: "0", startedAt: 1, createdAt: 2, shardCount: 1, directoryByteCount: 333, directoryDigest: "", shards: [part])
     let text = String(decoding: manifest.encoded(), as: UTF8.self)
     #expect(BackupManifest(decoding: Array(text.utf8)) == manifest)
     #expect(BackupManifest(decoding: Array(text.replacingOccurrences(of: #""bytes":333"#, with: #""bytes":\#(number)"#).utf8)) == nil)

@@ -91,8 +91,8 @@ extension FuzzTarget {
       neededKeys: ["0123456789abcdef"],
       problems: ["one"])
     let manifest = BackupManifest(
-      installation: "0123456789abcdef", createdAt: Fixture.now, shardCount: 1, directoryByteCount: 8192, directoryDigest: String(repeating: "f0", count: 32),
-      shards: [copy])
+      installation: "0123456789abcdef", startedAt: Fixture.now - 1000, createdAt: Fixture.now, shardCount: 2, directoryByteCount: 8192,
+      directoryDigest: String(repeating: "f0", count: 32), shards: [copy], missing: [BackupManifest.Missing(shard: 1, reason: "nobody holds it")])
     return [
       Array(("# peers\n" + peers.joined(separator: "\n") + "\n").utf8), Array(pairs[0].fileText.utf8),
       Array(("# keys\n" + String(repeating: "0f", count: 32) + "\n").utf8),
