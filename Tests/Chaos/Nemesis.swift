@@ -16,6 +16,8 @@ struct Nemesis {
   private var nextWorker: Int
   /// Writes and names that cuts of the power took back.
   private(set) var takenBack = 0
+  /// Something does not start again after what was done to it.
+  private(set) var isBeyondRepair = false
 
   private static let workerLimit = 5
 
@@ -133,7 +135,10 @@ struct Nemesis {
       let isWhole = await fleet.waitUntilWhole()
       note("cut power", start)
       // What does not start again has lost more than a save.
-      if !isWhole { return }
+      if !isWhole {
+        isBeyondRepair = true
+        return
+      }
     }
   }
 

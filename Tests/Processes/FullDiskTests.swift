@@ -84,7 +84,18 @@ import Testing
       // A large value goes to a file of its own.
       let blob = MainJob.insert("ImageData", UUID().uuidString, ["data": MainJob.blob(1 << 20, seed: 1)])
       try Self.expectLater(try await world.save(blob).answer)
-      try Self.expectLater(try await world.save(MainJob.delete("Tag", acknowledged[0])).answer)
+      // Deletions need less: one or two may still fit into the room that the log has.
+      var removed: Set<String> = []
+      for name in acknowledged.reversed() {
+        let answer = try await world.save(MainJob.delete("Tag", name)).answer
+        if answer.status == 200 {
+          removed.insert(name)
+        } else {
+          try Self.expectLater(answer)
+          break
+        }
+      }
+      try #require(!removed.contains(acknowledged[0]), "deletions go on and on")
       // What is there is read as before; imports take note of themselves, and do without it.
       let (graph, token) = try await world.laptop.importedGraph()
       #expect(graph.objects[acknowledged[0]] != nil)
@@ -94,13 +105,14 @@ import Testing
 
       try world.records.free()
       acknowledged.append(try await world.saveWhenThereIsSpace())
+      let kept = Set(acknowledged).subtracting(removed)
       // Exports that waited for space go on, too.
       var records: Set<String> = []
-      for _ in 0..<600 where !records.isSuperset(of: acknowledged) {
+      for _ in 0..<600 where records != kept {
         records = Set(try await world.user.allRecords().records.keys)
         try await Task.sleep(for: .milliseconds(50))
       }
-      #expect(records == Set(acknowledged))
+      #expect(records == kept)
       #expect(world.processes.isRunning("worker-1"))
       let sound = try await world.user.app.installation.aquifer("scrub", "--assets")
       #expect(sound.code == 0, "\(sound.output) \(sound.problem)")
