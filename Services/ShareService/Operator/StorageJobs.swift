@@ -46,17 +46,7 @@ struct StorageJob: Hashable, Sendable {
       writer.beginArray()
       for problem in problems { writer.string(problem) }
       writer.endArray()
-      if !missing.isEmpty {
-        writer.key("missing")
-        writer.beginArray()
-        for missing in missing {
-          writer.beginObject()
-          writer.member("shard", missing.shard)
-          writer.member("reason", missing.reason)
-          writer.endObject()
-        }
-        writer.endArray()
-      }
+      BackupManifest.write(missing, to: &writer)
       if let reason { writer.member("reason", reason) }
     }
     answer.status = status

@@ -1,7 +1,7 @@
 // What a backup says of itself: whose it is, what is in it, and how one knows that it is whole.
 
 import Crypto
-import JSON
+public import JSON
 
 /// `manifest.json` of a backup, which exists only when everything else does.
 public struct BackupManifest: Hashable, Sendable {
@@ -69,19 +69,23 @@ public struct BackupManifest: Hashable, Sendable {
     writer.beginArray()
     for shard in shards { Self.write(shard, to: &writer) }
     writer.endArray()
-    if !missing.isEmpty {
-      writer.key("missing")
-      writer.beginArray()
-      for missing in missing {
-        writer.beginObject()
-        writer.member("shard", missing.shard)
-        writer.member("reason", missing.reason)
-        writer.endObject()
-      }
-      writer.endArray()
-    }
+    Self.write(missing, to: &writer)
     writer.endObject()
     return writer.bytes
+  }
+
+  /// The member `missing` of an object; nothing for a whole backup.
+  public static func write(_ missing: [Missing], to writer: inout JSONWriter) {
+    if missing.isEmpty { return }
+    writer.key("missing")
+    writer.beginArray()
+    for missing in missing {
+      writer.beginObject()
+      writer.member("shard", missing.shard)
+      writer.member("reason", missing.reason)
+      writer.endObject()
+    }
+    writer.endArray()
   }
 
   private static func write(_ shard: ShardCopy, to writer: inout JSONWriter) {
