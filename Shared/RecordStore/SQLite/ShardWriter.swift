@@ -9,6 +9,7 @@ import Synchronization
 ///
 /// A group is whatever waits: the next group gathers while the previous commit is synced, so that no timer is needed. Its bodies are taken one by
 /// one, a party's turn after the other: whoever comes while a group runs that has no end to it waits for that group only.
+/// Work that nobody waits for is done in slices between groups (`SlicePacing`).
 final class ShardWriter {
   private let core: ShardCore
   private let connection: Connection
@@ -21,6 +22,7 @@ final class ShardWriter {
   /// failure the next group has to read again what is cached.
   private var heldGroupCount = 0
   private var nextHoldCount = 1
+  private var slices = SlicePacing()
   /// A body that was taken and has to be alone in its group: the next one.
   private var setAside: (any QueuedBody)?
   /// Log pages at the last checkpoint, 0 once the log has begun anew.
@@ -56,12 +58,10 @@ final class ShardWriter {
       case .body(let body):
         commitGroup(body)
         checkpointIfDue()
-      case .background: break
+        slices.noteSave()
+      case .background: doSlice()
       case .end: break working
       }
-      fillPlacements()
-      sweepIfDoomed()
-      advanceIndexes()
     }
     core.readers.close()
     if core.failure == nil { checkpoint(.truncate) }
@@ -76,15 +76,15 @@ final class ShardWriter {
 
   private enum Next {
     case body(any QueuedBody)
-    /// Nothing is queued, but background work waits.
+    /// Background work waits, and it is time for a slice of it.
     case background
     case end
   }
 
   private func next() -> Next {
     if let body = setAside.take() { return .body(body) }
-    if hasBackgroundWork {
-      if let body = core.queue.takeWaiting(atMost: 1).first { return .body(body) }
+    if hasBackgroundWork, !core.queue.isClosed {
+      if let patience = slices.patience(at: clock.now), let body = core.queue.take(atMost: 1, within: patience).first { return .body(body) }
       if !core.queue.isClosed { return .background }
     }
     return core.queue.take(atMost: 1)?.first.map(Next.body) ?? .end
@@ -261,6 +261,14 @@ final class ShardWriter {
   }
 
   // MARK: Background work
+
+  private func doSlice() {
+    let start = clock.now
+    fillPlacements()
+    sweepIfDoomed()
+    advanceIndexes()
+    slices.note(from: start, to: clock.now)
+  }
 
   /// Notes a slice of the objects of a database that has got its first store.
   private func fillPlacements() {
