@@ -63,6 +63,19 @@ public struct JSONWriter {
     bytes.append(contentsOf: json)
   }
 
+  /// Splices constant text between or around values: parts of objects that always look alike, with their punctuation, the comma before them
+  /// included. What ends with a colon or an opening bracket is to be followed by a value or a key, or closed.
+  public mutating func constant(_ text: StaticString) {
+    #if DEBUG
+      track(text)
+    #endif
+    append(text)
+    switch text.utf8Start[text.utf8CodeUnitCount - 1] {
+    case UInt8(ascii: ":"), UInt8(ascii: "{"), UInt8(ascii: "["): needsComma = false
+    default: needsComma = true
+    }
+  }
+
   /// A parsed value again, without white space.
   public mutating func value(_ value: JSONValue) {
     switch value.kind {
@@ -114,6 +127,24 @@ public struct JSONWriter {
     bytes.append(bracket)
     needsComma = true
   }
+
+  #if DEBUG
+    /// Follows the brackets of constant text.
+    private mutating func track(_ text: StaticString) {
+      var isInString = false
+      for byte in UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount) {
+        precondition(byte != UInt8(ascii: "\\"), "constant text has nothing to escape")
+        if byte == UInt8(ascii: "\"") { isInString.toggle() }
+        if isInString { continue }
+        switch byte {
+        case UInt8(ascii: "{"), UInt8(ascii: "["): open.append(byte)
+        // Two behind its opening one in ASCII, both of them.
+        case UInt8(ascii: "}"), UInt8(ascii: "]"): precondition(open.popLast() == byte - 2, "a container is closed that was not opened")
+        default: break
+        }
+      }
+    }
+  #endif
 
   private mutating func append(_ text: StaticString) {
     bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))

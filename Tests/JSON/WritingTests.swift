@@ -38,6 +38,30 @@ struct WritingTests {
     #expect(text == #"{"a":"x","list":[1,[],{},null,{"raw":[]},true],"bytes":"AQIDBA==","n":7,"m":-9223372036854775808,"d":0.5,"no":false}"#)
   }
 
+  @Test func `constant text stands as it is, and what follows it has the comma it needs`() {
+    let text = text { writer in
+      writer.beginArray()
+      for number in 1...2 {
+        writer.beginObject()
+        writer.constant(#""a":"#)
+        writer.integer(Int64(number))
+        writer.constant(#","b":{},"c":{"d":["#)
+        writer.string("x")
+        writer.bool(true)
+        writer.constant(#"]},"e":false"#)
+        writer.member("f", "y")
+        writer.constant(#","g":[{"#)
+        writer.member("h", 1)
+        writer.constant("}")
+        writer.null()
+        writer.constant("]")
+        writer.endObject()
+      }
+      writer.endArray()
+    }
+    #expect(text == #"[{"a":1,"b":{},"c":{"d":["x",true]},"e":false,"f":"y","g":[{"h":1},null]},"# + #"{"a":2,"b":{},"c":{"d":["x",true]},"e":false,"f":"y","g":[{"h":1},null]}]"#)
+  }
+
   @Test(arguments: [
     ("", #""""#), ("\"\\/", #""\"\\/""#), ("\n\r\t", #""\n\r\t""#), ("\u{0}\u{8}\u{c}\u{1f}\u{20}\u{7f}", "\"\\u0000\\u0008\\u000c\\u001f \u{7f}\""),
     ("é€😀\u{2028}", "\"é€😀\u{2028}\""),

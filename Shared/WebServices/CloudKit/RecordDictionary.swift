@@ -39,24 +39,22 @@ public struct RecordDictionaryWriter: Sendable {
   /// A live record.
   public func write(_ record: Record, tag: RecordChangeTag, as presentation: RecordPresentation, to writer: inout JSONWriter) {
     writer.beginObject()
-    writer.member("recordName", record.recordName)
-    writer.member("recordType", record.recordType)
-    writer.key("fields")
-    writer.beginObject()
+    writer.constant(#""recordName":"#)
+    writer.string(record.recordName)
+    writer.constant(#","recordType":"#)
+    writer.string(record.recordType)
+    writer.constant(#","fields":{"#)
     for element in record.fields where presentation.desiredKeys.contains(element.name) {
       writer.key(element.name)
       write(element.field, numbersAsStrings: presentation.numbersAsStrings, to: &writer)
     }
-    writer.endObject()
-    writer.key("pluginFields")
-    writer.beginObject()
-    writer.endObject()
-    writer.member("recordChangeTag", tag.text)
-    writer.key("created")
+    writer.constant(#"},"pluginFields":{},"recordChangeTag":"#)
+    writer.string(tag.text)
+    writer.constant(#","created":"#)
     write(record.created, to: &writer)
-    writer.key("modified")
+    writer.constant(#","modified":"#)
     write(record.modified, to: &writer)
-    writer.member("deleted", false)
+    writer.constant(#","deleted":false"#)
     if let parent = record.parent {
       writer.key("parent")
       writer.beginObject()
@@ -65,7 +63,7 @@ public struct RecordDictionaryWriter: Sendable {
     }
     let isShare = shares?.writeMembers(of: record, zoneJSON: zoneJSON, to: &writer) ?? false
     if !isShare, let shortGUID = record.shortGUID { writer.member("shortGUID", shortGUID) }
-    writer.key("zoneID")
+    writer.constant(#","zoneID":"#)
     writer.raw(zoneJSON)
     writer.endObject()
   }
@@ -73,9 +71,9 @@ public struct RecordDictionaryWriter: Sendable {
   /// A tombstone in a feed.
   public func writeTombstone(_ recordName: String, to writer: inout JSONWriter) {
     writer.beginObject()
-    writer.member("recordName", recordName)
-    writer.member("deleted", true)
-    writer.key("zoneID")
+    writer.constant(#""recordName":"#)
+    writer.string(recordName)
+    writer.constant(#","deleted":true,"zoneID":"#)
     writer.raw(zoneJSON)
     writer.endObject()
   }
@@ -110,24 +108,40 @@ public struct RecordDictionaryWriter: Sendable {
   }
 
   private func write(_ stamp: Stamp, to writer: inout JSONWriter) {
-    writer.beginObject()
-    writer.member("timestamp", stamp.timestamp)
-    writer.member("userRecordName", stamp.userRecordName)
-    writer.member("deviceID", stamp.deviceID)
+    writer.constant(#"{"timestamp":"#)
+    writer.integer(stamp.timestamp)
+    writer.constant(#","userRecordName":"#)
+    writer.string(stamp.userRecordName)
+    writer.constant(#","deviceID":"#)
+    writer.string(stamp.deviceID)
     writer.endObject()
   }
 
   private func write(_ field: Field, numbersAsStrings: Bool, to writer: inout JSONWriter) {
-    writer.beginObject()
-    writer.key("value")
+    writer.constant(#"{"value":"#)
     write(field.value, numbersAsStrings: numbersAsStrings, to: &writer)
-    if field.isEncrypted, field.value.type == .bytes {
-      writer.member("type", "ENCRYPTED_BYTES")
+    if field.isEncrypted {
+      writeEncryptedType(of: field.value, to: &writer)
     } else {
-      writer.member("type", field.value.type.wireName)
-      if field.isEncrypted { writer.member("isEncrypted", true) }
+      switch field.value {
+      case .string: writer.constant(#","type":"STRING"}"#)
+      case .int64: writer.constant(#","type":"INT64"}"#)
+      default:
+        writer.constant(#","type":"#)
+        writer.string(field.value.type.wireName)
+        writer.endObject()
+      }
     }
-    writer.endObject()
+  }
+
+  private func writeEncryptedType(of value: FieldValue, to writer: inout JSONWriter) {
+    if value.type == .bytes {
+      writer.constant(#","type":"ENCRYPTED_BYTES"}"#)
+    } else {
+      writer.constant(#","type":"#)
+      writer.string(value.type.wireName)
+      writer.constant(#","isEncrypted":true}"#)
+    }
   }
 
   private func write(_ value: FieldValue, numbersAsStrings: Bool, to writer: inout JSONWriter) {
@@ -151,9 +165,11 @@ public struct RecordDictionaryWriter: Sendable {
 
   private func write(_ reference: Reference, to writer: inout JSONWriter) {
     writer.beginObject()
-    writer.member("recordName", reference.recordName)
-    writer.member("action", reference.action.rawValue)
-    writer.key("zoneID")
+    writer.constant(#""recordName":"#)
+    writer.string(reference.recordName)
+    writer.constant(#","action":"#)
+    writer.string(reference.action.rawValue)
+    writer.constant(#","zoneID":"#)
     if let zone = reference.zoneID { zone.write(to: &writer) } else { writer.raw(zoneJSON) }
     writer.endObject()
   }
