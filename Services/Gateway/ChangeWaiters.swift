@@ -80,7 +80,12 @@ actor ChangeWaiters {
     }
   }
 
-  /// Wakes whoever waits for a database the change shows up in: its owner's, and the participants' shared databases.
+  /// Wakes whoever waits for a database that one of the changes shows up in: its owner's, and the participants' shared databases.
+  func notice(_ changes: [ZoneChange]) {
+    if waiters.isEmpty { return }
+    for change in changes { notice(change) }
+  }
+
   func notice(_ change: ZoneChange) {
     wake(.database(change.database))
     for user in change.audience where user != change.database.owner {
@@ -89,6 +94,11 @@ actor ChangeWaiters {
   }
 
   /// Wakes whoever waits for a store.
+  func notice(_ changes: [StoreChange]) {
+    if waiters.isEmpty { return }
+    for change in changes { notice(change) }
+  }
+
   func notice(_ change: StoreChange) { wake(.store(change.database, change.storeIdentifier)) }
 
   /// Ends all waits and takes no more.

@@ -26,11 +26,11 @@ struct GatewayState: Sendable {
   func serve(on handlers: inout BusHandlers) {
     handlers.serve(authenticator)
     handlers.on(PushZoneChanges.self) { message, _, _ in
-      for change in message.changes { await waiters.notice(change) }
+      await waiters.notice(message.changes)
       return Answer(Acknowledgement())
     }
     handlers.on(PushStoreChanges.self) { message, _, _ in
-      for change in message.changes { await waiters.notice(change) }
+      await waiters.notice(message.changes)
       return Answer(Acknowledgement())
     }
   }

@@ -28,8 +28,8 @@ struct HeaderPolicy {
 
   /// - Parameter name: in lower case.
   mutating func take(name: String, value: UnsafeBufferPointer<UInt8>) {
-    if name.isEmpty || !name.utf8.allSatisfy(Self.isTokenByte) { problem = "A header's name is not a token." }
-    if value.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7f }) { problem = "The header '\(name)' has a control character." }
+    if !HeaderBytes.isToken(name) { problem = "A header's name is not a token." }
+    if HeaderBytes.hasControl(value, tabsCount: false) { problem = "The header '\(name)' has a control character." }
     guard let single = Single(rawValue: name) else { return }
     if !seen.insert(single).inserted { problem = "The header '\(name)' is repeated." }
     switch single {
@@ -60,13 +60,5 @@ struct HeaderPolicy {
     }
     guard let contentLength, contentLength > 0 else { return .none }
     return .length(contentLength)
-  }
-
-  /// RFC 9110 5.6.2.
-  static func isTokenByte(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
-    default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-    }
   }
 }

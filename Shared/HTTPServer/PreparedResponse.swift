@@ -78,7 +78,7 @@ struct PreparedResponse: @unchecked Sendable {
   }
 
   private static func isValid(_ header: (name: String, value: String)) -> Bool {
-    !header.name.isEmpty && header.name.utf8.allSatisfy(HeaderPolicy.isTokenByte) && header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+    HeaderBytes.isToken(header.name) && !HeaderBytes.hasControl(header.value)
   }
 
   /// Headers about the connection and the framing, which the library writes.

@@ -10,37 +10,36 @@ package struct RequestTarget {
     var target = target
     // Where it is: every request passes here, and copies cost more than the reading.
     let parts = target.withUTF8 { bytes in
-      Result { () throws(Refusal) in try Self.parts(bytes[...]) }
+      Result { () throws(Refusal) in try Self.parts(bytes) }
     }
     (pathSegments, query) = try parts.get()
   }
 
-  private typealias Bytes = Slice<UnsafeBufferPointer<UInt8>>
-
   private static func parts(_ target: Bytes) throws(Refusal) -> (pathSegments: [String], query: [(name: String, value: String)]) {
-    for byte in target where byte <= 0x20 || byte == 0x7f { throw Refusal(400, "The request target has a control character or a space.") }
+    if HeaderBytes.hasControl(target) || target.position(of: UInt8(ascii: " ")) != nil {
+      throw Refusal(400, "The request target has a control character or a space.")
+    }
     let rest = target.first == UInt8(ascii: "/") ? target : try withoutAuthority(target)
-    let questionMark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
-    return (try segments(rest[..<questionMark]), questionMark == rest.endIndex ? [] : try parameters(rest[rest.index(after: questionMark)...]))
+    guard let questionMark = rest.position(of: UInt8(ascii: "?")) else { return (try segments(rest), []) }
+    return (try segments(rest.before(questionMark)), try parameters(rest.behind(questionMark)))
   }
 
   /// The path of an absolute target (`http://host/path`), which RFC 9112 tells servers to accept.
   private static func withoutAuthority(_ target: Bytes) throws(Refusal) -> Bytes {
     for scheme in ["http://", "https://"] where target.starts(with: scheme.utf8) {
-      let authority = target.dropFirst(scheme.utf8.count)
-      if let slash = authority.firstIndex(of: UInt8(ascii: "/")) { return authority[slash...] }
+      let authority = target.behind(scheme.utf8.count - 1)
+      if let slash = authority.position(of: UInt8(ascii: "/")) { return Bytes(rebasing: authority[slash...]) }
     }
     throw Refusal(400, "The request target does not start with '/'.")
   }
 
   private static func segments(_ path: Bytes) throws(Refusal) -> [String] {
-    let path = path.dropFirst()
-    if path.isEmpty { return [] }
+    var rest = path.behind(0)
+    if rest.isEmpty { return [] }
     var segments: [String] = []
-    var rest = path
-    while let slash = rest.firstIndex(of: UInt8(ascii: "/")) {
-      segments.append(try decoded(rest[..<slash], what: "path"))
-      rest = rest[rest.index(after: slash)...]
+    while let slash = rest.position(of: UInt8(ascii: "/")) {
+      segments.append(try decoded(rest.before(slash), what: "path"))
+      rest = rest.behind(slash)
     }
     segments.append(try decoded(rest, what: "path"))
     return segments
@@ -48,23 +47,27 @@ package struct RequestTarget {
 
   private static func parameters(_ query: Bytes) throws(Refusal) -> [(name: String, value: String)] {
     var parameters: [(name: String, value: String)] = []
-    for parameter in query.split(separator: UInt8(ascii: "&")) {
-      let equals = parameter.firstIndex(of: UInt8(ascii: "=")) ?? parameter.endIndex
-      let name = try decoded(parameter[..<equals], what: "query")
-      let value = equals == parameter.endIndex ? "" : try decoded(parameter[parameter.index(after: equals)...], what: "query")
-      parameters.append((name, value))
+    var rest: Bytes? = query
+    while let text = rest {
+      let end = text.position(of: UInt8(ascii: "&"))
+      rest = end.map(text.behind)
+      let parameter = end.map(text.before) ?? text
+      if parameter.isEmpty { continue }
+      let equals = parameter.position(of: UInt8(ascii: "="))
+      let name = try decoded(equals.map(parameter.before) ?? parameter, what: "query")
+      parameters.append((name, try equals.map { position throws(Refusal) in try decoded(parameter.behind(position), what: "query") } ?? ""))
     }
     return parameters
   }
 
   private static func decoded(_ text: Bytes, what: String) throws(Refusal) -> String {
-    guard text.contains(UInt8(ascii: "%")) else {
+    guard text.position(of: UInt8(ascii: "%")) != nil else {
       // The target as a whole is valid UTF-8, and so is a part of it between ASCII delimiters.
-      return String(decoding: UnsafeBufferPointer(rebasing: text), as: UTF8.self)
+      return String(decoding: text, as: UTF8.self)
     }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)
-    var rest = text
+    var rest = text[...]
     while let byte = rest.popFirst() {
       guard byte == UInt8(ascii: "%") else {
         bytes.append(byte)
