@@ -20,6 +20,18 @@ struct Noise: Equatable {
     return Noise(loadAverage: ProcFile.text("/proc/loadavg"), before: before, after: ProcFile.text("/proc/stat"))
   }
 
+  /// Looks until the machine has come to rest, but not for longer than it may take: what a workload leaves to be done, rows of deleted zones to
+  /// be removed for one, is not to be done in the next one's time.
+  static func measure(onceQuietWithin patience: Duration) async throws -> Noise? {
+    let deadline = ContinuousClock.now.advanced(by: patience)
+    var noise = try await measure()
+    while let latest = noise, latest.isRestless, ContinuousClock.now < deadline { noise = try await measure() }
+    return noise
+  }
+
+  /// More than a fifth of the processors' time is taken.
+  var isRestless: Bool { busyPercent + stolenPercent > 20 }
+
   /// - Parameters: the contents of `/proc/loadavg`, and of `/proc/stat` at the window's beginning and end.
   init?(loadAverage: String, before: String, after: String) {
     guard let load = loadAverage.split(separator: " ").first.flatMap({ Double($0) }), let start = Self.ticks(before), let end = Self.ticks(after) else { return nil }

@@ -62,6 +62,14 @@ struct NoiseTests {
     let noise = try #require(Noise(loadAverage: "3.25 2.00 1.00 2/345 6789\n", before: Self.before, after: "cpu  110 20 60 840 50 5 5 10 0 0\ncpu0 …"))
     #expect(noise == Noise(loadAverage: "3.25 0 0", before: "cpu  0 0 0 0 0 0 0 0", after: "cpu  40 0 0 50 0 0 0 10"))
     #expect(noise.busyPercent == 40 && noise.stolenPercent == 10 && noise.summary == "3.3/50%")
+    #expect(noise.isRestless)
+  }
+
+  @Test func `a machine that does little is at rest`() throws {
+    let noise = try #require(Noise(loadAverage: "9 9 9", before: Self.before, after: "cpu  115 10 50 875 40 5 0 5"))
+    #expect(noise.busyPercent + noise.stolenPercent == 25 && noise.isRestless)
+    let quiet = try #require(Noise(loadAverage: "9 9 9", before: Self.before, after: "cpu  110 10 50 885 40 0 0 5"))
+    #expect(!quiet.isRestless)
   }
 
   @Test(arguments: ["", "cpu", "cpu  1 2 3", "intr 1 2 3 4 5 6 7 8", before])
