@@ -69,8 +69,15 @@ final class Courier: PingReceiver {
     } onCancel: {
       answer(nil) { $0.id == id }
     }
-    if ping != nil { metrics.sent["courier"].increment() }
     return .notification(ping)
+  }
+
+  /// A notification that a poll took, whose client hung up before it was answered: the next poll gets it, unless there is a later one.
+  func takeBack(_ ping: Ping) {
+    state.withLock { state in
+      if state.delivered[ping.key] == ping.sequence { state.delivered.set(ping.sequence - 1, for: ping.key) }
+    }
+    put(ping)
   }
 
   func put(_ ping: Ping) {
