@@ -110,7 +110,11 @@ final class Courier: PingReceiver {
   }
 
   /// Answers a poll whose time has come.
-  func expire(at now: ContinuousClock.Instant) { answer(nil) { $0.deadline <= now } }
+  /// - Returns: whether nobody polls, and nobody has since `instant`.
+  @discardableResult func expire(at now: ContinuousClock.Instant, idleSince instant: ContinuousClock.Instant) -> Bool {
+    answer(nil) { $0.deadline <= now }
+    return state.withLock { $0.waiter == nil && $0.lastPoll < instant }
+  }
 
   /// Answers the poll, and every later one at once.
   func release() {

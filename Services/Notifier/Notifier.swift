@@ -327,10 +327,8 @@ public final class Notifier: Sendable {
       }
       // A part of the streams at each tick, so that ten thousand heartbeats don't come at once.
       for entry in streams where entry.id % beats == tick % beats { entry.stream.beat() }
-      for entry in couriers {
-        entry.courier.expire(at: now)
-        forget(entry.text, ifIdleSince: now - limits.courierIdle)
-      }
+      let idle = now - limits.courierIdle
+      for entry in couriers where entry.courier.expire(at: now, idleSince: idle) { forget(entry.text, ifIdleSince: idle) }
       if isRecheckDue || tick % rechecks == 0 { recheck() }
     }
   }
