@@ -140,7 +140,7 @@ let chaos: [Target] = [
 /// The benchmark's load generator: no product, and no part of the services.
 let loadGenerator: [Target] = [
   .executableTarget(
-    name: "aquifer-load", dependencies: ["HTTPClient", "HTTPServer", "SQLite", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["postgres"],
+    name: "aquifer-load", dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["postgres"],
     swiftSettings: settings),
   .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]

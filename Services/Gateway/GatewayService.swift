@@ -95,6 +95,7 @@ public struct GatewayService: Service {
       return [Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]), Metrics.Sample(Double(counts.held), labels: [("state", "held")])]
     }
     context.metrics.addClients(of: server)
+    context.log.connectionLimit(of: server, wanted: configuration.connectionLimit)
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
   }

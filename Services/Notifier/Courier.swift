@@ -69,8 +69,15 @@ final class Courier: PingReceiver {
     } onCancel: {
       answer(nil) { $0.id == id }
     }
-    if ping != nil { metrics.sent["courier"].increment() }
     return .notification(ping)
+  }
+
+  /// A notification that a poll took, whose client hung up before it was answered: the next poll gets it, unless there is a later one.
+  func takeBack(_ ping: Ping) {
+    state.withLock { state in
+      if state.delivered[ping.key] == ping.sequence { state.delivered.set(ping.sequence - 1, for: ping.key) }
+    }
+    put(ping)
   }
 
   func put(_ ping: Ping) {
@@ -103,7 +110,11 @@ final class Courier: PingReceiver {
   }
 
   /// Answers a poll whose time has come.
-  func expire(at now: ContinuousClock.Instant) { answer(nil) { $0.deadline <= now } }
+  /// - Returns: whether nobody polls, and nobody has since `instant`.
+  @discardableResult func expire(at now: ContinuousClock.Instant, idleSince instant: ContinuousClock.Instant) -> Bool {
+    answer(nil) { $0.deadline <= now }
+    return state.withLock { $0.waiter == nil && $0.lastPoll < instant }
+  }
 
   /// Answers the poll, and every later one at once.
   func release() {

@@ -225,14 +225,25 @@ public final class Notifier: Sendable {
     try await requireGrant(of: token)
     try await withdrawScopes(of: text)
     let start = timing.now()
-    var outcome = Courier.Outcome.retired
-    while case .retired = outcome { outcome = await (try courier(text, token, start).courier).poll(now: start, until: start + limits.courierHold) }
+    var courier = try courier(text, token, start).courier
+    var outcome = await courier.poll(now: start, until: start + limits.courierHold)
+    while case .retired = outcome {
+      courier = try self.courier(text, token, start).courier
+      outcome = await courier.poll(now: start, until: start + limits.courierHold)
+    }
     // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
     try await requireGrant(of: token)
     guard case .notification(var ping) = outcome else { throw Self.noCourier }
     try await withdrawScopes(of: text)
     if let found = ping, !mayDeliver(found, by: text) { ping = nil }
-    if let ping { deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence)) }
+    if let found = ping, Task.isCancelled {
+      courier.takeBack(found)
+      ping = nil
+    }
+    if let ping {
+      metrics.sent["courier"].increment()
+      deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence))
+    }
     return HTTPResponse(
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
   }
@@ -316,10 +327,8 @@ public final class Notifier: Sendable {
       }
       // A part of the streams at each tick, so that ten thousand heartbeats don't come at once.
       for entry in streams where entry.id % beats == tick % beats { entry.stream.beat() }
-      for entry in couriers {
-        entry.courier.expire(at: now)
-        forget(entry.text, ifIdleSince: now - limits.courierIdle)
-      }
+      let idle = now - limits.courierIdle
+      for entry in couriers where entry.courier.expire(at: now, idleSince: idle) { forget(entry.text, ifIdleSince: idle) }
       if isRecheckDue || tick % rechecks == 0 { recheck() }
     }
   }

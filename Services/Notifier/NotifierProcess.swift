@@ -11,7 +11,9 @@ extension Notifier {
     [
       Option("http", .address, default: "127.0.0.1:8081", help: "Where devices connect: event streams and the web courier. Port 0: any free one."),
       Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
-      Option("connections", .integer(1...1_000_000), default: "20000", help: "How many devices may be connected at a time; further ones wait."),
+      Option(
+        "connections", .integer(1...1_000_000), default: "20000",
+        help: "How many devices may be connected at a time; further ones are TRY_AGAIN_LATER. Fewer where the system allows fewer open files."),
       Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
       Option(
         "user-devices", .integer(1...1_000_000), default: "256",
@@ -66,6 +68,7 @@ extension Notifier {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
     context.metrics.addClients(of: server)
+    context.log.connectionLimit(of: server, wanted: configuration.connectionLimit)
     return RunningNotifier(
       notifier: self, server: server, url: ClientListening.url(configuration, port: server.port), publicURL: options.url("public-url"),
       housekeeping: Task { await self.run() }, telling: Task { await self.deliveries.run(on: bus) })

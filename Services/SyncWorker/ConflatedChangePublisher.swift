@@ -23,6 +23,8 @@ final class ConflatedChangePublisher: ChangePublisher {
   private static let deadline = Duration.seconds(2)
   /// A push costs its receivers as much as a save costs the worker: under load one for every few saves is enough.
   private static let spacing = Duration.milliseconds(10)
+  /// How long a notifier or gateway that is lost may come back and be told what it missed: who listens to it never notices.
+  private static let absence = Duration.seconds(60)
   /// Notifications that wait for one notifier at most; the oldest is dropped.
   static let notificationLimit = 50_000
   /// So that a batch stays far below the bus's message limit, however much the notifications carry.
@@ -32,7 +34,7 @@ final class ConflatedChangePublisher: ChangePublisher {
     self.bus = bus
     @Sendable func pushZones() -> ConflatedPush<ZoneKey, ZoneChange> {
       ConflatedPush(
-        spacing: Self.spacing,
+        spacing: Self.spacing, absence: Self.absence,
         send: { [weak bus] peer, changes in
           _ = try await bus?.call(PushZoneChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
         }, key: { ZoneKey(database: $0.database, zoneName: $0.zoneName) }, merge: { $0.merged(with: $1) })
@@ -40,12 +42,12 @@ final class ConflatedChangePublisher: ChangePublisher {
     pushes = pushZones()
     sharedPushes = pushZones()
     notifications = ConflatedPush(
-      limit: Self.notificationLimit, batchCount: Self.notificationBatchCount, spacing: Self.spacing,
+      limit: Self.notificationLimit, batchCount: Self.notificationBatchCount, spacing: Self.spacing, absence: Self.absence,
       send: { [weak bus] peer, notifications in
         _ = try await bus?.call(PushNotifications(notifications: notifications), to: .peer(peer.name), within: Self.deadline)
       }, key: { $0.key }, merge: { $0.merged(with: $1) })
     stores = ConflatedPush(
-      limit: Self.notificationLimit, spacing: Self.spacing,
+      limit: Self.notificationLimit, spacing: Self.spacing, absence: Self.absence,
       send: { [weak bus] peer, changes in
         _ = try await bus?.call(PushStoreChanges(changes: changes), to: .peer(peer.name), within: Self.deadline)
       }, key: { $0 }, merge: { _, later in later })

@@ -50,8 +50,10 @@ final class ConnectionTable: Sendable {
   /// In the order they were accepted.
   var links: [Link] { state.withLock { $0.links.values.sorted { $0.id < $1.id } } }
 
-  func insert(_ link: Link) {
+  /// - Parameter limit: of connections; one beyond it is there to be refused.
+  func insert(_ link: Link, limit: Int) {
     let wasEmpty = state.withLock { state in
+      if state.links.count >= limit { link.setSurplus() }
       state.links[link.id] = link
       // Edge-triggered and for the connection's whole life: one system call, and a stale event finds no link of its id.
       watch(link.fd, events: EPOLLRDHUP.rawValue | EPOLLET.rawValue, id: link.id)

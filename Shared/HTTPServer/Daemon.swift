@@ -11,6 +11,7 @@ final class ServerCore: Sendable {
   let configuration: HTTPServer.Configuration
   let handler: any HTTPHandler
   let connections: ConnectionTable
+  let connectionLimit: Int
   let isDraining = Atomic(false)
   let isStopped = Atomic(false)
   /// Received bytes of all bodies in hand.
@@ -23,6 +24,18 @@ final class ServerCore: Sendable {
     self.configuration = configuration
     self.handler = handler
     self.connections = connections
+    connectionLimit = min(max(configuration.connectionLimit, 1), max(Self.fileLimit - Self.otherFileCount - Self.refusedConnectionCount, 1))
+  }
+
+  /// Connections that are open only to be refused; beyond them others wait in the backlog.
+  static let refusedConnectionCount = 128
+  /// What a process opens besides: its libraries, its bus, its own server, files.
+  private static let otherFileCount = 256
+
+  private static var fileLimit: Int {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
+    return Int(clamping: limit.rlim_cur)
   }
 
   /// Counts `count` more bytes, unless that would pass the limit.
@@ -51,7 +64,7 @@ final class Daemon: Sendable {
   init?(_ core: ServerCore, _ listener: ListenSocket, _ configuration: HTTPServer.Configuration) {
     var options = aquifer_mhd_options()
     options.listen_fd = listener.fd
-    options.connection_limit = UInt32(clamping: max(configuration.connectionLimit, 1))
+    options.connection_limit = UInt32(clamping: core.connectionLimit + ServerCore.refusedConnectionCount)
     options.idle_seconds = UInt32(clamping: max(configuration.idleLimit.components.seconds, 1))
     options.thread_count = UInt32(clamping: max(configuration.threadCount, 1))
     options.connection_memory = max(configuration.headerByteLimit, 1024)
@@ -106,7 +119,7 @@ private func connectionCallback(
   case .CONNECTION_NOTIFY_STARTED:
     let link = Link(fd: aquifer_mhd_fd(connection), remoteAddress: addressText(aquifer_mhd_peer_address(connection)), core)
     context.pointee = Unmanaged.passRetained(link).toOpaque()
-    core.connections.insert(link)
+    core.connections.insert(link, limit: core.connectionLimit)
   case .CONNECTION_NOTIFY_CLOSED:
     guard let pointer = context.pointee else { return }
     let link = Unmanaged<Link>.fromOpaque(pointer).takeRetainedValue()

@@ -61,6 +61,7 @@ final class Exchange: Sendable {
       let target = link.takeTarget()
       let framing = try policy.framing(isHTTP10: isHTTP10)
       expectsBody = framing != .none
+      if link.isSurplus { throw Refusal(503, "The server has as many connections as it may have.") }
       guard let target else { throw Refusal(400, "The request target is not UTF-8.") }
       guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The method is not known here.") }
       let head = RequestHead(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)

@@ -25,7 +25,8 @@ public final class HTTPServer: Sendable {
     public var slowestBodyBytesPerSecond = 16 * 1024
     /// How long a refused body is read out after its answer, so that a client that still sends gets to read it.
     public var lingerLimit = Duration.seconds(3)
-    /// Further connections wait in the backlog.
+    /// The first request of a further connection is answered 503, and the connection closed. Fewer where fewer files may be open
+    /// (`HTTPServer.connectionLimit`).
     public var connectionLimit = 10_000
     public var threadCount = 2
     public var listenBacklog = 1024
@@ -70,6 +71,9 @@ public final class HTTPServer: Sendable {
   }
 
   deinit { stop() }
+
+  /// How many connections there may be: what was configured, or what the limit of open files leaves room for.
+  public var connectionLimit: Int { core.connectionLimit }
 
   /// Open connections, idle ones included.
   public var connectionCount: Int { core.connections.count }

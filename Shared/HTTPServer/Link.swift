@@ -30,6 +30,8 @@ final class Link: Sendable {
     var target: String?
     var hasHungUp = false
     var lingers = false
+    /// There were as many connections as there may be when it came.
+    var isSurplus = false
     /// Shown to the peer; kept here as long as the library may use them.
     var credentials: TLSCredentials?
   }
@@ -111,6 +113,8 @@ final class Link: Sendable {
   /// Keep reading (and dropping) for a while after the connection's end: closing with unread bytes would reset the connection and might
   /// take the answer with it.
   func setLingers() { state.withLock { $0.lingers = true } }
+  func setSurplus() { state.withLock { $0.isSurplus = true } }
+  var isSurplus: Bool { state.withLock { $0.isSurplus } }
   var lingers: Bool { state.withLock { $0.lingers } }
 }
 

@@ -58,6 +58,16 @@ public enum ClientListening {
   }
 }
 
+extension Log {
+  /// Says how many connections there may be, where that is fewer than wanted.
+  public func connectionLimit(of server: HTTPServer, wanted: Int) {
+    guard server.connectionLimit < wanted else { return }
+    info(
+      "open files limit connections",
+      ["connections": .integer(Int64(server.connectionLimit)), "wanted": .integer(Int64(wanted)), "files": .integer(Int64(clamping: ProcessStatus.fileLimit))])
+  }
+}
+
 extension Metrics {
   /// What a server that clients reach counts.
   public func addClients(of server: HTTPServer) {

@@ -171,6 +171,31 @@ struct RefusalTests {
     #expect(try await idle[0].readAnswer().status == 200)
   }
 
+  @Test func `a connection beyond the limit is answered 503 and closed, those within it go on, and one that ends makes room`() async throws {
+    let seen = Counter()
+    let server = try server(seen) { $0.connectionLimit = 2 }
+    #expect(server.connectionLimit == 2)
+    let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+    let first = try RawConnection(port: server.port)
+    var second: RawConnection? = try RawConnection(port: server.port)
+    for client in [first, second] {
+      try await client?.send(request)
+      #expect(try await client?.readAnswer().status == 200)
+    }
+    let surplus = try RawConnection(port: server.port)
+    try await surplus.send(request)
+    let refused = try await surplus.readAnswer()
+    #expect(refused.status == 503 && refused.header("connection") == "close")
+    try await first.send(request)
+    #expect(try await first.readAnswer().status == 200)
+    second = nil
+    while server.connectionCount > 1 { try await Task.sleep(for: .milliseconds(5)) }
+    let third = try RawConnection(port: server.port)
+    try await third.send(request)
+    #expect(try await third.readAnswer().status == 200)
+    #expect(seen.count == 4)
+  }
+
   @Test func `headers over the limit are a 431 and a target over it a 414`() async throws {
     let seen = Counter()
     let server = try server(seen) { $0.headerByteLimit = 4096 }

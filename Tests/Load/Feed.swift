@@ -38,6 +38,21 @@ enum Feed: Sendable {
     return Page(token: String(decoding: bytes[start..<end], as: UTF8.self), moreComing: bytes.position(of: Array(#""moreComing":true"#.utf8), from: 0) != nil)
   }
 
+  /// The tokens that a zone's pings name, in their order; others' pings are passed over.
+  func pingTokens(in bytes: [UInt8]) -> [String] {
+    guard case .zone(let name, _) = self else { return [] }
+    let (zone, token) = (Array(#""zid":"\#(name)""#.utf8), Array(#""tok":""#.utf8))
+    var tokens: [String] = []
+    var place = 0
+    while let found = bytes.position(of: zone, from: place), let start = bytes.position(of: token, from: found).map({ $0 + token.count }),
+      let end = bytes[start...].firstIndex(of: UInt8(ascii: "\""))
+    {
+      tokens.append(String(decoding: bytes[start..<end], as: UTF8.self))
+      place = end
+    }
+    return tokens
+  }
+
   struct Page: Equatable {
     let token: String
     let moreComing: Bool

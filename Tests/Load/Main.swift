@@ -62,6 +62,7 @@ struct Load {
     for workload in options.workloads {
       var entry = Report.Entry(workload: workload)
       do {
+        try Self.requireFiles(workload)
         let bench = try await Bench(workload, options, target, admin, scenario, population, &random)
         for number in 1...options.runCount {
           let run = try await bench.prepare(&random)
@@ -141,6 +142,15 @@ struct Load {
       if let value = getenv(name) { values[name] = String(cString: value) }
     }
     return values
+  }
+
+  /// - Throws: when its connections are more than there may be open files.
+  private static func requireFiles(_ workload: Workload.Sized) throws {
+    var limit = rlimit()
+    // Some are the program's own.
+    let needed = workload.connectionCount + 64
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(needed) else { return }
+    throw LoadError(description: "it needs \(needed) open files, and \(limit.rlim_cur) are allowed: raise the limit (ulimit -Hn)")
   }
 
   /// Every device is a connection or two.

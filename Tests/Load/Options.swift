@@ -116,7 +116,7 @@ struct Options: Equatable {
     var workloads: [Workload.Sized] = []
     for name in names.split(separator: ",") {
       guard let workload = Workload.Sized(name) else {
-        throw UsageError(reason: "'\(name)' is no workload, or its number is not 1…1024 (w4: 2)")
+        throw UsageError(reason: "'\(name)' is no workload, or its number is not 1…1024 (w3, w3s: 1…20000; w4: 2)")
       }
       workloads.append(workload)
     }

@@ -97,6 +97,9 @@ struct ResponseReader {
   /// Whether a stream's head has arrived.
   var hasBegun: Bool { headByteCount != nil }
 
+  /// Whether what has arrived of a stream in chunks ends with an event, or a comment.
+  var endsWithEvent: Bool { bytes.count > (headByteCount ?? .max) && bytes.suffix(4).elementsEqual("\n\n\r\n".utf8) }
+
   /// Forgets what has arrived of a stream.
   mutating func dropBody() {
     if let headByteCount { bytes.removeLast(bytes.count - headByteCount) }

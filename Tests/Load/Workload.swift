@@ -35,6 +35,13 @@ enum Workload: String, CaseIterable {
     }
   }
 
+  var clientLimit: Int {
+    switch self {
+    case .w3, .w3s: 20_000
+    default: 1024
+    }
+  }
+
   /// Whether it asks one zone full of records, instead of writing to a new zone for each client.
   var isQuery: Bool { self == .qe || self == .qs }
 
@@ -64,11 +71,21 @@ enum Workload: String, CaseIterable {
       self.clientCount = clientCount
     }
 
-    /// - Returns: nil for a name that is none, or a number that is not 1…1024.
+    /// Connections of it.
+    var connectionCount: Int {
+      switch workload {
+      case .w3, .w3s: Fanout.connectionCount(clientCount)
+      case .w5: clientCount + 1
+      default: clientCount
+      }
+    }
+
+    /// - Returns: nil for a name that is none, or a number that is not 1…1024 (devices that listen: 20 000).
     init?(_ text: some StringProtocol) {
       let parts = text.split(separator: ":", omittingEmptySubsequences: false)
       guard parts.count <= 2, let workload = Workload(rawValue: String(parts[0])) else { return nil }
-      guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount, (1...1024).contains(count) else { return nil }
+      guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount, (1...workload.clientLimit).contains(count)
+      else { return nil }
       if workload == .w4, count != 2 { return nil }
       self.init(workload, count)
     }

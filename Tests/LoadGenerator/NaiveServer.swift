@@ -20,6 +20,8 @@ final class NaiveServer: HTTPHandler {
     case nobodyWins
     /// The first listener is never told.
     case leavesOneOut
+    /// Listeners are told of the save before once more, before they are told of a save.
+    case echoes
     /// Changes can be pulled after the next save only.
     case lagsBehind
     /// Every fourth pull has to come again in a second.
@@ -36,6 +38,8 @@ final class NaiveServer: HTTPHandler {
     var records: [Record] = []
     var listeners: [Int: AsyncStream<[UInt8]>.Continuation] = [:]
     var listenerCount = 0
+    /// Of couriers, by their names.
+    var mailboxes: [String: AsyncStream<[UInt8]>] = [:]
     var pullCount = 0
   }
 
@@ -52,7 +56,7 @@ final class NaiveServer: HTTPHandler {
     case "modify": modify(request.body)
     case "lookup": answer("records", state.withLock { $0.records.map(item) })
     case "zone": changes(request.body)
-    case "courier": await poll()
+    case "courier": await poll(request.query("device") ?? "")
     case "pings": HTTPResponse(status: 200, headers: [("Content-Type", "text/event-stream")], body: .stream(listen(": hello\n\n")))
     default: HTTPResponse(status: 404)
     }
@@ -70,7 +74,7 @@ final class NaiveServer: HTTPHandler {
 
   private func modify(_ body: [UInt8]) -> HTTPResponse {
     let operations = (try? JSONValue(parsing: body))?["operations"]?.elements ?? []
-    let (items, listeners) = state.withLock { state -> ([String], [AsyncStream<[UInt8]>.Continuation]) in
+    let (items, listeners, count) = state.withLock { state -> ([String], [AsyncStream<[UInt8]>.Continuation], Int) in
       let items = operations.map { operation -> String in
         let name = operation["record"]?["recordName"]?.string ?? ""
         guard let index = state.records.firstIndex(where: { $0.name == name }) else {
@@ -83,11 +87,17 @@ final class NaiveServer: HTTPHandler {
         state.records[index].title = operation["record"]?["fields"]?["CD_title"]?["value"]?.string ?? ""
         return item(state.records[index])
       }
-      return (items, state.listeners.filter { fault != .leavesOneOut || $0.key > 1 }.sorted { $0.key < $1.key }.map(\.value))
+      let listeners = state.listeners.filter { fault != .leavesOneOut || $0.key > 1 }.sorted { $0.key < $1.key }.map(\.value)
+      return (items, listeners, state.records.count)
     }
-    for listener in listeners { listener.yield(Array("data: {}\n\n".utf8)) }
+    for listener in listeners {
+      if fault == .echoes { listener.yield(Self.ping(count - 1)) }
+      listener.yield(Self.ping(count))
+    }
     return answer("records", items)
   }
+
+  private static func ping(_ token: Int) -> [UInt8] { Array("data: {\"zid\":\"Z\",\"tok\":\"\(token)\"}\n\n".utf8) }
 
   /// Tokens are numbers of records.
   private func changes(_ body: [UInt8]) -> HTTPResponse {
@@ -120,8 +130,12 @@ final class NaiveServer: HTTPHandler {
     return stream
   }
 
-  private func poll() async -> HTTPResponse {
-    for await ping in listen(nil) { return HTTPResponse(status: 200, body: .bytes(ping)) }
+  /// What comes between two polls is kept.
+  private func poll(_ name: String) async -> HTTPResponse {
+    let known = state.withLock { $0.mailboxes[name] }
+    let mailbox = known ?? listen(nil)
+    if known == nil { state.withLock { $0.mailboxes[name] = mailbox } }
+    for await ping in mailbox { return HTTPResponse(status: 200, body: .bytes(ping)) }
     return HTTPResponse(status: 200)
   }
 }

@@ -80,9 +80,10 @@ struct FanoutTests {
     let naive = NaiveServer(fault)
     naive.add(["first"])
     return try await withServer(naive) { target in
-      let request = httpRequest("GET", listening == .courier ? "/courier" : "/pings", host: target.host)
-      var fanout = Fanout(
-        target: target, pings: .init(repeating: (target, request), count: devices), listening: listening, feed: zone, token: "1", roundCount: rounds)
+      let pings = (0..<devices).map { device in
+        (target, httpRequest("GET", listening == .courier ? "/courier?device=\(device)" : "/pings", host: target.host))
+      }
+      var fanout = Fanout(target: target, pings: pings, listening: listening, feed: zone, token: "1", roundCount: rounds)
       if fault == .leavesOneOut || fault == .lagsBehind { fanout.patience = 2_000_000_000 }
       let maker = maker(target)
       return try await onOwnThread { [fanout] in Result { () throws(LoadError) in try fanout.run(maker) } }.get()
@@ -93,6 +94,36 @@ struct FanoutTests {
     let outcome = try await run(.none, listening)
     #expect(outcome.save.latencies.count == 3 && outcome.lastPing.latencies.count == 3 && outcome.lastPull.latencies.count == 3)
     #expect(zip(outcome.lastPing.latencies, outcome.lastPull.latencies).allSatisfy { $0 <= $1 })
+  }
+
+  @Test(arguments: [Fanout.Listening.courier, .stream])
+  func `a ping of the save before that comes late is not the save's, and hides none`(listening: Fanout.Listening) async throws {
+    let outcome = try await run(.echoes, listening)
+    #expect(outcome.lastPing.latencies.count == 3 && outcome.lastPull.errorCount == 0)
+  }
+
+  @Test func `more devices than connections that pull take turns`() async throws {
+    let outcome = try await run(.none, .stream, devices: Fanout.pullLimit + 30, rounds: 2)
+    #expect(outcome.lastPing.latencies.count == 2 && outcome.lastPull.latencies.count == 2)
+  }
+
+  @Test func `a ping counts when it names the token that the device has pulled`() {
+    var device = FanoutDevice(token: "1")
+    let pulls = [device.hear("1", at: 5), device.hear("2", at: 6)]
+    #expect(pulls == [false, true], "it has what the first one tells of")
+    device.isPulling = true
+    let pullsTwice = device.hear("3", at: 7)
+    #expect(!pullsTwice && device.pullsAgain, "it pulls already")
+    let pullsOn = device.take(Feed.Page(token: "3", moreComing: false), hasChange: true)
+    #expect(!pullsOn && device.isTold && device.pinged == 7, "the page had it all")
+    let pullsUntold = device.take(Feed.Page(token: "4", moreComing: false), hasChange: true)
+    #expect(!pullsUntold && !device.hasPing, "nobody told it of this one")
+  }
+
+  @Test func `tokens of a zone's pings are found among others'`() {
+    let pings = [("A", "1"), ("Z", "2"), ("ZZ", "3"), ("Z", "4")].map { #"data: {"met":{"zid":"\#($0)","sid":"s","tok":"\#($1)"}}"# + "\n\n" }
+    #expect(zone.pingTokens(in: Array(pings.joined().utf8)) == ["2", "4"])
+    #expect(zone.pingTokens(in: Array(#"{"met":{"zid":"Z","tok":"unfinished"#.utf8)) == [])
   }
 
   @Test func `a device that is to come later comes later, and that is counted`() async throws {

@@ -182,6 +182,31 @@ struct CourierTests {
     await world.stop()
   }
 
+  @Test func `a notification whose client hung up before it was answered waits for the next poll, and a later one supersedes it`() async throws {
+    let start = ContinuousClock.now
+    let courier = Courier(metrics: NotifierMetrics(Metrics()), now: start)
+    func poll() async -> Ping? {
+      guard case .notification(let ping) = await courier.poll(now: start, until: start) else { return nil }
+      return ping
+    }
+    let database = DatabaseID(container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: "ann")
+    func ping(_ sequence: Int64) -> Ping {
+      Ping(ZoneChange(database: database, zoneName: "Z", sequence: sequence, syncToken: "t", originStore: nil, audience: ["ann"]), as: .private, notificationID: "n")
+    }
+    courier.put(ping(1))
+    let lost = try #require(await poll())
+    // Polls are answered at once from here on.
+    courier.release()
+    courier.takeBack(lost)
+    #expect(await poll()?.sequence == 1)
+    courier.put(ping(1))
+    courier.put(ping(2))
+    courier.takeBack(lost)
+    #expect(await poll()?.sequence == 2)
+    courier.takeBack(lost)
+    #expect(await poll() == nil, "it had a later one")
+  }
+
   @Test func `a hang-up takes the poll back, and the next one hears what came meanwhile`() async throws {
     let world = try await NotifierWorld()
     let url = try world.courierURL("ann")

@@ -147,6 +147,56 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
+  @Test func `one that was lost for a while finds what it had not acknowledged and what came meanwhile, each once`() async {
+    let subscriber = Subscriber()
+    let start = ContinuousClock.now
+    let elapsed = Mutex(Duration.zero)
+    let pushes = ConflatedPush<Int, Change>(
+      absence: .seconds(60), firstPause: .milliseconds(1), longestPause: .milliseconds(5), now: { start + elapsed.withLock { $0 } },
+      send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+    pushes.subscribers([peer("a")])
+    // Under way when the process stops, and not acknowledged.
+    subscriber.stall()
+    subscriber.fail(1)
+    pushes.push(Change(zone: 1, sequence: 1))
+    await eventually { subscriber.state.withLock { !$0.waiters.isEmpty } }
+    #expect(pushes.subscribers([]).isEmpty)
+    pushes.push(Change(zone: 2, sequence: 2))
+    elapsed.withLock { $0 = .seconds(59) }
+    pushes.push(Change(zone: 2, sequence: 3))
+    #expect(pushes.subscribers([peer("a")]).map(\.name) == ["a"])
+    subscriber.go()
+    await subscriber.reaches([1: 1, 2: 3])
+    pushes.close()
+  }
+
+  @Test(arguments: [(1, 60), (2, 1)]) func `one that was lost for too long, or was started anew, starts empty`(incarnation: UInt64, seconds: Int) async {
+    let subscriber = Subscriber()
+    let start = ContinuousClock.now
+    let elapsed = Mutex(Duration.zero)
+    let pushes = ConflatedPush<Int, Change>(
+      absence: .seconds(60), firstPause: .milliseconds(1), longestPause: .milliseconds(5), now: { start + elapsed.withLock { $0 } },
+      send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+    pushes.subscribers([peer("a")])
+    pushes.subscribers([])
+    pushes.push(Change(zone: 1, sequence: 1))
+    #expect(pushes.pendingCounts == ["a": 1])
+    elapsed.withLock { $0 = .seconds(seconds) }
+    pushes.subscribers([peer("a", incarnation: incarnation)])
+    pushes.push(Change(zone: 2, sequence: 2))
+    await subscriber.reaches([2: 2])
+    pushes.close()
+  }
+
+  @Test func `what waits for one that is lost is bounded`() {
+    let pushes = ConflatedPush<Int, Change>(absence: .seconds(60), send: { _, _ in }, key: { $0.zone }, merge: { $1 })
+    pushes.subscribers([peer("a")])
+    pushes.subscribers([])
+    for zone in 0..<ConflatedPush<Int, Change>.absentLimit + 10 { pushes.push(Change(zone: zone, sequence: 1)) }
+    #expect(pushes.pendingCounts == ["a": 100_000] && pushes.droppedCount == 10)
+    pushes.close()
+  }
+
   @Test func `where every value has a key of its own, a stalled subscriber keeps the newest up to the limit, and the rest is counted`() async {
     let subscriber = Subscriber()
     let pushes = ConflatedPush<Int, Change>(

@@ -1,0 +1,104 @@
+// As many devices as the limit of open files allows, on one notifier: each is told of everything once.
+
+import Glibc
+import Records
+import ServiceBus
+import Testing
+
+@testable import Notifier
+
+@Suite(.timeLimit(.minutes(2))) struct TenThousandTests {
+  /// Devices that listen on connections of this process, which holds the notifier's ends, too.
+  private final class Crowd: Sendable {
+    let sockets: [Int32]
+
+    /// Blocks. Opens a part at a time: the server's queue of connections is not that long.
+    init(_ count: Int, port: UInt16, request: [UInt8]) throws {
+      var sockets: [Int32] = []
+      while sockets.count < count {
+        let part = try (0..<min(256, count - sockets.count)).map { _ in try Self.connect(port, request) }
+        for socket in part {
+          while try !Self.read(socket).contains(": connected") {}
+        }
+        sockets += part
+      }
+      self.sockets = sockets
+    }
+
+    deinit { for socket in sockets { close(socket) } }
+
+    private static func connect(_ port: UInt16, _ request: [UInt8]) throws -> Int32 {
+      let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+      try #require(fd >= 0, "out of descriptors")
+      var address = sockaddr_in()
+      address.sin_family = sa_family_t(AF_INET)
+      address.sin_port = port.bigEndian
+      address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+      let connected = withUnsafeBytes(of: &address) { Glibc.connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
+      try #require(connected == 0 && send(fd, request, request.count, 0) == request.count)
+      return fd
+    }
+
+    private static func read(_ socket: Int32) throws -> String {
+      var buffer = [UInt8](repeating: 0, count: 4096)
+      let count = recv(socket, &buffer, buffer.count, 0)
+      try #require(count > 0, "the notifier closed a stream")
+      return String(decoding: buffer[..<count], as: UTF8.self)
+    }
+
+    /// What each was told until the ping of the zone `last`, that one included: the zones, in order. Blocks.
+    func zones(through last: String) throws -> [[String]] {
+      try sockets.map { socket in
+        var text = ""
+        while !text.contains(#""zid":"\#(last)""#) || !text.hasSuffix("\n\n\r\n") { text += try Self.read(socket) }
+        return text.split(separator: #""zid":""#).dropFirst().map { String($0.prefix { $0 != "\"" }) }
+      }
+    }
+  }
+
+  @Test func `ten thousand streams of one user, or as many as files allow, get every ping once, and other users' none`() async throws {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    // Both ends are this process's, and other tests run beside this one.
+    let count = min(10_000, (Int(clamping: limit.rlim_cur) - 1000) / 2)
+    let world = try await NotifierWorld(["--user-devices=10000"])
+    let address = try #require(world.url.split(separator: ":").last.flatMap { UInt16($0) })
+    let request = Array(
+      "GET /mirror/1/iCloud.a/development/pings?ckAPIToken=api&ckWebAuthToken=token-ann HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
+    let crowd = try await onOwnThread { try Crowd(count, port: address, request: request) }
+    #expect(try await world.metric(#"aquifer_held_connections{kind="events"}"#) == count)
+    try await world.push(owner: "ann", zone: "A", sequence: 1)
+    try await world.push(owner: "bob", zone: "Other", sequence: 1)
+    try await world.push(owner: "ann", zone: "B", sequence: 2)
+    try await world.push(owner: "ann", zone: "Last", sequence: 3)
+    let told = try await onOwnThread { try crowd.zones(through: "Last") }
+    let wrong = told.filter { $0 != ["A", "B", "Last"] }
+    #expect(told.count == count && wrong.isEmpty, "\(wrong.count) of \(count), such as \(wrong.first ?? [])")
+    #expect(try await world.metric(#"aquifer_pings_sent_total{kind="events"}"#) == count * 3)
+    await world.stop()
+  }
+
+  /// Runs what blocks where it holds up nobody.
+  private func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+      let job = Unmanaged.passRetained(Job { continuation.resume(with: Result { try body() }) })
+      var thread = pthread_t()
+      let created = pthread_create(
+        &thread, nil,
+        { context in
+          guard let context else { return nil }
+          Unmanaged<Job>.fromOpaque(context).takeRetainedValue().run()
+          return nil
+        }, job.toOpaque())
+      precondition(created == 0, "no thread is left (error \(created))")
+      pthread_detach(thread)
+    }
+  }
+
+  private final class Job: Sendable {
+    let run: @Sendable () -> Void
+    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+  }
+}
