@@ -79,6 +79,8 @@ let commands: [Target] = [
 ]
 
 let testTargets: [Target] = [
+  // What tests know of the sanitizer that they run with.
+  .target(name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift"], swiftSettings: settings),
   tests("Queues", ["Queues"]),
   tests("JSON", ["JSON"]),
   tests("MessagePack", ["MessagePack"]),
@@ -95,7 +97,7 @@ let testTargets: [Target] = [
     swiftSettings: settings),
   .executableTarget(name: "convergence-runs", dependencies: ["Convergence"], path: "Tests/ConvergenceRuns", swiftSettings: settings),
   tests("Scenarios", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], exclude: ["Texts"]),
-  tests("Mirroring", ["Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
+  tests("Mirroring", ["Sanitizers", "Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring"]),
   .executableTarget(
     name: "MirroringTool", dependencies: ["Mirroring", "Records", "ObjectModel", "History"], path: "Tests/MirroringTool", swiftSettings: settings),
@@ -107,7 +109,7 @@ let testTargets: [Target] = [
     linkerSettings: [.linkedLibrary("sqlite3")]),
   tests(
     "RecordStore",
-    ["RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
+    ["Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
   tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"], exclude: ["earlier-messages.json"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
@@ -119,9 +121,8 @@ let testTargets: [Target] = [
   tests(
     "SyncWorker",
     [
-      "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON",
-      "SQLite",
-      "Crypto",
+      "Sanitizers", "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing",
+      "Records", "JSON", "SQLite", "Crypto",
     ]),
   tests("ShareService", ["ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),

@@ -85,6 +85,14 @@ final class RawConnection: Sendable {
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
   }
 
+  /// Calls with a time limit are not resumed by the kernel when a signal has come, or the process was stopped.
+  private static func resumed(_ call: () -> Int) -> Int {
+    while true {
+      let count = call()
+      if count >= 0 || errno != EINTR { return count }
+    }
+  }
+
   func send(_ text: String) async throws { try await send(Array(text.utf8)) }
 
   func send(_ bytes: [UInt8]) async throws { try await blocking { try self.sendNow(bytes) } }
@@ -92,7 +100,7 @@ final class RawConnection: Sendable {
   private func sendNow(_ bytes: [UInt8]) throws {
     var sent = 0
     while sent < bytes.count {
-      let count = bytes[sent...].withUnsafeBytes { Glibc.send(fd, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+      let count = bytes[sent...].withUnsafeBytes { rest in Self.resumed { Glibc.send(fd, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) } }
       guard count > 0 else { throw Failure(description: "send: \(String(cString: strerror(errno)))") }
       sent += count
     }
@@ -101,7 +109,7 @@ final class RawConnection: Sendable {
   /// Waits for more bytes. Returns false at the end of the stream.
   private func fill(_ bytes: inout [UInt8]) throws -> Bool {
     var chunk = [UInt8](repeating: 0, count: 65_536)
-    let count = recv(fd, &chunk, chunk.count, 0)
+    let count = chunk.withUnsafeMutableBytes { chunk in Self.resumed { recv(fd, chunk.baseAddress, chunk.count, 0) } }
     guard count >= 0 else { throw Failure(description: errno == EAGAIN ? "nothing arrived in time" : "receive: \(String(cString: strerror(errno)))") }
     bytes.append(contentsOf: chunk[..<count])
     return count > 0

@@ -6,13 +6,14 @@ import Mirroring
 import MirroringWorld
 import ObjectModel
 import Records
+import Sanitizers
 import Testing
 
 /// The runs of CI in chunks, so that they run beside each other.
 private let chunkCount = 50
 private let runCount = 2000
 
-@Test(arguments: 0..<runCount / chunkCount)
+@Test(arguments: Sanitizer.few(2, of: 0..<runCount / chunkCount))
 func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever the order and size of pages`(_ chunk: Int) throws {
   for seed in chunk * chunkCount..<(chunk + 1) * chunkCount {
     for failure in try ConvergenceRun.failures(ofSeed: seed) { Issue.record("seed \(seed): \(failure)") }
@@ -29,7 +30,7 @@ func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever t
   #expect(blind < 10, "\(blind) of 20 runs noticed nothing")
 }
 
-@Test(arguments: 0..<30) func `one run over many transactions writes what as many runs write`(_ seed: Int) throws {
+@Test(arguments: Sanitizer.few(6, of: 0..<30)) func `one run over many transactions writes what as many runs write`(_ seed: Int) throws {
   var editor = Editor(seed: seed + 1000)
   let together = TestZone()
   let apart = TestZone()
@@ -130,7 +131,7 @@ func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever t
   #expect(zone.sequence == sequence)
 }
 
-@Test(arguments: 0..<runCount / chunkCount)
+@Test(arguments: Sanitizer.few(2, of: 0..<runCount / chunkCount))
 func `T-O06 T-P02 devices that edit while objects move between zones converge, with every object in one zone`(_ chunk: Int) throws {
   for seed in chunk * chunkCount..<(chunk + 1) * chunkCount {
     let zones = seed % 2 == 0 ? ["home", "Trips"] : ["home", "Trips", "Work"]

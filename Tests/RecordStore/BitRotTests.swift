@@ -1,6 +1,7 @@
 import Foundation
 import RecordStore
 import Records
+import Sanitizers
 import Testing
 
 /// Bytes that flip in the file while nobody has it open.
@@ -22,7 +23,7 @@ struct BitRotTests {
     let size = try #require(whole[path]?.count)
     var random = SeededGenerator(seed: 20_261_122)
     var (refused, reported, harmless) = (0, 0, 0)
-    for round in 0..<40 {
+    for round in Sanitizer.few(12, of: 0..<40) {
       var contents = whole
       let offset = Int.random(in: 0..<size, using: &random)
       contents[path]?[offset] ^= UInt8.random(in: 1...255, using: &random)

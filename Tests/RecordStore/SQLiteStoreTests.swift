@@ -73,7 +73,10 @@ struct SQLiteStoreTests {
     let path = folder.path + "/shard-0.lock"
     let flock = Process()
     flock.executableURL = URL(filePath: "/usr/bin/flock")
-    flock.arguments = ["--no-fork", path, "sleep", "60"]
+    // Reads what nobody writes: it has the lock for as long as the test takes, and ends with it.
+    let input = Pipe()
+    flock.arguments = ["--no-fork", path, "cat"]
+    flock.standardInput = input
     try flock.run()
     defer {
       kill(flock.processIdentifier, SIGKILL)

@@ -4,6 +4,7 @@ import JSON
 import Mirroring
 import RecordStore
 import Records
+import Sanitizers
 import Testing
 
 @testable import SyncWorker
@@ -130,7 +131,7 @@ private struct Run {
   }
 }
 
-@Test(arguments: 0..<40) func `T-D01 T-D02 T-D07 devices that edit tags at random end with the oracle's tags and photos`(_ seed: Int) async throws {
+@Test(arguments: Sanitizer.few(6, of: 0..<40)) func `T-D01 T-D02 T-D07 devices that edit tags at random end with the oracle's tags and photos`(_ seed: Int) async throws {
   try await ObjectPlaneWorld.with(seed % 4 == 0 ? .sqlite : .memory) { world in
     world.declareTags()
     var run = Run(world, seed: seed)

@@ -3,6 +3,7 @@
 import JSON
 import RecordStore
 import Records
+import Sanitizers
 import Testing
 
 @testable import SyncWorker
@@ -89,12 +90,12 @@ extension JSONValue {
   static let zones = ["A", "B", "_defaultZone"]
   static let kinds = ["create", "update", "forceUpdate", "replace", "forceReplace", "delete", "forceDelete"]
 
-  @Test(arguments: 1...12 as ClosedRange<UInt64>)
+  @Test(arguments: Sanitizer.few(3, of: 1...12 as ClosedRange<UInt64>))
   func `random requests, repetitions and pulls agree with a dictionary`(seed: UInt64) async throws {
     try await Self.play(try await RecordPlaneWorld.inMemory(seed: seed), seed: seed, rounds: 150)
   }
 
-  @Test(arguments: 101...104 as ClosedRange<UInt64>)
+  @Test(arguments: Sanitizer.few(1, of: 101...104 as ClosedRange<UInt64>))
   func `the same over SQLite, through a restart`(seed: UInt64) async throws {
     try await withTemporaryFolder { folder in
       let random = SeededRandom(seed: seed)

@@ -3,6 +3,7 @@
 import JSON
 import RecordStore
 import Records
+import Sanitizers
 import Testing
 
 @testable import SyncWorker
@@ -62,13 +63,13 @@ private struct NaiveGraph {
 @Suite struct `References beside a naive graph` {
   static let names = (0..<9).map { "r\($0)" }
 
-  @Test(arguments: 1...6 as ClosedRange<UInt64>)
+  @Test(arguments: Sanitizer.few(1, of: 1...6 as ClosedRange<UInt64>))
   func `random batches in memory`(seed: UInt64) async throws {
     let world = try await RecordPlaneWorld.inMemory(seed: seed)
     try await Self.play(world, seed: seed, rounds: 80)
   }
 
-  @Test(arguments: 51...52 as ClosedRange<UInt64>)
+  @Test(arguments: Sanitizer.few(1, of: 51...52 as ClosedRange<UInt64>))
   func `random batches over SQLite`(seed: UInt64) async throws {
     try await withTemporaryFolder { folder in
       let shard = try await SQLiteRecordStore(directory: folder, shardCount: 1).open(shard: 0)

@@ -2,6 +2,7 @@ import JSON
 import Mirroring
 import RecordStore
 import Records
+import Sanitizers
 import Sharing
 import Testing
 
@@ -66,7 +67,7 @@ struct SharedHierarchyTests {
     }
   }
 
-  @Test(arguments: 1...16 as ClosedRange<UInt64>)
+  @Test(arguments: Sanitizer.few(4, of: 1...16 as ClosedRange<UInt64>))
   func `a shared store that looks now and then ends with what its user may see of hierarchies, and hears of no more`(seed: UInt64) async throws {
     try await SharedWorld.with { world in
       let random = SeededRandom(seed: seed &* 31)

@@ -1,0 +1,80 @@
+// Tells ThreadSanitizer what it can't see of Swift's runtime, which is not instrumented. Loaded into a test process (LD_PRELOAD), it stands before the library's
+// functions.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SWIFT __attribute__((swiftcall))
+#define SELF __attribute__((swift_context)) void *self
+
+extern void __tsan_acquire(void *place) __attribute__((weak));
+extern void __tsan_release(void *place) __attribute__((weak));
+
+// A `Mutex`. Its uncontended ways are compiled into whoever locks, and seen; the contended ones go through the library to the kernel: without this, whatever a
+// Mutex protects is reported once two threads have met there.
+
+// `Synchronization._MutexHandle`'s `_lockSlow(UInt32)`, `_tryLockSlow() -> Bool` and `_unlockSlow()` of Swift 6.3.
+#define LOCK "$s15Synchronization12_MutexHandleV9_lockSlowyys6UInt32VF"
+#define TRY_LOCK "$s15Synchronization12_MutexHandleV12_tryLockSlowSbyF"
+#define UNLOCK "$s15Synchronization12_MutexHandleV11_unlockSlowyyF"
+
+typedef SWIFT void lock_function(uint32_t thread, SELF);
+typedef SWIFT _Bool try_lock_function(SELF);
+typedef SWIFT void unlock_function(SELF);
+
+extern lock_function lock __asm__(LOCK);
+extern try_lock_function try_lock __asm__(TRY_LOCK);
+extern unlock_function unlock __asm__(UNLOCK);
+
+SWIFT void lock(uint32_t thread, SELF) {
+  ((lock_function *)dlsym(RTLD_NEXT, LOCK))(thread, self);
+  if (__tsan_acquire) __tsan_acquire(self);
+}
+
+SWIFT _Bool try_lock(SELF) {
+  if (!((try_lock_function *)dlsym(RTLD_NEXT, TRY_LOCK))(self)) return 0;
+  if (__tsan_acquire) __tsan_acquire(self);
+  return 1;
+}
+
+SWIFT void unlock(SELF) {
+  if (__tsan_release) __tsan_release(self);
+  ((unlock_function *)dlsym(RTLD_NEXT, UNLOCK))(self);
+}
+
+// A `CheckedContinuation` that is resumed before its task waits. Who resumes releases the task, and who runs it then acquires it, but for a task that need not wait at
+// all: `swift_continuation_await` lets it go on, and what the other thread made for it is reported. The library calls that function of its own and can't be made to
+// call another; just before, however, the task lets go of the continuation's canary.
+
+// The name of `_Concurrency.CheckedContinuationCanary`.
+#define CANARY "s25CheckedContinuationCanaryC"
+
+extern SWIFT const void *swift_getTypeByMangledNameInContext(const char *name, size_t length, const void *context, const void *const *arguments) __attribute__((weak));
+extern SWIFT void *swift_task_getCurrent(void) __attribute__((weak));
+typedef void release_function(void *object);
+
+static const void *canary;
+static release_function *release;
+
+__attribute__((constructor)) static void find(void) {
+  // Every process that a test starts comes here, too.
+  if (!__tsan_acquire || !swift_task_getCurrent) return;
+  canary = swift_getTypeByMangledNameInContext(CANARY, strlen(CANARY), 0, 0);
+  if (canary) return;
+  fprintf(stderr, "Tests/Sanitizers/runtime.c does not know this version of Swift\n");
+  abort();
+}
+
+void swift_release(void *object) {
+  // Libraries that begin before this one let go of objects, too.
+  if (!release) release = (release_function *)dlsym(RTLD_NEXT, "swift_release");
+  // A type stands first in its objects; what is no address of one is null or negative.
+  if (canary && (intptr_t)object > 0 && *(const void **)object == canary) {
+    void *task = swift_task_getCurrent();
+    if (task) __tsan_acquire(task);
+  }
+  release(object);
+}
