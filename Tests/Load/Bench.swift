@@ -90,8 +90,8 @@ struct Bench {
       }
     }
     let perRequest = workload.workload.recordCount(batch: options.batch)
-    return { [makers, target, options] in
-      let measurement = await runClosedLoops(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
+    return { [makers, target, options, pace = workload.pace] in
+      let measurement = await runClosedLoops(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds), pace: pace)
       let count = measurement.latencies.count
       return RunOutcome(parts: [("", measurement, count * perRequest)], recordCount: (count + measurement.warmUpCount) * perRequest)
     }

@@ -1,4 +1,4 @@
-// The closed loop: a few clients that each send their next request when the last is answered.
+// A few clients that each send their next request when the last is answered, and at a rate not before its time.
 
 import Glibc
 
@@ -38,20 +38,42 @@ struct RunLength: Sendable {
   var answerLimit: Int?
 }
 
+/// When each client sends.
+enum Pace: Hashable, Sendable {
+  /// As soon as the request before is answered.
+  case closed
+  /// So many requests a second of all clients together, each client's at times that are set before. A request whose time comes while the one before
+  /// is under way is sent right behind it, and its latency counts from when it was due: who was held up has waited all the same.
+  case rate(Int)
+
+  /// Nanoseconds between two requests of one of `clientCount` clients; 0: none.
+  func spacing(clientCount: Int) -> UInt64 {
+    if case .rate(let rate) = self { UInt64(clientCount) * 1_000_000_000 / UInt64(rate) } else { 0 }
+  }
+}
+
 /// Drives its clients for a while. Lives on one thread.
 struct ClosedLoop: ~Copyable {
   private var connections = Connections()
   private var makers: [RequestMaker]
   private var measurement = Measurement()
   private let length: RunLength
+  private let spacing: UInt64
+  /// Since when each client's request counts.
+  private var due: [UInt64]
+  /// Whose time has not come.
+  private var resting: [Int] = []
 
   private static let warmUp: UInt64 = 500_000_000
   /// A run with nothing but errors ends early.
   private static let errorLimit = 2000
 
-  init(_ target: Target, _ makers: [RequestMaker], _ length: RunLength) {
+  /// - Parameter spacing: nanoseconds between two requests of one client, at least.
+  init(_ target: Target, _ makers: [RequestMaker], _ length: RunLength, spacing: UInt64 = 0) {
     self.makers = makers
     self.length = length
+    self.spacing = spacing
+    due = makers.map { _ in 0 }
     for _ in makers { _ = connections.add(target) }
   }
 
@@ -60,14 +82,19 @@ struct ClosedLoop: ~Copyable {
     let measureFrom = length.answerLimit == nil ? start + min(Self.warmUp, UInt64(length.seconds * 0.25e9)) : start
     let end = measureFrom + UInt64(length.seconds * 1e9)
     let answerLimit = length.answerLimit ?? .max
-    for index in makers.indices { sendNext(index) }
+    for index in makers.indices {
+      // One after the other, so that they don't all send at once.
+      due[index] = start + spacing * UInt64(index) / UInt64(makers.count)
+      resting.append(index)
+    }
     while Connections.now() < end, measurement.latencies.count + measurement.errorCount < answerLimit {
       if measurement.errorCount > Self.errorLimit, measurement.latencies.isEmpty { break }
-      for (index, event) in connections.events(until: end) {
+      sendWhatIsDue()
+      for (index, event) in connections.events(until: resting.reduce(end) { min($0, due[$1]) }) {
         switch event {
         case .answered(isSuccess: true):
           let now = Connections.now()
-          if now < measureFrom { measurement.warmUpCount += 1 } else if now < end { measurement.add(since: connections.started(index), until: now) }
+          if now < measureFrom { measurement.warmUpCount += 1 } else if now < end { measurement.add(since: since(index), until: now) }
         case .answered: measurement.note(connections.reader(of: index).beginning)
         case .received: break
         case .failed(let reason):
@@ -75,7 +102,7 @@ struct ClosedLoop: ~Copyable {
           // Tries again with the next request, unless it can't even connect.
           if reason.hasPrefix("connect") || measurement.errorCount > Self.errorLimit { continue }
         }
-        sendNext(index)
+        rest(index)
       }
     }
     let stopped = min(Connections.now(), end)
@@ -83,20 +110,39 @@ struct ClosedLoop: ~Copyable {
     return measurement
   }
 
-  private mutating func sendNext(_ index: Int) {
+  /// When a request that is answered was due, or sent.
+  private func since(_ index: Int) -> UInt64 { spacing == 0 ? connections.started(index) : due[index] }
+
+  /// The client's next request; it is due at once, or when its time has come.
+  private mutating func rest(_ index: Int) {
+    if spacing == 0 { return send(index) }
+    due[index] += spacing
+    if due[index] <= Connections.now() { send(index) } else { resting.append(index) }
+  }
+
+  private mutating func sendWhatIsDue() {
+    if resting.isEmpty { return }
+    let now = Connections.now()
+    let ready = resting.filter { due[$0] <= now }
+    resting.removeAll { due[$0] <= now }
+    for index in ready { send(index) }
+  }
+
+  private mutating func send(_ index: Int) {
     makers[index].advance()
     connections.send(index, makers[index].request)
   }
 }
 
 /// Runs closed loops on threads of their own and adds up what they measured.
-func runClosedLoops(_ target: Target, _ makers: [RequestMaker], threadCount: Int, length: RunLength) async -> Measurement {
-  await withTaskGroup { group in
+func runClosedLoops(_ target: Target, _ makers: [RequestMaker], threadCount: Int, length: RunLength, pace: Pace = .closed) async -> Measurement {
+  let spacing = pace.spacing(clientCount: makers.count)
+  return await withTaskGroup { group in
     for thread in 0..<min(threadCount, makers.count) {
       let share = makers.indices.filter { $0 % threadCount == thread }.map { makers[$0] }
       group.addTask {
         await onOwnThread {
-          var loop = ClosedLoop(target, share, length)
+          var loop = ClosedLoop(target, share, length, spacing: spacing)
           return loop.run()
         }
       }

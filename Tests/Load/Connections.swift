@@ -93,8 +93,9 @@ struct Connections: ~Copyable {
   mutating func events(until deadline: UInt64) -> [(index: Int, event: Event)] {
     if happened.isEmpty {
       let now = Self.now()
-      let milliseconds = deadline > now ? Int32(clamping: (deadline - now) / 1_000_000 + 1) : 0
-      let count = epoll_wait(epoll, &ready, Int32(ready.count), milliseconds)
+      let rest = deadline > now ? deadline - now : 0
+      var patience = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
+      let count = epoll_pwait2(epoll, &ready, Int32(ready.count), &patience, nil)
       for index in 0..<Int(max(count, 0)) { serve(Int(ready[index].data.u32), ready[index].events) }
     }
     var events: [(index: Int, event: Event)] = []

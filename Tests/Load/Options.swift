@@ -38,6 +38,8 @@ struct Options: Equatable {
       --operator-token T     makes container, model, users and tokens (default $AQUIFER_OPERATOR_TOKEN)
       --scenario FILE        uses what is there instead: {"container","environment"?,"apiToken","modelHash"?,"clients":[{"webAuthToken"}]}
       --workload NAMES       some of these, with commas; each may be followed by a number: w2:8      (default w1a:16)
+                             and w0, w1 and queries by a rate: w1a:16@2000 are 2000 requests a second of 16 clients,
+                             whose latencies count from when each was due
     \(Workload.allCases.map { "                               \($0.rawValue.padded(4, right: true)) \($0.meaning) (:\($0.clientCount))" }.joined(separator: "\n"))
                              all: the benchmark, \(Workload.Sized.benchmark.map(\.name).joined(separator: " "))
       --limits               measures beside them what SQLite alone and an HTTP server without work reach here
@@ -116,7 +118,7 @@ struct Options: Equatable {
     var workloads: [Workload.Sized] = []
     for name in names.split(separator: ",") {
       guard let workload = Workload.Sized(name) else {
-        throw UsageError(reason: "'\(name)' is no workload, or its number is not 1…1024 (w3, w3s: 1…20000; w4: 2)")
+        throw UsageError(reason: "'\(name)' is no workload, its number is not 1…1024 (w3, w3s: 1…20000; w4: 2), or it takes no rate")
       }
       workloads.append(workload)
     }

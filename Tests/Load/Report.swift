@@ -113,6 +113,7 @@ struct Report {
     writer.beginObject()
     writer.member("workload", entry.workload.workload.rawValue)
     writer.member("clients", entry.workload.clientCount)
+    if case .rate(let rate) = entry.workload.pace { writer.member("requestsPerSecond", rate) }
     writer.key("parts")
     writer.beginArray()
     for line in entry.lines {

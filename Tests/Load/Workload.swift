@@ -45,6 +45,9 @@ enum Workload: String, CaseIterable {
   /// Whether it asks one zone full of records, instead of writing to a new zone for each client.
   var isQuery: Bool { self == .qe || self == .qs }
 
+  /// Whether its clients do nothing but send requests and wait for their answers.
+  var isClosedLoop: Bool { hasUserForEachClient || isQuery }
+
   /// Whether clients are strangers to each other, and not one user's devices.
   var hasUserForEachClient: Bool { [.w0, .w1a, .w1b, .w1c].contains(self) }
 
@@ -59,16 +62,22 @@ enum Workload: String, CaseIterable {
     }
   }
 
-  /// A workload and how many do it: `w2:8`.
+  /// A workload, how many do it, and at what rate: `w2:8`, `w1a:16@2000`.
   struct Sized: Hashable {
     let workload: Workload
     let clientCount: Int
+    /// Of closed loops.
+    let pace: Pace
 
-    var name: String { "\(workload.rawValue):\(clientCount)" }
+    var name: String {
+      let name = "\(workload.rawValue):\(clientCount)"
+      return if case .rate(let rate) = pace { "\(name)@\(rate)" } else { name }
+    }
 
-    init(_ workload: Workload, _ clientCount: Int) {
+    init(_ workload: Workload, _ clientCount: Int, _ pace: Pace = .closed) {
       self.workload = workload
       self.clientCount = clientCount
+      self.pace = pace
     }
 
     /// Connections of it.
@@ -80,20 +89,25 @@ enum Workload: String, CaseIterable {
       }
     }
 
-    /// - Returns: nil for a name that is none, or a number that is not 1…1024 (devices that listen: 20 000).
+    /// - Returns: nil for a name that is none, or a number that is not 1…1024 (devices that listen: 20 000), or a rate that is not 1…1 000 000, or of
+    ///   something else than a closed loop.
     init?(_ text: some StringProtocol) {
-      let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-      guard parts.count <= 2, let workload = Workload(rawValue: String(parts[0])) else { return nil }
+      let halves = text.split(separator: "@", omittingEmptySubsequences: false)
+      let parts = halves[0].split(separator: ":", omittingEmptySubsequences: false)
+      guard halves.count <= 2, parts.count <= 2, let workload = Workload(rawValue: String(parts[0])) else { return nil }
       guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount, (1...workload.clientLimit).contains(count)
       else { return nil }
       if workload == .w4, count != 2 { return nil }
-      self.init(workload, count)
+      if halves.count == 1 { return self.init(workload, count) }
+      guard workload.isClosedLoop, let rate = Int(halves[1]), (1...1_000_000).contains(rate) else { return nil }
+      self.init(workload, count, .rate(rate))
     }
 
     /// Everything, in the sizes in which peers were measured.
     static let benchmark = [
-      Sized(.w0, 16), Sized(.w1a, 1), Sized(.w1a, 16), Sized(.w1b, 16), Sized(.w1c, 16), Sized(.w2, 1), Sized(.w2, 8), Sized(.w2o, 1), Sized(.w2o, 8), Sized(.w3, 100),
-      Sized(.w3, 1000), Sized(.w3s, 100), Sized(.w3s, 1000), Sized(.w4, 2), Sized(.w5, 6), Sized(.qe, 1), Sized(.qe, 16), Sized(.qs, 1), Sized(.qs, 16),
+      Sized(.w0, 16), Sized(.w1a, 1), Sized(.w1a, 16), Sized(.w1a, 16, .rate(2000)), Sized(.w1b, 16), Sized(.w1c, 16),
+      Sized(.w2, 1), Sized(.w2, 8), Sized(.w2o, 1), Sized(.w2o, 8), Sized(.w3, 100), Sized(.w3, 1000), Sized(.w3s, 100), Sized(.w3s, 1000), Sized(.w4, 2), Sized(.w5, 6),
+      Sized(.qe, 1), Sized(.qe, 16), Sized(.qs, 1), Sized(.qs, 16),
     ]
   }
 }

@@ -78,6 +78,49 @@ struct ClosedLoopTests {
     #expect(busy.latencies.isEmpty && busy.firstError?.hasPrefix("HTTP/1.1 503") == true)
   }
 
+  /// Answers its first request after a while, and the others at once.
+  private final class SlowStart: HTTPHandler {
+    static let pause = Duration.milliseconds(200)
+    let requestCount = Atomic(0)
+
+    func respond(to request: HTTPRequest) async -> HTTPResponse {
+      // Dropped because only a request that nobody waits for any more ends it early.
+      if requestCount.add(1, ordering: .relaxed).oldValue == 0 { try? await Task.sleep(for: Self.pause) }
+      return HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))
+    }
+
+    func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status) }
+  }
+
+  private func run(_ handler: some HTTPHandler, clients: Int, rate: Int) async throws -> Measurement {
+    let server = try HTTPServer(handler: handler)
+    let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
+    let makers = (0..<clients).map { RequestMaker(.w1a, count: 1, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)") }
+    return await runClosedLoops(target, makers, threadCount: 1, length: RunLength(seconds: 60, answerLimit: 40), pace: .rate(rate))
+  }
+
+  @Test func `at a rate no request is sent before its time`() async throws {
+    let measurement = try await run(Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))), clients: 4, rate: 400)
+    // The last of forty is due 97.5 ms after the first.
+    #expect(measurement.seconds >= 0.0975 && measurement.latencies.count >= 40 && measurement.errorCount == 0)
+  }
+
+  @Test func `at a rate a request that is held up by the one before has waited since it was due`() async throws {
+    let measurement = try await run(SlowStart(), clients: 1, rate: 100)
+    // Due 10, 20, 30 ms after the first, which is answered after 200 ms.
+    for (place, latency) in measurement.latencies.prefix(4).enumerated() { #expect(latency >= 199_000 - 10_000 * UInt32(place)) }
+  }
+
+  @Test func `closed loops take a rate behind their number, other workloads none`() throws {
+    let sized = try #require(Workload.Sized("w1a:4@250"))
+    #expect(sized.workload == .w1a && sized.clientCount == 4 && sized.pace == .rate(250) && sized.name == "w1a:4@250")
+    #expect(Workload.Sized("qe@9") == Workload.Sized(.qe, 16, .rate(9)))
+    for text in ["w1a:4@", "w1a:4@0", "w1a:4@1000001", "w1a:4@x", "w1a@1@1", "w1a@1:4", "w2:8@5", "w3:10@5", "w4:2@5", "w5:6@5"] {
+      #expect(Workload.Sized(text) == nil, "\(text)")
+    }
+    #expect(Pace.rate(2000).spacing(clientCount: 16) == 8_000_000 && Pace.closed.spacing(clientCount: 16) == 0)
+  }
+
   @Test func `a server that is not there ends the run at once`() async throws {
     let port = try HTTPServer(handler: Stub(HTTPResponse(status: 200))).port
     let target = try #require(Target(url: "http://127.0.0.1:\(port)"))
