@@ -66,7 +66,7 @@ struct Load {
         let bench = try await Bench(workload, options, target, admin, scenario, population, &random)
         for number in 1...options.runCount {
           let run = try await bench.prepare(&random)
-          entry.noise.append(try await number == 1 ? Noise.measure(onceQuietWithin: .seconds(10)) : Noise.measure())
+          entry.noise.append(try await number == 1 ? Noise.measure(onceQuietWithin: .seconds(min(3 * options.seconds, 10))) : Noise.measure())
           let before = await watch.look()
           let outcome = try await run()
           entry.uses.append((ProcessUse.between(before, await watch.look()), outcome.recordCount))

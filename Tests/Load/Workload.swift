@@ -98,9 +98,12 @@ enum Workload: String, CaseIterable {
       guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount, (1...workload.clientLimit).contains(count)
       else { return nil }
       if workload == .w4, count != 2 { return nil }
-      if halves.count == 1 { return self.init(workload, count) }
-      guard workload.isClosedLoop, let rate = Int(halves[1]), (1...1_000_000).contains(rate) else { return nil }
-      self.init(workload, count, .rate(rate))
+      var pace = Pace.closed
+      if halves.count == 2 {
+        guard workload.isClosedLoop, let rate = Int(halves[1]), (1...1_000_000).contains(rate) else { return nil }
+        pace = .rate(rate)
+      }
+      self.init(workload, count, pace)
     }
 
     /// Everything, in the sizes in which peers were measured.
