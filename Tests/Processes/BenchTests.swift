@@ -19,7 +19,7 @@ import Testing
     return (run.terminationStatus, text)
   }
 
-  private static let workloads = ["w0:2", "w1a:2", "w1b:2", "w1c:2", "w2:2", "w2o:2", "w3:5", "w3s:5", "w4:2", "w5:3", "qe:2", "qs:2"]
+  private static let workloads = ["w0:2", "w1a:2", "w1a:2@50", "w1b:2", "w1c:2", "w2:2", "w2o:2", "w3:5", "w3s:5", "w4:2", "w5:3", "qe:2", "qs:2"]
   private static let small = ["--", "--changes", "400", "--rounds", "5", "--saves", "2", "--records", "1000", "--batch", "20"]
 
   @Test(.timeLimit(.minutes(2))) func `every workload, limit and figure comes out of deploy/bench, and none of the workloads finds a fault`() throws {
@@ -33,7 +33,11 @@ import Testing
 
     let report = try Value(json: Array(Data(contentsOf: json)))
     let entries = report["workloads"].elements
-    #expect(entries.map { "\($0["workload"].string ?? ""):\($0["clients"].integer ?? 0)" } == Self.workloads)
+    let names = entries.map { entry in
+      let rate = entry["requestsPerSecond"].integer.map { "@\($0)" } ?? ""
+      return "\(entry["workload"].string ?? ""):\(entry["clients"].integer ?? 0)\(rate)"
+    }
+    #expect(names == Self.workloads)
     for entry in entries {
       #expect(entry["failure"] == .null && entry["firstError"] == .null, "\(entry)")
       #expect(entry["parts"].elements.contains { ($0["median"]["requests"].integer ?? 0) > 0 }, "\(entry)")
