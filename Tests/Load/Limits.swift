@@ -12,7 +12,7 @@ struct StorageLimit: Hashable, Sendable {
   static let all = [1, 200].flatMap { count in [1, 4].map { StorageLimit(fileCount: $0, recordsPerCommit: count) } }
 
   /// Pages of the log after which they are copied into the file: as many as a shard's.
-  static let checkpointPageCount = 12_000
+  static let checkpointPageCount = 3000
 
   var threadCount: Int { min(fileCount, 2) }
 

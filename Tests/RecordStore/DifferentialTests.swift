@@ -11,6 +11,7 @@ struct DifferentialTests {
     var options = SQLiteRecordStore.Options()
     options.groupBodyLimit = 8
     options.checkpointPages = 40
+    options.longLogPages = 40
     options.sweepLimit = 3
     options.indexSliceLimit = 2
     options.keepsPastStates = seed % 2 == 1

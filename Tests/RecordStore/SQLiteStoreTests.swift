@@ -164,6 +164,7 @@ struct SQLiteStoreTests {
   @Test func `a read that goes on and on is begun anew when the log has grown too long`() async throws {
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 40
+    options.longLogPages = 40
     // However slow this machine is just now: the read has ended by then, and is not given up before.
     options.readerPatience = .milliseconds(200)
     options.readTime = .seconds(3600)
@@ -232,6 +233,7 @@ struct SQLiteStoreTests {
     var options = SQLiteRecordStore.Options()
     // Reads are asked to wait at four times as many: more than the making of the file's tables leaves in the log.
     options.checkpointPages = 40
+    options.longLogPages = 40
     try await withShard(.sqlite, options: options) { shard in
       let place = try await Place(in: shard)
       let latch = Latch()
@@ -268,6 +270,7 @@ struct SQLiteStoreTests {
   @Test func `reads that overlap without end are held up for a moment, so that the log begins anew`() async throws {
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 20
+    options.longLogPages = 20
     // However slow this machine is just now: each read ends.
     options.readerPatience = .seconds(60)
     try await withShard(.sqlite, options: options) { shard in

@@ -37,6 +37,7 @@ struct WholeReadTests {
   private static func options() -> SQLiteRecordStore.Options {
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 40
+    options.longLogPages = 40
     // However slow this machine is just now: what was cut short has ended by then.
     options.readerPatience = .milliseconds(200)
     return options

@@ -18,13 +18,15 @@ public final class SQLiteRecordStore: RecordStore {
     public var groupBodyLimit = 1000
     public var groupRecordLimit = 2000
     public var groupByteLimit = 4 << 20
-    /// Pages of the write-ahead log after which it is copied into the file (storage.md A4: more is faster, and stalls longer). A commit
-    /// of 16 clients' saves writes some seventeen: at 4000, every hundredth save met a checkpoint of some 5 ms; now every 250th does, of some
-    /// 10 ms. The log is some 50 MB long then, which is read once after a crash.
-    public var checkpointPages = 12_000
-    /// How long saves wait for reads to end when those keep the log from beginning anew, at four times `checkpointPages`; at sixteen times
-    /// reads that go on are then cut short, and begin anew. Copies and checks of the whole shard are waited for by nobody; one that was cut short twice
-    /// may go on until the log has sixty-four times as many.
+    /// Pages of the write-ahead log after which it is copied into the file. More of them are fewer copies, but each is written to the disk in one go,
+    /// and syncs of all shards wait behind it: 3000 instead of 12 000 made single saves a tenth faster, batches of 200 an eighth, and p99 of batches a
+    /// third shorter. The log is some 12 MB long then, which is read once after a crash.
+    public var checkpointPages = 3000
+    /// A log that reads keep from beginning anew grows. At four times so many pages they are waited for; at sixteen times those that go on are cut short,
+    /// and begin anew. Copies and checks of the whole shard are waited for by nobody; one that was cut short twice may go on until the log has
+    /// sixty-four times as many.
+    public var longLogPages = 12_000
+    /// How long saves wait for such reads to end.
     public var readerPatience = Duration.milliseconds(20)
     /// Records of a deleted zone that one commit removes.
     public var sweepLimit = 500

@@ -233,7 +233,7 @@ final class ShardWriter {
   /// When overlapping reads have kept the log from beginning anew, holds them up for a moment.
   /// - Returns: false when that was not necessary, or a read went on for too long: saves don't wait for it, the log grows instead.
   private func checkpointExclusivelyIfDue(_ pages: Int) -> Bool {
-    let length = pages / core.options.checkpointPages
+    let length = pages / core.options.longLogPages
     if length < 4 { return false }
     let patience = core.options.readerPatience
     guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50, cutsShort: length >= 64) else { return false }
