@@ -147,13 +147,24 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
-  @Test func `one that was lost for a while finds what it had not acknowledged and what came meanwhile, each once`() async {
-    let subscriber = Subscriber()
-    let start = ContinuousClock.now
-    let elapsed = Mutex(Duration.zero)
-    let pushes = ConflatedPush<Int, Change>(
-      absence: .seconds(60), firstPause: .milliseconds(1), longestPause: .milliseconds(5), now: { start + elapsed.withLock { $0 } },
+  /// Time that passes when the test says so.
+  private final class Elapsed: Sendable {
+    private let start = ContinuousClock.now
+    private let time = Mutex(Duration.zero)
+    var now: ContinuousClock.Instant { start + time.withLock { $0 } }
+    func set(_ duration: Duration) { time.withLock { $0 = duration } }
+  }
+
+  /// A lost subscriber may be away for a minute.
+  private func pushes(to subscriber: Subscriber, by clock: Elapsed) -> ConflatedPush<Int, Change> {
+    ConflatedPush(
+      absence: .seconds(60), firstPause: .milliseconds(1), longestPause: .milliseconds(5), now: { clock.now },
       send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+  }
+
+  @Test func `one that was lost for a while finds what it had not acknowledged and what came meanwhile, each once`() async {
+    let (subscriber, clock) = (Subscriber(), Elapsed())
+    let pushes = pushes(to: subscriber, by: clock)
     pushes.subscribers([peer("a")])
     // Under way when the process stops, and not acknowledged.
     subscriber.stall()
@@ -162,7 +173,7 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     await eventually { subscriber.state.withLock { !$0.waiters.isEmpty } }
     #expect(pushes.subscribers([]).isEmpty)
     pushes.push(Change(zone: 2, sequence: 2))
-    elapsed.withLock { $0 = .seconds(59) }
+    clock.set(.seconds(59))
     pushes.push(Change(zone: 2, sequence: 3))
     #expect(pushes.subscribers([peer("a")]).map(\.name) == ["a"])
     subscriber.go()
@@ -171,17 +182,13 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
   }
 
   @Test(arguments: [(1, 60), (2, 1)]) func `one that was lost for too long, or was started anew, starts empty`(incarnation: UInt64, seconds: Int) async {
-    let subscriber = Subscriber()
-    let start = ContinuousClock.now
-    let elapsed = Mutex(Duration.zero)
-    let pushes = ConflatedPush<Int, Change>(
-      absence: .seconds(60), firstPause: .milliseconds(1), longestPause: .milliseconds(5), now: { start + elapsed.withLock { $0 } },
-      send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+    let (subscriber, clock) = (Subscriber(), Elapsed())
+    let pushes = pushes(to: subscriber, by: clock)
     pushes.subscribers([peer("a")])
     pushes.subscribers([])
     pushes.push(Change(zone: 1, sequence: 1))
     #expect(pushes.pendingCounts == ["a": 1])
-    elapsed.withLock { $0 = .seconds(seconds) }
+    clock.set(.seconds(seconds))
     pushes.subscribers([peer("a", incarnation: incarnation)])
     pushes.push(Change(zone: 2, sequence: 2))
     await subscriber.reaches([2: 2])
