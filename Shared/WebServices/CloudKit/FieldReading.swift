@@ -168,7 +168,8 @@ struct ValueReader {
 
   /// Fractions of a millisecond are rounded away: the wire has none (T-M25).
   private func milliseconds(_ json: JSONValue) throws(RecordError) -> Int64 {
-    if let number = json.int64 { return number }
+    // Whole numbers first, because a double has no room for all of them.
+    if let number = json.int64 ?? json.string.flatMap({ Int64($0) }) { return number }
     // Spelled out, as `rounded()` would make everything that links this link libm.
     guard let number = json.double ?? json.string.flatMap(Self.decimal), let whole = Int64(exactly: number) ?? Self.truncated(number) else {
       throw expected("milliseconds since 1970", .timestamp)

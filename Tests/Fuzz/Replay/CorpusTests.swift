@@ -13,7 +13,7 @@ extension FuzzTarget: CustomTestStringConvertible {
     var inputs = try Self.files(in: Self.corpus.appending(path: name))
     let archive = Self.corpus.appending(path: name + ".tar.gz")
     if FileManager.default.fileExists(atPath: archive.path) {
-      let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-corpus-\(name)-\(ProcessInfo.processInfo.processIdentifier)")
+      let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-corpus-\(UUID().uuidString)")
       try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
       defer { try? FileManager.default.removeItem(at: folder) }
       let tar = try Process.run(URL(filePath: "/bin/tar"), arguments: ["-xzf", archive.path, "-C", folder.path])

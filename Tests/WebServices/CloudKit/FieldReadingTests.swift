@@ -112,6 +112,15 @@ import Testing
         + #""d":{"value":["1"],"type":"INT64_LIST"},"e":{"value":"x","type":"STRING"}}"#)
   }
 
+  @Test(arguments: [9_007_199_254_740_993, 11_204_795_160_004_125, Int64.max, .min])
+  func `a time that no double holds is read as it was shown, as a number and as a string`(milliseconds: Int64) throws {
+    let fields: Fields = ["timestamp": .timestamp(milliseconds)]
+    for numbersAsStrings in [false, true] {
+      let shown = try Wire.text(of: fields, as: RecordPresentation(desiredKeys: .all, numbersAsStrings: numbersAsStrings))
+      #expect(try Wire.fields(shown) == fields)
+    }
+  }
+
   @Test func `desiredKeys leaves the other fields out`() throws {
     let fields: Fields = ["a": .int64(1), "b": .int64(2), "c": .int64(3)]
     #expect(try Wire.text(of: fields, as: RecordPresentation(desiredKeys: DesiredKeys(["c", "a", "z"]), numbersAsStrings: false)).contains(#""b""#) == false)
