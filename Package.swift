@@ -11,7 +11,7 @@ let settings: [SwiftSetting] = [
 ]
 
 /// Debian's -dev packages, one module map (and the smallest shim that imports) each.
-let systemLibraries = ["CCurl", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ", "CZlib"]
+let systemLibraries = ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
 
 func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
   .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: settings)
@@ -46,7 +46,7 @@ let layers: [Target] = [
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
-    "RecordStore", ["SQLite", "Queues", "JSON", "CZlib", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
+    "RecordStore", ["SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
     exclude: ["FORMAT.md"]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),

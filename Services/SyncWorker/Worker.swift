@@ -142,7 +142,7 @@ public final class Worker: Sendable {
       let parts = try openParts()
       let exports = (parts.planes[.object] as? ObjectPlane)?.exports
       let commands = await WorkerCommands(stores: parts.host.openStores, clock: context.clock) { key, shard in
-        await exports?.signal(.backlog(mirrorKey: key), on: shard)
+        exports?.signal(.backlog(mirrorKey: key), on: shard)
       }
       return Answer(Acknowledgement(), body: try await commands.answer(message))
     }

@@ -1,5 +1,6 @@
 // Just enough HTTP/1.1 to know when an answer is complete and whether it is a success.
 
+import CLinux
 import Glibc
 
 /// Collects one answer's bytes; lengths and chunks both.
@@ -153,17 +154,21 @@ struct ResponseReader {
 }
 
 extension [UInt8] {
-  /// The place of `text` at or behind `start`, looked for by its first byte.
+  /// The place of `text` at or behind `start`.
   func position(of text: [UInt8], from start: Int) -> Int? {
     withUnsafeBytes { all in
-      guard let base = all.baseAddress, let first = text.first else { return nil }
-      var place = start
-      while place + text.count <= all.count, let found = memchr(base + place, Int32(first), all.count - text.count + 1 - place) {
-        place = UnsafeRawPointer(found) - base
-        if memcmp(base + place, text, text.count) == 0 { return place }
-        place += 1
-      }
-      return nil
+      guard let base = all.baseAddress, start <= all.count, let found = memmem(base + start, all.count - start, text, text.count) else { return nil }
+      return UnsafeRawPointer(found) - base
     }
+  }
+
+  /// The last place of `text`, for what is expected near the end.
+  func lastPosition(of text: [UInt8]) -> Int? {
+    var place = count - text.count
+    while place >= 0 {
+      if self[place] == text.first, self[place...].starts(with: text) { return place }
+      place -= 1
+    }
+    return nil
   }
 }

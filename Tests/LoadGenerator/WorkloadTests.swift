@@ -52,6 +52,17 @@ struct PullTests {
     #expect(outcome.measurement.firstError?.hasPrefix("HTTP/1.1 404") == true)
   }
 
+  @Test func `texts are found where a search of every place finds them`() {
+    var generator = SystemRandomNumberGenerator()
+    for _ in 0..<2_000 {
+      func bytes(_ counts: ClosedRange<Int>) -> [UInt8] { (0..<Int.random(in: counts, using: &generator)).map { _ in UInt8.random(in: 97...98, using: &generator) } }
+      let (all, text) = (bytes(0...12), bytes(1...3))
+      let places = all.indices.filter { all[$0...].starts(with: text) }
+      let start = Int.random(in: 0...all.count, using: &generator)
+      #expect(all.position(of: text, from: start) == places.first { $0 >= start } && all.lastPosition(of: text) == places.last, "\(text) in \(all) from \(start)")
+    }
+  }
+
   @Test func `objects of a store are followed by its import token`() throws {
     let feed = Feed.store(path: "/s", bearer: "t")
     let body = #"{"changes":[{"changeType":"save","objectID":"A"},{"changeType":"delete","objectID":"B"}],"importToken":"x+/=","moreComing":true,"caughtUp":false}"#

@@ -34,6 +34,16 @@ struct StoredFormatTests {
     return try connection.statement(SQL("meta", "SELECT value FROM meta WHERE key = ?1")).binding(key).first { $0.int64(0) }
   }
 
+  /// Files of every release carry these sums.
+  @Test func `checksums are CRC-32, whatever pieces the bytes come in`() {
+    for length in 0...9 {
+      let (beginning, end) = (Array("123456789".utf8.prefix(length)), Array("123456789".utf8.dropFirst(length)))
+      let sum = beginning.withUnsafeBytes { Checksum.update(0, $0) }
+      #expect(end.withUnsafeBytes { Checksum.update(sum, $0) } == 0xcbf4_3926)
+    }
+    #expect(Checksum.update(7, UnsafeRawBufferPointer(start: nil, count: 0)) == 7)
+  }
+
   @Test func `a file of a newer release is refused and left alone`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)

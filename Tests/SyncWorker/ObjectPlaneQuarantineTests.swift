@@ -259,7 +259,7 @@ extension ObjectPlaneWorld {
       _ = try world.assets.put(content, until: world.clock.now / 1000 + 9999)
       try await world.withExports {
         #expect(try await retry([:]) == #"{"retried":1}"#)
-        for key in woken.withLock({ $0 }) { await world.plane.exports.signal(.backlog(mirrorKey: key), on: 0) }
+        for key in woken.withLock({ $0 }) { world.plane.exports.signal(.backlog(mirrorKey: key), on: 0) }
         while try await !quarantine(world).isEmpty { try await Task.sleep(for: .milliseconds(1)) }
       }
       #expect(try await world.liveRecords().map(\.recordName) == ["D", "x"])

@@ -181,7 +181,7 @@ struct GraphMove: Sendable {
     }
     context.publish(committed.fired ?? [])
     if committed.hasDuplicates { context.duplicates.note(call.store.shard) }
-    for key in committed.woken { await call.exports.signal(.backlog(mirrorKey: key), on: call.store.shard) }
+    for key in committed.woken { call.exports.signal(.backlog(mirrorKey: key), on: call.store.shard) }
     context.noticed(id)
   }
 }

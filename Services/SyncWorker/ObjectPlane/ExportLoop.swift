@@ -14,41 +14,43 @@ struct ExportStart: Sendable {
   var traceID = RequestTrace.id
 }
 
-/// How calls reach the loops of the shards that are open here.
-actor ShardExports {
+/// How calls reach the loops of the shards that are open here. No actor: saves ask it, and would change threads for it.
+final class ShardExports: Sendable {
   /// Which stores' exports are under way or fail.
-  nonisolated let runs = ExportRuns()
+  let runs = ExportRuns()
 
   private struct StoreKey: Hashable {
     let shard: Int
     let mirror: Int64
   }
 
-  private var loops: [Int: AsyncStream<ExportSignal>.Continuation] = [:]
-  /// Stores whose exports have to wait, and until when. Read by every save: not behind the actor.
-  private nonisolated let throttled = Mutex<[StoreKey: Int64]>([:])
+  private let loops = Mutex<[Int: AsyncStream<ExportSignal>.Continuation]>([:])
+  /// Stores whose exports have to wait, and until when.
+  private let throttled = Mutex<[StoreKey: Int64]>([:])
 
   /// The signals for a shard's loop; they end when its task is cancelled.
   func open(_ shard: Int) -> AsyncStream<ExportSignal> {
     let (signals, continuation) = AsyncStream.makeStream(of: ExportSignal.self)
-    loops[shard] = continuation
+    loops.withLock { $0[shard] = continuation }
     return signals
   }
 
   func close(_ shard: Int) {
-    loops[shard] = nil
+    loops.withLock { $0[shard] = nil }
     throttled.withLock { throttled in throttled = throttled.filter { $0.key.shard != shard } }
   }
 
   /// Without a loop nobody is pinged; the export itself is in the writer's queue already.
-  func started(_ export: ExportStart, on shard: Int) { loops[shard]?.yield(.started(export)) }
+  func started(_ export: ExportStart, on shard: Int) { signal(.started(export), on: shard) }
 
-  func signal(_ signal: ExportSignal, on shard: Int) { loops[shard]?.yield(signal) }
+  func signal(_ signal: ExportSignal, on shard: Int) { _ = loops.withLock { $0[shard] }?.yield(signal) }
 
-  func signalAll(_ signal: ExportSignal) { for shard in loops.keys.sorted() { loops[shard]?.yield(signal) } }
+  func signalAll(_ signal: ExportSignal) {
+    for (_, loop) in loops.withLock({ $0.sorted { $0.key < $1.key } }) { loop.yield(signal) }
+  }
 
   /// Until when nobody may export a store; nil: whoever wants to may.
-  nonisolated func throttledUntil(_ mirrorKey: Int64, on shard: Int, at now: Int64) -> Int64? {
+  func throttledUntil(_ mirrorKey: Int64, on shard: Int, at now: Int64) -> Int64? {
     throttled.withLock { throttled in
       if throttled.isEmpty { return nil }
       return throttled[StoreKey(shard: shard, mirror: mirrorKey)].flatMap { $0 > now ? $0 : nil }
@@ -56,14 +58,14 @@ actor ShardExports {
   }
 
   /// - Parameter waits: of all the shard's stores that have to wait.
-  nonisolated func throttle(_ waits: [Int64: Int64], on shard: Int) {
+  func throttle(_ waits: [Int64: Int64], on shard: Int) {
     throttled.withLock { throttled in
       throttled = throttled.filter { $0.key.shard != shard }
       for (mirror, until) in waits { throttled[StoreKey(shard: shard, mirror: mirror)] = until }
     }
   }
 
-  nonisolated var throttledCount: Int { throttled.withLock { $0.count } }
+  var throttledCount: Int { throttled.withLock { $0.count } }
 }
 
 /// The background work of the object plane on one shard.
@@ -74,7 +76,7 @@ struct ExportLoop: Sendable {
 
   /// Runs until its task is cancelled; returns when nothing of it runs any more.
   func run() async {
-    let signals = await exports.open(store.shard)
+    let signals = exports.open(store.shard)
     await withDiscardingTaskGroup { group in
       group.addTask { await begin() }
       group.addTask { await RunEvents(store: store, context: context).endAbandoned() }
@@ -82,7 +84,7 @@ struct ExportLoop: Sendable {
       var armedFor: Int64?
       for await signal in signals {
         if case .tick = signal { armedFor = nil }
-        if case .started(let export) = signal { group.addTask { await RequestTrace.$id.withValue(export.traceID) { await follow(export) } } }
+        if case .started(let export) = signal { group.addTask { await RequestTrace.$id.withValue(export.traceID) { _ = await follow(export) } } }
         if case .schemaChanged = signal { group.addTask { await begin() } }
         let now = context.clock.now
         for drain in schedule.drains(after: signal, at: now, jitter: jitter()) { group.addTask { await self.drain(drain) } }
@@ -92,12 +94,12 @@ struct ExportLoop: Sendable {
           armedFor = wakeAt
           group.addTask {
             await context.pause(.milliseconds(max(wakeAt - now, 0)))
-            await exports.signal(.tick, on: store.shard)
+            exports.signal(.tick, on: store.shard)
           }
         }
       }
     }
-    await exports.close(store.shard)
+    exports.close(store.shard)
   }
 
   private func jitter() -> UInt64 { context.random.bytes(4).reduce(0) { $0 << 8 | UInt64($1) } }
@@ -117,7 +119,7 @@ struct ExportLoop: Sendable {
         let count = try await store.enqueue { transaction in
           try transaction.mirror(key: key) == nil ? 0 : transaction.retryQuarantined(.otherSchema(than: version), of: key, at: now)
         }.value
-        if count > 0 { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+        if count > 0 { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
       }
     }
     await findDueRetries()
@@ -144,9 +146,9 @@ struct ExportLoop: Sendable {
         let keys = try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max)
         return (try keys.filter { try !snapshot.quarantined(of: $0, dueBy: now, limit: 1).isEmpty }, try snapshot.nextQuarantineDue())
       }
-      for key in due { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+      for key in due { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
       // Those that are due now say themselves when they are due again.
-      if let next, next != StoredQuarantine.never { await exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard) }
+      if let next, next != StoredQuarantine.never { exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard) }
     }
   }
 
@@ -160,7 +162,7 @@ struct ExportLoop: Sendable {
       while !Task.isCancelled {
         let key = last
         let keys = try await store.read { snapshot in try snapshot.mirrorsAwaitingExport(afterKey: key, limit: Self.backlogPage) }
-        for key in keys { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+        for key in keys { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
         guard keys.count == Self.backlogPage, let next = keys.last else { return }
         last = next
       }
@@ -169,8 +171,9 @@ struct ExportLoop: Sendable {
 
   private static let backlogPage = 100
 
-  /// Waits for a batch that a save queued.
-  private func follow(_ export: ExportStart) async {
+  /// Waits for a batch that a save queued, tells of it, and has the rest seen to.
+  /// - Returns: what it did; nil: it failed.
+  func follow(_ export: ExportStart) async -> ExportOutcome? {
     let id = MirrorID(shard: store.shard, key: export.mirrorKey)
     exports.runs.begin(id)
     defer { exports.runs.end(id) }
@@ -179,10 +182,14 @@ struct ExportLoop: Sendable {
       exports.runs.succeeded(id)
       outcome.publish(by: context)
       log(outcome, of: export.mirrorKey)
-      await exports.signal(
-        .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
+      if outcome.moreComing || outcome.retryAt != nil {
+        exports.signal(
+          .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
+      }
+      return outcome
     } catch {
       await fail(export.mirrorKey, ExportFailure(error), error, running: nil, isDrain: false)
+      return nil
     }
   }
 
@@ -197,7 +204,7 @@ struct ExportLoop: Sendable {
       let (isHome, store) = try await place(of: mirrorKey)
       if isHome {
         let retryAt = try await forward(mirrorKey, id, store)
-        return await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
+        return exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
       }
       var retryAt: Int64?
       if var run = try await exportRun(mirrorKey) {
@@ -213,7 +220,7 @@ struct ExportLoop: Sendable {
           run.advance(after: outcome)
         }
       }
-      await exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
+      exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
     } catch {
       await fail(mirrorKey, ExportFailure(error), error, running: running, isDrain: true)
     }
@@ -268,7 +275,7 @@ struct ExportLoop: Sendable {
         await RunEvents(store: store, context: context).noteFailure(error, of: mirrorKey)
       }
     }
-    await exports.signal(.failed(mirrorKey: mirrorKey, failure, running: running, isDrain: isDrain), on: store.shard)
+    exports.signal(.failed(mirrorKey: mirrorKey, failure, running: running, isDrain: isDrain), on: store.shard)
   }
 
   private func log(_ outcome: ExportOutcome, of mirrorKey: Int64) {

@@ -30,7 +30,7 @@ struct ObjectPlane: Plane {
     return try await endpoint.answer(call, startNext)
   }
 
-  func schemasChanged() async { await exports.signalAll(.schemaChanged) }
+  func schemasChanged() async { exports.signalAll(.schemaChanged) }
 
   /// What is known of a store's exports without looking at any of them.
   func facts(of mirror: StoredMirror, in database: DatabaseID, quarantined: Int = 0, _ id: MirrorID) async -> StoreFacts {

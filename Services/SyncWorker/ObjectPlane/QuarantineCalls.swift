@@ -41,7 +41,7 @@ extension StoreCall {
     }
     startNext()
     let (count, key) = try await value(of: commit)
-    if count > 0 { await exports.signal(.backlog(mirrorKey: key), on: store.shard) }
+    if count > 0 { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
     return PlaneAnswer(body: StoreAnswer.retried(count))
   }
 }

@@ -60,7 +60,7 @@ extension StoreCall {
     // A store whose exports have to wait is exported by whoever waits for that.
     let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
-    if let export { await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard) }
+    let followed = await follow(export, of: mirror, waits: waitsForExport)
     let appended: (numbers: [Int64], last: Int64)
     do {
       appended = try await append.value
@@ -71,7 +71,7 @@ extension StoreCall {
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    let exported = waitsForExport ? try await exported(through: appended.last, mirror, run, queued: export) : nil
+    let exported = waitsForExport ? try await exported(through: appended.last, mirror, run, after: followed) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(
         zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
@@ -128,16 +128,24 @@ extension StoreCall {
     return (numbers, last)
   }
 
+  /// Has an export told of that was queued right behind a save: by the shard's loop, or by whoever waits for it anyhow.
+  /// - Returns: what it did; nil: nobody waited for it, or it failed, for what is met again by whoever tries again.
+  func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async -> ExportOutcome? {
+    guard let export = export.map({ ExportStart(mirrorKey: mirror.key, commit: $0) }) else { return nil }
+    if waits { return await ExportLoop(store: store, context: context, exports: exports).follow(export) }
+    exports.started(export, on: store.shard)
+    return nil
+  }
+
   /// Waits until the export of a transaction is committed.
-  /// - Parameter queued: the batch that was queued with the save; mostly it is all that was to be done.
+  /// - Parameter followed: what the batch did that was queued with the save; mostly that is all that was to be done.
   /// - Returns: the event of the run that did it (nil: it had nothing to write), and a token that covers what it wrote; nil when the
   ///   export did not come to an end within 30 s.
   func exported(
-    through number: Int64, _ mirror: StoredMirror, _ run: ExportRun, queued: PendingCommit<ExportOutcome>? = nil
+    through number: Int64, _ mirror: StoredMirror, _ run: ExportRun, after followed: ExportOutcome?
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
-    // Dropped because what it failed for is met again below, where it is told apart.
-    if let outcome = try? await queued?.value, let event = outcome.event, outcome.exportedNumber >= number { return (event, outcome.syncToken?.text) }
+    if let followed, let event = followed.event, followed.exportedNumber >= number { return (event, followed.syncToken?.text) }
     var run = run
     while now <= deadline {
       if let until = throttledUntil(mirror) {
@@ -167,7 +175,7 @@ extension StoreCall {
     do {
       return try await run.commit(to: store)
     } catch {
-      await exports.signal(.failed(mirrorKey: run.mirrorKey, ExportFailure(error), running: run.running, isDrain: false), on: store.shard)
+      exports.signal(.failed(mirrorKey: run.mirrorKey, ExportFailure(error), running: run.running, isDrain: false), on: store.shard)
       throw RecordError(storing: error, log: context.log)
     }
   }

@@ -30,7 +30,7 @@ extension StoreCall {
     let (installed, zone, fired) = try await value(of: commit)
     let mirror = installed.mirror
     // What could not be exported for want of its model can be now.
-    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { await exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
+    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
     if let zone {
       context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))

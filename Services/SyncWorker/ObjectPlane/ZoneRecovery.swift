@@ -100,7 +100,7 @@ extension StoreCall {
     startNext()
     let mirror = try await value(of: commit)
     if decision == .delete { try await journalHeld(of: mirror, in: zoneName) } else { try await retryPaused(of: mirror, in: zoneName, at: at) }
-    if mirror.quarantinedCount > 0 { await exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
+    if mirror.quarantinedCount > 0 { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
     return PlaneAnswer(body: StoreAnswer.resumed(Zone.ID(zoneName: zoneName, ownerName: request.database.owner), decision))
   }

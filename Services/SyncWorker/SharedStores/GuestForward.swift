@@ -61,9 +61,9 @@ extension StoreCall {
     }
     let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
-    if let export { await exports.started(ExportStart(mirrorKey: mirror.key, commit: export), on: store.shard) }
+    let followed = await follow(export, of: mirror, waits: true)
     let appended = try await value(of: append)
-    guard let exported = try await exported(through: appended.last, mirror, run) else {
+    guard let exported = try await exported(through: appended.last, mirror, run, after: followed) else {
       throw RecordError(.tryAgainLater, "The owner's database does not come to what was saved", retryAfter: 1)
     }
     var outcome = try await outcome(of: mirror, since: appended.since, after: appended.event)

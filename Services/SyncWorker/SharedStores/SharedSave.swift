@@ -131,7 +131,7 @@ extension SharedCall {
     if waitsForExport {
       exported = try await forwarded(appended.numbers, mirror)
     } else {
-      await call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
+      call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
     }
     return PlaneAnswer(
       body: StoreAnswer.saved(
@@ -237,10 +237,10 @@ extension SharedCall {
     let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key)
     do {
       let outcome = try await forwarding.run()
-      if let retryAt = outcome?.retryAt { await call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
+      if let retryAt = outcome?.retryAt { call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
       return outcome
     } catch {
-      await call.exports.signal(.failed(mirrorKey: mirror.key, ExportFailure(error), running: nil, isDrain: false), on: call.store.shard)
+      call.exports.signal(.failed(mirrorKey: mirror.key, ExportFailure(error), running: nil, isDrain: false), on: call.store.shard)
       throw RecordError(storing: error, log: call.context.log)
     }
   }
@@ -253,11 +253,11 @@ extension SharedCall {
     let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key, deadline: home.deadline)
     do {
       while let outcome = try await forwarding.run() {
-        if let retryAt = outcome.retryAt { await call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
+        if let retryAt = outcome.retryAt { call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
         if outcome.forwardedNumber >= mirror.lastTransactionNumber { return outcome.behind }
       }
     } catch let failure as SharedForward.Unreached {
-      await call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
+      call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
       // What was not even looked at may be anybody's.
       return Set(try await home.owners().map(\.name)).union(failure.owners)
     } catch {

@@ -1,6 +1,6 @@
 // A record's row: which bytes are kept, and the checksum that vouches for them.
 
-import CZlib
+import CDeflate
 import Records
 import SQLite
 
@@ -28,11 +28,13 @@ struct RecordRowHeader {
   }
 }
 
+/// CRC-32 as zlib has it, piece by piece. Stored: never another polynomial.
 enum Checksum {
-  static func update(_ sum: UInt, _ bytes: UnsafeRawBufferPointer) -> UInt {
-    // zlib takes a null pointer for "start anew".
-    guard let start = bytes.baseAddress, bytes.count > 0 else { return sum }
-    return crc32_z(sum, start.assumingMemoryBound(to: UInt8.self), bytes.count)
+  /// - Parameter sum: of the pieces before; 0: there are none.
+  static func update(_ sum: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
+    // libdeflate takes a null pointer for "start anew".
+    guard let start = bytes.baseAddress else { return sum }
+    return libdeflate_crc32(sum, start, bytes.count)
   }
 }
 
