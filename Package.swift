@@ -39,7 +39,7 @@ let layers: [Target] = [
   shared("Indexing", ["Records", "Crypto"]),
   shared("Sharing", ["Records", "MessagePack"]),
   shared("ObjectModel", ["Records", "Crypto"]),
-  shared("XCDataModel", ["ObjectModel", "Records"]),
+  shared("XCDataModel", ["CXML", "ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
@@ -176,6 +176,9 @@ let package = Package(
       .target(
         name: "CSimdJSON", path: "Shared/CSimdJSON", cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-O2"])],
         linkerSettings: [.linkedLibrary("simdjson")]),
+      .target(
+        name: "CXML", path: "Shared/CXML", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-I/usr/include/libxml2"])],
+        linkerSettings: [.linkedLibrary("xml2")]),
       .target(
         name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
         linkerSettings: [.linkedLibrary("sqlite3")]),

@@ -1,7 +1,6 @@
-// XML as a small tree with line numbers, over the toolchain's parser, with what a model file never needs refused.
+// XML as a small tree with line numbers, over libxml2, with what a model file never needs refused.
 
-import Foundation
-import FoundationXML
+import CXML
 import Records
 
 /// An element of a document that was read whole.
@@ -29,18 +28,16 @@ enum XMLTree {
     // Other encodings would get past the check for entities below; Xcode writes UTF-8.
     guard String(validating: bytes, as: UTF8.self) != nil, !bytes.contains(0) else { throw ModelReadingError("The file is not UTF-8 text.") }
     guard declaresUTF8(bytes) else { throw ModelReadingError("The file declares another encoding than UTF-8.", line: 1) }
-    // Entities could make a small file expand without end; no model has any, and the parser expands them without a word.
+    // No model has any: refused by name, before the parser wonders at their use.
     if let place = bytes.firstRange(of: Array("<!ENTITY".utf8)) {
       throw ModelReadingError("Entity declarations are not accepted.", line: bytes[..<place.lowerBound].count { $0 == UInt8(ascii: "\n") } + 1)
     }
-    let parser = XMLParser(data: Data(bytes))
     let builder = TreeBuilder()
-    parser.delegate = builder
-    let isWellFormed = parser.parse()
+    let outcome = builder.read(bytes)
     if let problem = builder.problem { throw problem }
-    guard isWellFormed, parser.parserError == nil, let root = builder.root else {
-      let line = max(parser.lineNumber, 1)
-      throw ModelReadingError("The file is not well-formed XML (\(explain(parser.parserError, hasRoot: builder.root != nil))).", line: line)
+    guard outcome.is_well_formed != 0, let root = builder.root else {
+      let explanation = explain(outcome.code, hasRoot: builder.root != nil)
+      throw ModelReadingError("The file is not well-formed XML (\(explanation)).", line: max(Int(outcome.line), 1))
     }
     return root
   }
@@ -54,45 +51,74 @@ enum XMLTree {
   }
 
   /// Static words for the parser's codes: its own texts differ between versions.
-  private static func explain(_ error: (any Error)?, hasRoot: Bool) -> String {
-    guard let error = error as NSError? else { return "it has no root element" }
-    return switch error.code {
+  private static func explain(_ code: Int32, hasRoot: Bool) -> String {
+    switch code {
+    case 0: "it has no root element"
     case 5 where hasRoot: "something follows its root element"
-    case 4, 5: "it ends too early"
+    case 4, 5, 77: "it ends too early"
     case 42: "an attribute is given twice"
     case 26: "it uses an entity that is not declared"
-    case 73, 76, 77: "a tag is not closed by its own end"
+    case 73, 76: "a tag is not closed by its own end"
     case 9: "it has a character that XML forbids"
-    default: "parser code \(error.code)"
+    default: "parser code \(code)"
     }
   }
 }
 
 /// Collects elements as the parser meets them.
-private final class TreeBuilder: NSObject, XMLParserDelegate {
+private final class TreeBuilder {
   private(set) var root: XMLNode?
   private(set) var problem: ModelReadingError?
   private var open: [XMLNode] = []
 
-  func parser(
-    _ parser: XMLParser, didStartElement elementName: String, namespaceURI: String?, qualifiedName: String?, attributes: [String: String]
-  ) {
-    guard open.count < XMLTree.depthLimit else { return refuse(parser, "Elements are nested more than \(XMLTree.depthLimit) deep.") }
-    open.append(XMLNode(name: elementName, attributes: attributes, line: parser.lineNumber))
+  func read(_ bytes: [UInt8]) -> cxml_outcome {
+    var handler = cxml_handler(
+      context: Unmanaged.passUnretained(self).toOpaque(),
+      began: { context, prefix, name, attributes, count, line in
+        let attributes = UnsafeBufferPointer(start: attributes, count: count)
+        return TreeBuilder.at(context).began(TreeBuilder.name(prefix, name), attributes, line: Int(line)) ? 0 : 1
+      },
+      ended: { TreeBuilder.at($0).ended() },
+      read: { context, characters, count in TreeBuilder.at(context).read(TreeBuilder.text(characters, count)) })
+    return withExtendedLifetime(self) {
+      bytes.withUnsafeBufferPointer { bytes in
+        bytes.withMemoryRebound(to: CChar.self) { cxml_read($0.baseAddress, Int32($0.count), &handler) }
+      }
+    }
   }
 
-  func parser(_ parser: XMLParser, didEndElement elementName: String, namespaceURI: String?, qualifiedName: String?) {
+  private static func at(_ context: UnsafeMutableRawPointer?) -> TreeBuilder {
+    guard let context else { preconditionFailure("the parser lost whom it reads for") }
+    return Unmanaged<TreeBuilder>.fromOpaque(context).takeUnretainedValue()
+  }
+
+  private static func name(_ prefix: UnsafePointer<CChar>?, _ name: UnsafePointer<CChar>?) -> String {
+    let name = name.map { String(cString: $0) } ?? ""
+    return prefix.map { "\(String(cString: $0)):\(name)" } ?? name
+  }
+
+  private static func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
+    String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+  }
+
+  /// - Returns: whether to go on.
+  private func began(_ name: String, _ attributes: UnsafeBufferPointer<cxml_attribute>, line: Int) -> Bool {
+    guard open.count < XMLTree.depthLimit else {
+      problem = ModelReadingError("Elements are nested more than \(XMLTree.depthLimit) deep.", line: line)
+      return false
+    }
+    let values = attributes.map { (Self.name($0.prefix, $0.name), Self.text($0.value, $0.value_byte_count)) }
+    // The same name twice, by way of two prefixes of one namespace, is an error of the document.
+    open.append(XMLNode(name: name, attributes: Dictionary(values, uniquingKeysWith: { first, _ in first }), line: line))
+    return true
+  }
+
+  private func ended() {
     guard let closed = open.popLast() else { return }
     if open.isEmpty { root = closed } else { open[open.count - 1].children.append(closed) }
   }
 
-  func parser(_ parser: XMLParser, foundCharacters string: String) {
-    guard !open.isEmpty else { return }
-    open[open.count - 1].text += string
-  }
-
-  private func refuse(_ parser: XMLParser, _ reason: String) {
-    if problem == nil { problem = ModelReadingError(reason, line: parser.lineNumber) }
-    parser.abortParsing()
+  private func read(_ characters: String) {
+    if !open.isEmpty { open[open.count - 1].text += characters }
   }
 }
