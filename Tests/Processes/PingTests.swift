@@ -103,6 +103,23 @@ import Testing
     }
   }
 
+  @Test(.timeLimit(.minutes(1))) func `a save made while the notifier stands still pings its listeners when it goes on`() async throws {
+    try await Installation.run { installation in
+      let app = try await App(installation, model: model)
+      let alice = try await app.user("alice")
+      let (first, second) = (try await alice.device("A"), try await alice.device("B"))
+      var lines = EventLines(try await stream(second))
+      let notifier = try #require(installation.ready.pids["notifier"]?.first)
+      kill(notifier, SIGSTOP)
+      defer { kill(notifier, SIGCONT) }
+      // A process is lost to the bus after a second and a half, though its listeners are still connected to it.
+      try await Task.sleep(for: .seconds(4))
+      try await first.save([MainJob.insert("Tag", UUID().uuidString, ["name": "one"])])
+      kill(notifier, SIGCONT)
+      #expect(try await lines.next()?["ck"]["met"]["zoid"].string == alice.recordName)
+    }
+  }
+
   @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a held import is answered by the next save of another device`(tls: Bool) async throws {
     try await Installation.run(tls: tls) { installation in
       let user = try await App(installation, model: model).user("alice")
