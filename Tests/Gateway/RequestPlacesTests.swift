@@ -148,18 +148,25 @@ import Testing
     let path = "\(GatewayWorld.stores)/S/changes"
     let poll = Task { await world.alice(.get, path, query: [("wait", "60")]) }
     while await world.state.waiters.count < 1 { await Task.yield() }
-    var stream: HTTPResponse? = await world.alice(.get, "\(GatewayWorld.stores)/S/events", headers: [("accept", "text/event-stream")])
-    #expect(stream?.status == 200)
-    let refused = await world.alice(.get, path, query: [("wait", "60")])
-    #expect(try refused.status == 429 && refused.code == "THROTTLED" && refused.header("Retry-After") == "1")
-    #expect(world.gateway.places.counts == (0, 2))
-    #expect(await world.alice(.get, path).status == 200, "who does not wait needs none of their places")
-    poll.cancel()
-    _ = await poll.value
-    #expect(world.gateway.places.counts == (0, 1))
-    stream = nil
+    try await listening(to: world) {
+      let refused = await world.alice(.get, path, query: [("wait", "60")])
+      #expect(try refused.status == 429 && refused.code == "THROTTLED" && refused.header("Retry-After") == "1")
+      #expect(world.gateway.places.counts == (0, 2))
+      #expect(await world.alice(.get, path).status == 200, "who does not wait needs none of their places")
+      poll.cancel()
+      _ = await poll.value
+      #expect(world.gateway.places.counts == (0, 1))
+    }
     while world.gateway.places.counts != (0, 0) { await Task.yield() }
     let text = String(decoding: await world.metrics.text(), as: UTF8.self)
     #expect(text.contains(#"aquifer_http_requests_throttled_total{by="user-waits"} 1"#))
+  }
+
+  /// Holds a stream of a store's events as long as the body runs, and nothing of it afterwards.
+  private func listening(to world: GatewayWorld, _ body: () async throws -> Void) async throws {
+    let stream = await world.alice(.get, "\(GatewayWorld.stores)/S/events", headers: [("accept", "text/event-stream")])
+    #expect(stream.status == 200)
+    try await body()
+    withExtendedLifetime(stream) {}
   }
 }

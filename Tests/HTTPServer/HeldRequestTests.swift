@@ -335,6 +335,7 @@ struct StreamTests {
     for round in 0..<3 { for source in sources.withLock({ $0 }) { source.say("<\(round)>") } }
     for client in clients { _ = try await client.read(through: "<2>") }
     #expect(server.connectionCount == 1000)
+    withExtendedLifetime(clients) {}
     await server.drain(within: .seconds(20))
     #expect(server.connectionCount == 0)
   }

@@ -127,7 +127,7 @@ struct TLSTests {
     // The beginning of a ClientHello.
     try await silent.send([0x16, 0x03, 0x01, 0x02, 0x00, 0x01])
     _ = try await silent.readToEnd()
-    #expect(server.connectionCount == 0)
+    while server.connectionCount > 0 { try await Task.sleep(for: .milliseconds(5)) }
   }
 
   @Test func `a renewed certificate is shown to connections that come later`() async throws {

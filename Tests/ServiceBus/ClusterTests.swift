@@ -128,6 +128,7 @@ private struct Share {
     #expect(map.holders == steady.holders)
     #expect(map.members.map(\.name) == steady.members.map(\.name))
     await next.stop()
+    withExtendedLifetime(workers) {}
   }
 
   @Test func `a map older than the present one is ignored`() async throws {
