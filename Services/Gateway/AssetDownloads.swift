@@ -12,12 +12,7 @@ import WebServices
 struct ServedFile: Sendable {
   /// Of the content.
   let byteCount: UInt64
-  /// nil: the file is sent as it is.
-  var content: (any HTTPContent)?
-
-  fileprivate func body(_ path: String, offset: UInt64, byteCount: UInt64) -> HTTPResponse.Body {
-    content.map { .content($0, offset: offset, byteCount: byteCount) } ?? .file(path: path, offset: offset, byteCount: byteCount)
-  }
+  let content: any HTTPContent
 }
 
 /// Where asset files are, and what it takes to fetch one.
@@ -48,9 +43,9 @@ struct AssetDownloads: Sendable {
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
     switch range {
-    case .whole: return HTTPResponse(status: 200, headers: headers, body: file.body(path, offset: 0, byteCount: byteCount))
+    case .whole: return HTTPResponse(status: 200, headers: headers, body: .content(file.content, offset: 0, byteCount: byteCount))
     case .part(let offset, let count):
-      return HTTPResponse(status: 206, headers: headers + [contentRange], body: file.body(path, offset: offset, byteCount: count))
+      return HTTPResponse(status: 206, headers: headers + [contentRange], body: .content(file.content, offset: offset, byteCount: count))
     case .unsatisfiable: return HTTPResponse(status: 416, headers: [contentRange])
     }
   }

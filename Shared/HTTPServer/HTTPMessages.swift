@@ -61,9 +61,7 @@ public struct HTTPResponse: Sendable {
     case stream(AsyncStream<[UInt8]>)
     /// An open-ended body that costs no task while it waits (event streams); draining ends it once it has nothing to say.
     case source(any HTTPBodySource)
-    /// A range of a regular file (sendfile); the server answers 404 if it can't be opened or is shorter.
-    case file(path: String, offset: UInt64, byteCount: UInt64)
-    /// A range of content that is not in a file as it is to be sent.
+    /// A range of content that is read while it is sent.
     case content(any HTTPContent, offset: UInt64, byteCount: UInt64)
   }
 

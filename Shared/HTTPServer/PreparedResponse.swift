@@ -26,13 +26,6 @@ struct PreparedResponse: @unchecked Sendable {
       if case .source(let source) = response.body { source.detach() }
       response = core.handler.refusal(status: 500, reason: "The answer could not be sent.")
     }
-    if case .file(let path, let offset, let byteCount) = response.body {
-      if let file = Self.file(path, offset, byteCount) {
-        self.init(file, response, byteCount: isHead ? 0 : Int(clamping: byteCount), closes: closes)
-        return
-      }
-      response = core.handler.refusal(status: 404, reason: "The file is not there.")
-    }
     switch response.body {
     case .bytes(let bytes): self.init(Self.buffer(bytes), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
     case .source(let source) where isHead:
@@ -47,9 +40,6 @@ struct PreparedResponse: @unchecked Sendable {
       self.init(feed.response(), response, feed: feed, closes: closes)
     case .content(let content, let offset, let byteCount):
       self.init(ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount), closes: closes)
-    case .file:
-      // Only a refusal that answers with an unreadable file comes here.
-      self.init(Self.buffer([]), response, closes: closes)
     }
   }
 
@@ -98,21 +88,6 @@ struct PreparedResponse: @unchecked Sendable {
     let address = bytes.withUnsafeBytes { UnsafeMutableRawPointer(mutating: $0.baseAddress) }
     let response = MHD_create_response_from_buffer_with_free_callback_cls(bytes.count, address, releaseBytes, retained.toOpaque())
     if response == nil { retained.release() }
-    return response
-  }
-
-  /// nil when the file can't be opened, is no regular file, or ends before the range does.
-  private static func file(_ path: String, _ offset: UInt64, _ byteCount: UInt64) -> OpaquePointer? {
-    let fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-    guard fd >= 0 else { return nil }
-    var status = stat()
-    let (end, overflows) = offset.addingReportingOverflow(byteCount)
-    guard fstat(fd, &status) == 0, status.st_mode & S_IFMT == S_IFREG, !overflows, end <= UInt64(clamping: status.st_size),
-      let response = MHD_create_response_from_fd_at_offset64(byteCount, fd, offset)
-    else {
-      close(fd)
-      return nil
-    }
     return response
   }
 }

@@ -9,6 +9,13 @@ import Testing
 
 @testable import Gateway
 
+/// Stands for the content of the file that was looked for.
+final class FoundFile: HTTPContent {
+  let path: String
+  init(_ path: String) { self.path = path }
+  func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
+}
+
 /// A gateway between a share service and workers with rules of their own, on an in-memory bus.
 final class GatewayWorld: Sendable {
   static let container = "iCloud.org.example.photos"
@@ -169,7 +176,7 @@ final class GatewayWorld: Sendable {
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
         store: spool.map { AssetStore(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits, freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      findFile: { path throws(RecordError) in path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000) })
+      findFile: { path throws(RecordError) in path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000, content: FoundFile(path)) })
     relay.set(self)
     cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
     _ = await bus.waitForPeers { !$0.isEmpty }

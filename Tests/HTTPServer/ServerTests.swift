@@ -130,38 +130,11 @@ struct ServerTests {
   }
 }
 
-struct FileTests {
-  private func withFile(_ bytes: [UInt8], _ body: (String) async throws -> Void) async throws {
-    var template = Array(("/tmp/aquifer-http-" + String(repeating: "X", count: 6)).utf8CString)
-    let fd = mkstemp(&template)
-    try #require(fd >= 0)
-    let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    defer { unlink(path) }
-    #expect(write(fd, bytes, bytes.count) == bytes.count)
-    close(fd)
-    try await body(path)
-  }
-
-  @Test func `a range of a file is sent`() async throws {
-    let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
-    try await withFile(bytes) { path in
-      let server = try HTTPServer(handler: ClosureHandler { _ in HTTPResponse(status: 206, body: .file(path: path, offset: 1000, byteCount: 200_000)) })
-      let client = try RawConnection(port: server.port)
-      for _ in 0..<2 {
-        try await client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        let answer = try await client.readAnswer()
-        #expect(answer.status == 206)
-        #expect(answer.body == Array(bytes[1000..<201_000]))
-      }
-      try await client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")
-      #expect(try await client.readAnswer(hasBody: false).header("content-length") == "200000")
-    }
-  }
-
+struct ContentTests {
   /// Gives what is asked for in pieces of its own, and at some place no more.
-  private final class Squares: HTTPContent {
-    let end: UInt64
-    init(end: UInt64) { self.end = end }
+  final class Squares: HTTPContent {
+    private let end: UInt64
+    init(end: UInt64 = .max) { self.end = end }
     static func byte(_ place: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: place &* place >> 4) }
     func read(at offset: UInt64, limit: Int) -> [UInt8]? {
       offset >= end ? nil : (offset..<min(end, offset + UInt64(min(limit, 999)))).map(Self.byte)
@@ -184,18 +157,5 @@ struct FileTests {
     #expect(try await client.readAnswer(hasBody: false).header("content-length") == "200000")
     try await client.send("GET /broken HTTP/1.1\r\nHost: h\r\n\r\n")
     await #expect(throws: (any Error).self) { _ = try await client.readAnswer() }
-  }
-
-  @Test func `a file that is missing, too short or no file is a 404`() async throws {
-    try await withFile([1, 2, 3]) { path in
-      for (path, offset, count) in [(path + "x", 0, 1), (path, 2, 2), (path, .max, 2), ("/tmp", 0, 1), ("/dev/zero", 0, 1)] as [(String, UInt64, UInt64)] {
-        let server = try HTTPServer(handler: ClosureHandler { _ in HTTPResponse(status: 200, body: .file(path: path, offset: offset, byteCount: count)) })
-        let client = try RawConnection(port: server.port)
-        try await client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        let answer = try await client.readAnswer()
-        #expect(answer.status == 404)
-        #expect(answer.text.contains("refused"))
-      }
-    }
   }
 }
