@@ -1,5 +1,5 @@
 // Shows that ThreadSanitizer sees a race, and that runtime.c keeps it from reporting what is none: `run thread` begins with it.
-// usage: check race|mutex|continuation   The sanitizer's exit code, 66, is for a report.
+// usage: check race|mutex|continuation|copy   The sanitizer's exit code, 66, is for a report.
 
 import Glibc
 import Synchronization
@@ -25,6 +25,7 @@ func start(_ body: @escaping @Sendable () -> Void) {
 @main struct Check {
   static let pause: useconds_t = 200_000
   static let mutex = Mutex(())
+  static let numbers = Mutex<[Int]>([])
 
   static func main() async {
     let box = Box()
@@ -54,6 +55,18 @@ func start(_ body: @escaping @Sendable () -> Void) {
         usleep(pause)
       }
       made.value += 1
+    case "copy":
+      // Read without the lock, and written to in place once nobody reads it any more.
+      numbers.withLock { numbers in
+        numbers.reserveCapacity(100)
+        numbers.append(1)
+      }
+      start {
+        let copy = numbers.withLock { $0 }
+        guard copy.count == 1, copy[0] == 1 else { exit(65) }
+      }
+      usleep(pause)
+      numbers.withLock { $0.append(2) }
     default: exit(64)
     }
   }

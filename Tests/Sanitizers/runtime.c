@@ -68,13 +68,50 @@ __attribute__((constructor)) static void find(void) {
   abort();
 }
 
+// Copies of an array, a string or a dictionary that share their storage. Who reads a copy lets go of the storage afterwards, and who finds then that nobody else holds it
+// writes to it in place: the count of references orders the two, and the library keeps it.
+
+// The second word of an object; of a count beyond 1, or one that is kept elsewhere, some of these bits are set.
+#define IS_SHARED 0xfffffffe00000000
+
+static void let_go(void *object) {
+  if (canary && (((uint64_t *)object)[1] & IS_SHARED)) __tsan_release(object);
+}
+
+_Bool swift_isUniquelyReferenced_nonNull_native(const void *object) {
+  static _Bool (*is_unique)(const void *);
+  if (!is_unique) is_unique = (_Bool(*)(const void *))dlsym(RTLD_NEXT, "swift_isUniquelyReferenced_nonNull_native");
+  if (!is_unique(object)) return 0;
+  if (canary) __tsan_acquire((void *)object);
+  return 1;
+}
+
+// What is no object is null or negative.
+static _Bool is_object(const void *reference) { return (intptr_t)reference > 0; }
+
+void swift_release_n(void *object, uint32_t count) {
+  static void (*release_n)(void *, uint32_t);
+  if (!release_n) release_n = (void (*)(void *, uint32_t))dlsym(RTLD_NEXT, "swift_release_n");
+  if (is_object(object)) let_go(object);
+  release_n(object, count);
+}
+
+// A reference whose first four and last three bits tell what it is.
+void swift_bridgeObjectRelease(void *reference) {
+  static release_function *bridge_release;
+  if (!bridge_release) bridge_release = (release_function *)dlsym(RTLD_NEXT, "swift_bridgeObjectRelease");
+  if (is_object(reference)) let_go((void *)((uintptr_t)reference & 0x0ffffffffffffff8));
+  bridge_release(reference);
+}
+
 void swift_release(void *object) {
   // Libraries that begin before this one let go of objects, too.
   if (!release) release = (release_function *)dlsym(RTLD_NEXT, "swift_release");
-  // A type stands first in its objects; what is no address of one is null or negative.
-  if (canary && (intptr_t)object > 0 && *(const void **)object == canary) {
-    void *task = swift_task_getCurrent();
+  if (canary && is_object(object)) {
+    // A type stands first in its objects.
+    void *task = *(const void **)object == canary ? swift_task_getCurrent() : 0;
     if (task) __tsan_acquire(task);
+    let_go(object);
   }
   release(object);
 }
