@@ -58,11 +58,14 @@ extension Gateway {
     await withTaskGroup(of: (shard: Int, result: Result<[JSONValue], RecordError>).self) { group in
       for message in messages {
         group.addTask {
+          // In a variable of its own: Swift 6.3, optimising, loses the shard of a pair whose other half is awaited with a typed error.
+          let result: Result<[JSONValue], RecordError>
           do throws(RecordError) {
-            return (message.shard, .success(try await found(message, since: start)))
+            result = .success(try await found(message, since: start))
           } catch {
-            return (message.shard, .failure(error))
+            result = .failure(error)
           }
+          return (message.shard, result)
         }
       }
       return await group.reduce(into: []) { $0.append($1) }.sorted { $0.shard < $1.shard }

@@ -87,11 +87,14 @@ struct SharedHome: Sendable {
     await withTaskGroup(of: (place: Int, result: Result<Value, RecordError>).self) { group in
       for (place, owner) in owners.enumerated() {
         group.addTask {
+          // As in the gateway's `found`: the place of a pair would be lost.
+          let result: Result<Value, RecordError>
           do throws(RecordError) {
-            return (place, .success(try await question(owner)))
+            result = .success(try await question(owner))
           } catch {
-            return (place, .failure(error))
+            result = .failure(error)
           }
+          return (place, result)
         }
       }
       return await group.reduce(into: []) { $0.append($1) }.sorted { $0.place < $1.place }.map { (owners[$0.place], $0.result) }
