@@ -1,6 +1,7 @@
 // A network between namespaces of this machine whose faults a test decides: network.c is the switch.
 
 import Foundation
+import Synchronization
 
 /// Hosts, each a network namespace with one address; all of it is gone with the value.
 final class FaultyNetwork {
@@ -16,6 +17,14 @@ final class FaultyNetwork {
   private var rest: [UInt8] = []
   private(set) var hosts: [String: Host] = [:]
 
+  private static let count = Atomic<Int>(0)
+
+  /// The first three parts of addresses for tests of networks (RFC 2544), which nothing else here has: others for each network, of this process and of its neighbours.
+  private static func nextPrefix() -> String {
+    let number = Int(getpid()) * 31 + count.add(1, ordering: .relaxed).oldValue
+    return "198.\(18 + number / 250 % 2).\(number % 250)"
+  }
+
   /// Whether this process may make one.
   static let isPossible = (try? FaultyNetwork(["clients", "probe"], seed: 0)) != nil
 
@@ -28,8 +37,7 @@ final class FaultyNetwork {
       ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program.path, source], executable: URL(filePath: "/usr/bin/env"))
     guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
     process.executableURL = program
-    // Addresses for tests of networks (RFC 2544), which nothing else here has.
-    process.arguments = ["\(seed)", "198.18.\(getpid() % 250)"] + names
+    process.arguments = ["\(seed)", Self.nextPrefix()] + names
     process.standardInput = input
     process.standardOutput = output
     try process.runUnblocked()

@@ -45,9 +45,9 @@ SWIFT void unlock(SELF) {
   ((unlock_function *)dlsym(RTLD_NEXT, UNLOCK))(self);
 }
 
-// A `CheckedContinuation` that is resumed before its task waits. Who resumes releases the task, and who runs it then acquires it, but for a task that need not wait at
-// all: `swift_continuation_await` lets it go on, and what the other thread made for it is reported. The library calls that function of its own and can't be made to
-// call another; just before, however, the task lets go of the continuation's canary.
+// A continuation that is resumed before its task waits. Who resumes releases the task, and who runs it then acquires it, but for a task that need not wait at
+// all: `swift_continuation_await` lets it go on, and what the other thread made for it is reported. Optimised code calls that function itself. The library calls it,
+// too, for code that is not, and can't be made to call another; just before, however, the task lets go of a `CheckedContinuation`'s canary.
 
 // The name of `_Concurrency.CheckedContinuationCanary`.
 #define CANARY "s25CheckedContinuationCanaryC"
@@ -58,6 +58,15 @@ typedef void release_function(void *object);
 
 static const void *canary;
 static release_function *release;
+
+typedef __attribute__((swiftasynccall)) void await_function(void *continuation);
+
+__attribute__((swiftasynccall)) void swift_continuation_await(void *continuation) {
+  static await_function *await;
+  if (!await) await = (await_function *)dlsym(RTLD_NEXT, "swift_continuation_await");
+  if (canary) __tsan_acquire(swift_task_getCurrent());
+  __attribute__((musttail)) return await(continuation);
+}
 
 __attribute__((constructor)) static void find(void) {
   // Every process that a test starts comes here, too.
