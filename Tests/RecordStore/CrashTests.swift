@@ -83,14 +83,16 @@ struct PowerFailure {
   /// The same, and forgetful of names, too.
   func environment(_ rig: CrashRig, _ names: NameLoss, syncsFolders: Bool) -> [String: String] {
     var environment = environment(rig, fails: [:])
-    environment["LD_PRELOAD"] = names.shim + ":" + shim
+    environment["LD_PRELOAD"] = names.shim + ":" + (environment["LD_PRELOAD"] ?? shim)
     environment["NL_LOG"] = rig.nameLog
     if !syncsFolders { environment["NL_NO_FOLDERS"] = "1" }
     return environment
   }
 
   func environment(_ rig: CrashRig, fails: [String: String]) -> [String: String] {
-    ["LD_PRELOAD": shim, "PF_ROOT": rig.data, "PF_LOG": rig.powerLog, "PF_NOSYNC": "1"].merging(fails) { $1 }
+    // What a sanitizer has put before the tests is put before what they start, too.
+    let preloaded = [shim] + [ProcessInfo.processInfo.environment["LD_PRELOAD"]].compactMap(\.self)
+    return ["LD_PRELOAD": preloaded.joined(separator: ":"), "PF_ROOT": rig.data, "PF_LOG": rig.powerLog, "PF_NOSYNC": "1"].merging(fails) { $1 }
   }
 
   /// Undoes what was written after each file's last sync; in mode `torn` only some sectors of it.

@@ -2,6 +2,8 @@
 // functions.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,13 +61,56 @@ typedef void release_function(void *object);
 static const void *canary;
 static release_function *release;
 
+typedef __attribute__((swiftasynccall)) void resume_function(__attribute__((swift_async_context)) void *continuation);
 typedef __attribute__((swiftasynccall)) void await_function(void *continuation);
 
-__attribute__((swiftasynccall)) void swift_continuation_await(void *continuation) {
+// How a continuation begins: with where its task goes on.
+struct continuation {
+  void *parent;
+  resume_function *resume;
+};
+
+// Where tasks that wait really go on: they come by `resumed` first. A continuation is in one of the places that follow its own.
+enum { place_count = 1 << 16, reach = 64 };
+static struct {
+  struct continuation *continuation;
+  resume_function *resume;
+} places[place_count + reach];
+static atomic_flag places_lock = ATOMIC_FLAG_INIT;
+
+static resume_function *exchange_place(struct continuation *looked_for, struct continuation *continuation, resume_function *resume) {
+  uint64_t own = ((uint64_t)(continuation ? continuation : looked_for) >> 4) % place_count;
+  resume_function *found = 0;
+  while (atomic_flag_test_and_set(&places_lock)) sched_yield();
+  for (uint64_t place = own; place < own + reach && !found; place++) {
+    if (places[place].continuation != looked_for) continue;
+    found = looked_for ? places[place].resume : resume;
+    places[place].continuation = continuation;
+    places[place].resume = resume;
+  }
+  atomic_flag_clear(&places_lock);
+  return found;
+}
+
+static __attribute__((swiftasynccall)) void resumed(__attribute__((swift_async_context)) void *continuation) {
+  __tsan_acquire(swift_task_getCurrent());
+  resume_function *resume = exchange_place(continuation, 0, 0);
+  __attribute__((musttail)) return resume(continuation);
+}
+
+__attribute__((swiftasynccall)) void swift_continuation_await(void *data) {
   static await_function *await;
   if (!await) await = (await_function *)dlsym(RTLD_NEXT, "swift_continuation_await");
-  if (canary) __tsan_acquire(swift_task_getCurrent());
-  __attribute__((musttail)) return await(continuation);
+  struct continuation *continuation = data;
+  resume_function *resume = continuation->resume;
+  if (canary && exchange_place(0, continuation, resume)) {
+    continuation->resume = resumed;
+    // The task has it, too, among its first words.
+    resume_function **words = swift_task_getCurrent();
+    for (int word = 0; word < 10; word++)
+      if (words[word] == resume) words[word] = resumed;
+  }
+  __attribute__((musttail)) return await(data);
 }
 
 __attribute__((constructor)) static void find(void) {

@@ -77,6 +77,8 @@ final class BusFront: Sendable {
     let arguments = try encode(message)
     let key = message.orderingKey ?? ""
     try check(M.name, arguments: arguments, body: body, key: key)
+    // Nothing is sent that nobody waits for.
+    guard deadline > .zero else { throw BusError(.timedOut, "the call's time was over before it began") }
     let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
     let reply = PendingReply()
     let request = CallRequest(
