@@ -42,10 +42,16 @@ public final class Notifier: Sendable {
     var isRecheckDue = false
   }
 
+  /// What a courier's text was found to say, and with which key.
+  private struct VerifiedToken {
+    let token: CourierToken
+    let key: [UInt8]
+  }
+
   private struct CourierEntry {
     let courier: Courier
     let id: PingBoard.ListenerID
-    let user: String
+    let verified: VerifiedToken
     /// By what it hears of other containers than its token's.
     var grants: [PingBoard.Scope: VerifyGrant] = [:]
     /// What it heard of until the credentials for it ended.
@@ -69,6 +75,7 @@ public final class Notifier: Sendable {
   private struct Directory {
     let share: ShareCalls
     let secrets: Secrets
+    let executor: (any TaskExecutor)?
   }
 
   init(limits: Limits, metrics: Metrics, timing: Timing, wallClock: any WallClock, random: any RandomSource, log: Log) {
@@ -91,8 +98,11 @@ public final class Notifier: Sendable {
 
   func attach(_ bus: any Bus) {
     let share = ShareCalls(bus: bus, timing: timing, limit: limits.directoryCall)
-    directoryBox.withLock { $0 = Directory(share: share, secrets: Secrets(share: share)) }
+    directoryBox.withLock { $0 = Directory(share: share, secrets: Secrets(share: share), executor: bus.executor) }
   }
+
+  /// Where devices' requests go on when what they wait for has come: a thousand of them are answered by one thread, without waking another for each.
+  var executor: (any TaskExecutor)? { directoryBox.withLock { $0?.executor } }
 
   private func directory() throws(RecordError) -> Directory {
     guard let directory = directoryBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The service is starting.", retryAfter: 1) }
@@ -151,13 +161,11 @@ public final class Notifier: Sendable {
   /// - Throws: `BusError.refused` for what is no courier's token.
   func open(_ message: OpenCourier) async throws -> Bool {
     let now = timing.now()
-    let key = try await directory().secrets.signingKey()
-    guard let token = CourierToken(text: message.courier, verifiedWith: key, now: wallClock.now) else {
-      throw BusError(.refused, "no courier has this token")
-    }
+    guard let verified = try await verified(message.courier) else { throw BusError(.refused, "no courier has this token") }
+    let token = verified.token
     do throws(RecordError) {
-      var (courier, id) = try courier(message.courier, token, now)
-      while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, token, now) }
+      var (courier, id) = try courier(message.courier, verified, now)
+      while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, verified, now) }
       let scope = PingBoard.Scope(container: message.container, environment: message.environment)
       if let grant = message.grant, scope != PingBoard.Scope(container: token.container, environment: token.environment) {
         let grant = VerifyGrant(container: scope.container, environment: scope.environment, userRecordName: token.userRecordName, grant: grant)
@@ -220,15 +228,15 @@ public final class Notifier: Sendable {
 
   /// `GET /courier/1/{token}`
   func poll(_ text: String) async throws(RecordError) -> HTTPResponse {
-    let key = try await directory().secrets.signingKey()
-    guard let token = CourierToken(text: text, verifiedWith: key, now: wallClock.now) else { throw Self.noCourier }
+    guard let verified = try await verified(text) else { throw Self.noCourier }
+    let token = verified.token
     try await requireGrant(of: token)
     try await withdrawScopes(of: text)
     let start = timing.now()
-    var courier = try courier(text, token, start).courier
+    var courier = try courier(text, verified, start).courier
     var outcome = await courier.poll(now: start, until: start + limits.courierHold)
     while case .retired = outcome {
-      courier = try self.courier(text, token, start).courier
+      courier = try self.courier(text, verified, start).courier
       outcome = await courier.poll(now: start, until: start + limits.courierHold)
     }
     // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
@@ -250,7 +258,8 @@ public final class Notifier: Sendable {
 
   /// Lets a courier hear no more of other containers than its token's, where the credentials it was registered with hold no more.
   private func withdrawScopes(of text: String) async throws(RecordError) {
-    guard let entry = state.withLock({ $0.couriers[text] }), !entry.grants.isEmpty else { return }
+    let entry = state.withLock { state in state.couriers[text]?.grants.isEmpty == false ? state.couriers[text] : nil }
+    guard let entry else { return }
     for (scope, grant) in entry.grants where await !authenticator.holds(grant, from: try directory().share) {
       state.withLock { state in
         // It may have been registered anew meanwhile.
@@ -268,6 +277,15 @@ public final class Notifier: Sendable {
     state.withLock { state in !(state.couriers[text]?.lost.contains { ping.isOf($0.container, $0.environment) } ?? false) }
   }
 
+  /// What a courier's token says. Of a courier that is known it was verified before, and is the same as long as the key is.
+  /// - Returns: nil for what is no courier's token, or has expired.
+  private func verified(_ text: String) async throws(RecordError) -> VerifiedToken? {
+    let key = try await directory().secrets.signingKey()
+    let now = wallClock.now
+    if let known = state.withLock({ $0.couriers[text]?.verified }), known.key == key { return now < known.token.expiry ? known : nil }
+    return CourierToken(text: text, verifiedWith: key, now: now).map { VerifiedToken(token: $0, key: key) }
+  }
+
   /// The same whatever the reason: who has no credentials any more is nobody.
   private static let noCourier = RecordError(.notFound, "There is no such courier.")
 
@@ -279,10 +297,11 @@ public final class Notifier: Sendable {
 
   /// - Throws: `throttled` when the user has as many as he may.
   private func courier(
-    _ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant
+    _ text: String, _ verified: VerifiedToken, _ now: ContinuousClock.Instant
   ) throws(RecordError) -> (courier: Courier, id: PingBoard.ListenerID) {
     try state.withLock { state throws(RecordError) in
       if let known = state.couriers[text] { return (known.courier, known.id) }
+      let token = verified.token
       let count = state.courierCounts[token.userRecordName, default: 0]
       guard count < limits.couriersPerUser else {
         throw RecordError(.throttled, "The user has \(count) couriers; one that is not polled any more is forgotten.", retryAfter: 60)
@@ -292,7 +311,7 @@ public final class Notifier: Sendable {
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
       let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
       if state.isDraining { courier.release() }
-      state.couriers[text] = CourierEntry(courier: courier, id: id, user: token.userRecordName)
+      state.couriers[text] = CourierEntry(courier: courier, id: id, verified: verified)
       return (courier, id)
     }
   }
@@ -338,7 +357,8 @@ public final class Notifier: Sendable {
     let id = state.withLock { state -> PingBoard.ListenerID? in
       guard let entry = state.couriers[text], entry.courier.retire(ifIdleSince: instant) else { return nil }
       state.couriers[text] = nil
-      if let count = state.courierCounts[entry.user] { state.courierCounts[entry.user] = count > 1 ? count - 1 : nil }
+      let user = entry.verified.token.userRecordName
+      if let count = state.courierCounts[user] { state.courierCounts[user] = count > 1 ? count - 1 : nil }
       return entry.id
     }
     if let id { switchboard.disconnect(id) }

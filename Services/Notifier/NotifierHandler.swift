@@ -20,6 +20,8 @@ struct NotifierHandler: HTTPHandler {
 
   private static let preflight = CORS.preflight(methods: "GET, OPTIONS", headers: "content-type, authorization, last-event-id, cache-control")
 
+  func executor(for request: HTTPRequest) -> (any TaskExecutor)? { notifier.executor }
+
   func respond(to request: HTTPRequest) async -> HTTPResponse {
     let path = request.pathSegments
     if request.method == .options { return Self.preflight }

@@ -18,9 +18,8 @@ enum SignedText {
 
   /// nil for anything that was not made for that purpose with this key.
   static func parts(of text: String, for purpose: [UInt8], verifiedWith key: [UInt8]) -> [String]? {
-    guard text.utf8.count <= 4096, !text.utf8.contains(where: { "+/=".utf8.contains($0) }) else { return nil }
-    let standard = text.utf8.map(standardByte) + [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.utf8.count % 4) % 4)
-    guard let bytes = Base64.decode(String(decoding: standard, as: UTF8.self)), bytes.count > SHA256.byteCount else { return nil }
+    guard text.utf8.count <= 4096, let standard = standardBase64(text) else { return nil }
+    guard let bytes = standard.withUnsafeBufferPointer(Base64.decode), bytes.count > SHA256.byteCount else { return nil }
     let body = Array(bytes.dropLast(SHA256.byteCount))
     guard HMACSHA256.isValid(Array(bytes.suffix(SHA256.byteCount)), for: purpose + body, key: key) else { return nil }
     return parts(body)
@@ -53,11 +52,19 @@ enum SignedText {
     }
   }
 
-  private static func standardByte(_ byte: UInt8) -> UInt8 {
-    switch byte {
-    case UInt8(ascii: "-"): UInt8(ascii: "+")
-    case UInt8(ascii: "_"): UInt8(ascii: "/")
-    default: byte
+  /// The standard spelling of base64url without padding; nil for what is none.
+  private static func standardBase64(_ text: String) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(text.utf8.count + 3)
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): return nil
+      case UInt8(ascii: "-"): bytes.append(UInt8(ascii: "+"))
+      case UInt8(ascii: "_"): bytes.append(UInt8(ascii: "/"))
+      default: bytes.append(byte)
+      }
     }
+    while !bytes.count.isMultiple(of: 4) { bytes.append(UInt8(ascii: "=")) }
+    return bytes
   }
 }

@@ -113,6 +113,20 @@ struct CourierTests {
     await world.stop()
   }
 
+  @Test func `a courier that is polled again and again ends with its time, too`() async throws {
+    let world = try await NotifierWorld(["--courier-hold=0.1"])
+    let expiry = SystemClock().now + 1500
+    let url = try world.courierURL("ann", expiry: expiry)
+    var statuses: [Int] = []
+    while statuses.last != 404 {
+      let sent = SystemClock().now
+      statuses.append(try await world.client.send("GET", url).status)
+      if statuses.last == 200 { #expect(sent < expiry) } else { #expect(SystemClock().now >= expiry) }
+    }
+    #expect(statuses.count > 1)
+    await world.stop()
+  }
+
   @Test func `a courier ends with its time, and with its credentials even under a poll that is held`() async throws {
     let world = try await NotifierWorld()
     #expect(try await world.client.send("GET", try world.courierURL("ann", expiry: 1)).status == 404)
