@@ -1,8 +1,15 @@
 // What the gateway counts: requests by route and status code, and how long they took.
 
 import ServiceKit
+import Synchronization
 
-struct GatewayMetrics: Sendable {
+final class GatewayMetrics: Sendable {
+  private struct Ending: Hashable {
+    let route: String
+    let status: Int
+    let isHeld: Bool
+  }
+
   /// Labels of requests that match no row of the table, or that the server refused before.
   static let unknownRoute = "unknown"
   static let refusedRoute = "refused"
@@ -11,6 +18,8 @@ struct GatewayMetrics: Sendable {
   private let durations: Family<Histogram>
   private let holds: Family<Histogram>
   private let throttled: Family<Counter>
+  /// Those that were counted before: to put their labels together again costs more than to count.
+  private let known = Mutex<[Ending: (requests: Counter, durations: Histogram)]>([:])
 
   init(_ metrics: Metrics) {
     requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
@@ -26,9 +35,19 @@ struct GatewayMetrics: Sendable {
 
   /// - Parameter isHeld: the client asked to wait for something.
   func count(route: String, status: Int, took duration: Duration, isHeld: Bool) {
-    let code = String(status)
-    requests[route, code].increment()
-    if isHeld { holds[route].observe(duration) } else { durations[route, code].observe(duration) }
+    let (requests, durations) = figures(of: Ending(route: route, status: status, isHeld: isHeld))
+    requests.increment()
+    durations.observe(duration)
+  }
+
+  private func figures(of ending: Ending) -> (requests: Counter, durations: Histogram) {
+    known.withLock { known in
+      if let figures = known[ending] { return figures }
+      let (route, code) = (ending.route, String(ending.status))
+      let figures = (requests[route, code], ending.isHeld ? holds[route] : durations[route, code])
+      known[ending] = figures
+      return figures
+    }
   }
 
   func countRefusal(status: Int) { requests[Self.refusedRoute, String(status)].increment() }

@@ -3,14 +3,26 @@
 import Records
 import ServiceBus
 import ServiceKit
+import Synchronization
 
 /// Counts requests by route and outcome. A route is a path without anybody's names in it.
-struct RequestMeter: Sendable {
+final class RequestMeter: Sendable {
+  private struct Ending: Hashable {
+    let plane: DatabaseRequest.Plane
+    let route: String
+    /// nil: it was answered.
+    let code: ServerErrorCode?
+
+    var label: String { code?.rawValue ?? "OK" }
+  }
+
   private let requests: Family<Counter>
   private let latencies: Family<Histogram>
   private let log: Log
   private let clock: any WallClock
   private let pace = LogPace()
+  /// Those that were counted before: to put their labels together again costs more than to count.
+  private let known = Mutex<[Ending: (requests: Counter, latencies: Histogram)]>([:])
 
   init(_ metrics: Metrics, log: Log, clock: any WallClock) {
     self.log = log
@@ -27,12 +39,13 @@ struct RequestMeter: Sendable {
   /// - Parameter error: of a failed request; nil for one that was answered.
   func count(_ request: DatabaseRequest, inShard shard: Int, error: RecordError?, took duration: Duration) {
     let route = Self.route(of: request)
-    let code = error?.code.rawValue ?? "OK"
-    requests[request.plane.rawValue, route, code].increment()
-    latencies[request.plane.rawValue, route].observe(duration)
+    let ending = Ending(plane: request.plane, route: route, code: error?.code)
+    let figures = figures(of: ending)
+    figures.requests.increment()
+    figures.latencies.observe(duration)
     func facts() -> KeyValuePairs<String, Log.Fact> {
       [
-        "plane": .text(request.plane.rawValue), "method": .text(request.method), "route": .text(route), "shard": .integer(Int64(shard)), "code": .text(code),
+        "plane": .text(request.plane.rawValue), "method": .text(request.method), "route": .text(route), "shard": .integer(Int64(shard)), "code": .text(ending.label),
         "seconds": .number(duration.seconds),
       ]
     }
@@ -42,6 +55,16 @@ struct RequestMeter: Sendable {
       paced { log.with(facts()).warning("request was slow", ["leftOut": .integer($0)]) }
     } else {
       log.debug("request", facts())
+    }
+  }
+
+  private func figures(of ending: Ending) -> (requests: Counter, latencies: Histogram) {
+    known.withLock { known in
+      if let figures = known[ending] { return figures }
+      let plane = ending.plane.rawValue
+      let figures = (requests[plane, ending.route, ending.label], latencies[plane, ending.route])
+      known[ending] = figures
+      return figures
     }
   }
 

@@ -1,7 +1,7 @@
 // How hints and maps reach subscribers: acknowledged, and merged while they wait, because PUB/SUB loses what a slow reader misses.
 
-import Queues
-import Synchronization
+public import Queues
+public import Synchronization
 
 /// Pushes values to subscribers, keeping at most one value a key for each.
 ///
@@ -15,38 +15,38 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void
 
   /// A process and what waits for it. One that was restarted is another subscriber. Belongs to the lock.
-  private final class Subscriber {
-    var peer: Peer
-    var pending: [Key: Value] = [:]
+  @usableFromInline final class Subscriber {
+    @usableFromInline var peer: Peer
+    @usableFromInline var pending: [Key: Value] = [:]
     /// Keys of `pending`, the longest waiting first.
-    var order = FIFO<Key>()
+    @usableFromInline var order = FIFO<Key>()
     /// The task that sends to it; nil while nothing waits, or when what was under way when it was lost has failed.
-    var sender: TaskHandle?
+    @usableFromInline var sender: TaskHandle?
     /// When it was lost; nil while it is there.
-    var lostAt: ContinuousClock.Instant?
+    @usableFromInline var lostAt: ContinuousClock.Instant?
 
     init(_ peer: Peer) { self.peer = peer }
 
-    func `is`(_ other: Peer) -> Bool { peer.incarnation == other.incarnation && peer.name == other.name }
+    @usableFromInline func `is`(_ other: Peer) -> Bool { peer.incarnation == other.incarnation && peer.name == other.name }
   }
 
   /// A handful, those included that may come back: found by looking through them.
-  private let subscribers = Mutex<[Subscriber]>([])
+  @usableFromInline let subscribers = Mutex<[Subscriber]>([])
   private let send: Send
-  private let key: @Sendable (Value) -> Key
-  private let merge: @Sendable (Value, Value) -> Value
-  private let limit: Int
-  private let dropped = Atomic<Int>(0)
+  @usableFromInline let key: @Sendable (Value) -> Key
+  @usableFromInline let merge: @Sendable (Value, Value) -> Value
+  @usableFromInline let limit: Int
+  @usableFromInline let dropped = Atomic<Int>(0)
   private let batchCount: Int
   private let spacing: Duration
   private let absence: Duration
-  private let now: @Sendable () -> ContinuousClock.Instant
+  @usableFromInline let now: @Sendable () -> ContinuousClock.Instant
   private let firstPause: Duration
   private let longestPause: Duration
   private let sleep: @Sendable (Duration) async throws -> Void
 
   /// Keys that wait for a lost subscriber at most; after that it is as if it had been away for too long for the oldest.
-  static var absentLimit: Int { 100_000 }
+  @usableFromInline static var absentLimit: Int { 100_000 }
 
   /// - Parameters:
   ///   - limit: keys that wait for one subscriber at most; > 0. nil: any number.
@@ -106,7 +106,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
   /// Drops those who have been lost for too long, or were started anew: who listened to the process before is not connected to this one.
   /// - Returns: what sends to them, to be cancelled.
-  private func forgetLost(_ subscribers: inout [Subscriber], _ now: ContinuousClock.Instant, successors: [Peer]) -> [TaskHandle] {
+  @usableFromInline func forgetLost(_ subscribers: inout [Subscriber], _ now: ContinuousClock.Instant, successors: [Peer]) -> [TaskHandle] {
     var senders: [TaskHandle] = []
     subscribers.removeAll { subscriber in
       guard let lostAt = subscriber.lostAt else { return false }
@@ -118,7 +118,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   }
 
   /// Queues a value for all subscribers.
-  public func push(_ value: Value) {
+  @inlinable public func push(_ value: Value) {
     let key = key(value)
     let (started, forgotten) = subscribers.withLock { subscribers in
       let forgotten = subscribers.contains { $0.lostAt != nil } ? forgetLost(&subscribers, now(), successors: []) : []
@@ -133,7 +133,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   }
 
   /// Queues a value for one subscriber; without effect when it is none.
-  public func push(_ value: Value, to peer: Peer) {
+  @inlinable public func push(_ value: Value, to peer: Peer) {
     let key = key(value)
     let sender = subscribers.withLock { subscribers in
       subscribers.first { $0.is(peer) }.flatMap { enqueue(value, key, for: $0) }
@@ -161,7 +161,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   }
 
   /// - Returns: a sender to start, when the subscriber has none.
-  private func enqueue(_ value: Value, _ key: Key, for subscriber: Subscriber) -> TaskHandle? {
+  @inlinable func enqueue(_ value: Value, _ key: Key, for subscriber: Subscriber) -> TaskHandle? {
     if let earlier = subscriber.pending.updateValue(value, forKey: key) {
       subscriber.pending[key] = merge(earlier, value)
     } else {
@@ -172,14 +172,14 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   }
 
   /// - Returns: a sender to start, when one is needed.
-  private func makeSender(of subscriber: Subscriber) -> TaskHandle? {
+  @inlinable func makeSender(of subscriber: Subscriber) -> TaskHandle? {
     guard subscriber.sender == nil, subscriber.lostAt == nil, !subscriber.pending.isEmpty else { return nil }
     let sender = TaskHandle()
     subscriber.sender = sender
     return sender
   }
 
-  private func dropExcess(of subscriber: Subscriber) {
+  @inlinable func dropExcess(of subscriber: Subscriber) {
     let limit = subscriber.lostAt == nil ? limit : min(limit, Self.absentLimit)
     while subscriber.pending.count > limit, let oldest = subscriber.order.popFirst() {
       subscriber.pending[oldest] = nil
@@ -187,7 +187,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
   }
 
-  private func start(_ peer: Peer, _ sender: TaskHandle) {
+  @usableFromInline func start(_ peer: Peer, _ sender: TaskHandle) {
     sender.set(Task { [self] in await run(peer, sender) })
   }
 

@@ -59,5 +59,19 @@ struct DigestTests {
     #expect(SecureRandom.bytes(33).count == 33)
     #expect(Set((0..<1000).map { _ in SecureRandom.bytes(16) }).count == 1000)
     #expect(SecureRandom.uint64() != SecureRandom.uint64())
+    // Odd lengths, so that shares of what was drawn end anywhere; neither neighbours nor strangers overlap.
+    let shares = (0..<2000).map { SecureRandom.bytes(9 + $0 % 8) }
+    #expect(shares.enumerated().allSatisfy { $0.element.count == 9 + $0.offset % 8 })
+    let windows = shares.flatMap { share in (0...share.count - 8).map { Array(share[$0..<$0 + 8]) } }
+    #expect(Set(windows).count == windows.count)
+  }
+
+  @Test func `threads that draw at once get different bytes`() async {
+    let drawn = await withTaskGroup(of: [[UInt8]].self) { group in
+      for _ in 0..<8 { group.addTask { (0..<2000).map { _ in SecureRandom.bytes(16) } } }
+      return await group.reduce(into: []) { $0 += $1 }
+    }
+    #expect(drawn.count == 16_000)
+    #expect(Set(drawn).count == 16_000)
   }
 }

@@ -12,8 +12,8 @@ struct RecordTypeUnknown: Error {}
 /// The caller may change shares by now, who could not when the people that his request names were to be looked up.
 struct PeopleUnknown: Error {}
 
-/// A batch of operations on one zone, ready to be written.
-struct RecordModification: Sendable {
+/// A batch of operations on one zone, ready to be written. A class because it is handed on from step to step: a copy of it retains sixty objects.
+final class RecordModification: Sendable {
   enum Item: Sendable {
     case saved(StoredRecord)
     case deleted
@@ -52,6 +52,28 @@ struct RecordModification: Sendable {
   let shard: Int
   let finder: ZoneFinder
   let people: SharePeople
+
+  init(
+    database: DatabaseID, zone: Zone.ID, operations: [RecordOperation], isAtomic: Bool, stamp: Stamp, schema: EnvironmentSchema,
+    permissions: RecordPermissions?, quota: StorageQuota?, key: IdempotencyKey, originDevice: String?, watch: SubscriptionWatch, context: PlaneContext,
+    shard: Int, finder: ZoneFinder, people: SharePeople
+  ) {
+    self.database = database
+    self.zone = zone
+    self.operations = operations
+    self.isAtomic = isAtomic
+    self.stamp = stamp
+    self.schema = schema
+    self.permissions = permissions
+    self.quota = quota
+    self.key = key
+    self.originDevice = originDevice
+    self.watch = watch
+    self.context = context
+    self.shard = shard
+    self.finder = finder
+    self.people = people
+  }
 
   /// Decides all operations, then executes those that may be.
   /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, `PeopleUnknown`, or what the store throws; nothing is written then.

@@ -40,11 +40,20 @@ struct IdempotencyKey: Sendable {
   private static let lifetime: Int64 = 24 * 60 * 60 * 1000
 
   init(request: DatabaseRequest, body: [UInt8]) {
-    let digest = SHA256.hash(
-      [
-        request.database.container.rawValue, request.database.environment.rawValue, request.database.owner, request.scope.rawValue,
-        request.caller.userRecordName ?? "", request.path.joined(separator: "/"), request.requestID,
-      ].joined(separator: "\u{0}"))
+    var name: [UInt8] = []
+    name.reserveCapacity(256)
+    let (database, path) = (request.database, request.path)
+    for part in [database.container.rawValue, database.environment.rawValue, database.owner, request.scope.rawValue, request.caller.userRecordName ?? ""] {
+      name += part.utf8
+      name.append(0)
+    }
+    for index in path.indices {
+      if index > 0 { name.append(UInt8(ascii: "/")) }
+      name += path[index].utf8
+    }
+    name.append(0)
+    name += request.requestID.utf8
+    let digest = SHA256.hash(name)
     text = "r" + Base64.encode(Array(digest.prefix(Self.textByteCount)))
     isForgettingDue = digest[Self.textByteCount] < 4
     fingerprint = Array(SHA256.hash(body).prefix(Self.fingerprintByteCount))

@@ -14,14 +14,9 @@ protocol QueuedBody: Sendable {
 }
 
 final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
-  private struct State {
-    var result: Result<Value, any Error>?
-    var isSettled = false
-    var waiters: [CheckedContinuation<Value, any Error>] = []
-  }
-
   private let body: @Sendable (any ShardTransaction) throws -> Value
-  private let state = Mutex(State())
+  private let returned = Mutex<Value?>(nil)
+  private let promise = CommitPromise()
   let runsAlone: Bool
 
   init(runsAlone: Bool = false, _ body: @escaping @Sendable (any ShardTransaction) throws -> Value) {
@@ -30,33 +25,59 @@ final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
   }
 
   func run(in transaction: SQLiteTransaction) -> (any Error)? {
-    let result = Result { try body(transaction) }
-    state.withLock { $0.result = result }
-    if case .failure(let error) = result { return error }
-    return nil
+    do {
+      let value = try body(transaction)
+      returned.withLock { $0 = value }
+      return nil
+    } catch {
+      return error
+    }
   }
 
-  func settle(_ failure: (any Error)?) {
-    let (result, waiters) = state.withLock { state in
-      if let failure { state.result = .failure(failure) }
-      state.isSettled = true
-      defer { state.waiters = [] }
-      return (state.result, state.waiters)
-    }
-    guard let result else { preconditionFailure("a body was settled before it ran") }
-    for waiter in waiters { waiter.resume(with: result) }
-  }
+  func settle(_ failure: (any Error)?) { promise.settle(failure) }
 
   var value: Value {
     get async throws {
-      try await withCheckedThrowingContinuation { continuation in
-        let settled = state.withLock { state -> Result<Value, any Error>? in
-          if state.isSettled { return state.result }
-          state.waiters.append(continuation)
-          return nil
-        }
-        if let settled { continuation.resume(with: settled) }
-      }
+      try await promise.wait()
+      guard let value = returned.withLock({ $0 }) else { preconditionFailure("a body was settled before it ran") }
+      return value
     }
+  }
+}
+
+/// Whether a body is committed, and who waits to know. Nothing here depends on what bodies return: looking up the types that would be made for each
+/// costs more than the rest.
+private final class CommitPromise: Sendable {
+  private struct State {
+    var failure: (any Error)?
+    var isSettled = false
+    var waiters: [CheckedContinuation<Void, any Error>] = []
+  }
+
+  private let state = Mutex(State())
+
+  func settle(_ failure: (any Error)?) {
+    let waiters = state.withLock { state in
+      state.failure = failure
+      state.isSettled = true
+      defer { state.waiters = [] }
+      return state.waiters
+    }
+    for waiter in waiters { Self.tell(waiter, failure) }
+  }
+
+  /// - Throws: why it is not committed.
+  func wait() async throws {
+    try await withCheckedThrowingContinuation { continuation in
+      let (isSettled, failure) = state.withLock { state -> (Bool, (any Error)?) in
+        if !state.isSettled { state.waiters.append(continuation) }
+        return (state.isSettled, state.failure)
+      }
+      if isSettled { Self.tell(continuation, failure) }
+    }
+  }
+
+  private static func tell(_ waiter: CheckedContinuation<Void, any Error>, _ failure: (any Error)?) {
+    if let failure { waiter.resume(throwing: failure) } else { waiter.resume() }
   }
 }

@@ -112,13 +112,15 @@ final class Incoming {
 }
 
 /// A handler's task, which may be cancelled before it is known.
-final class TaskHandle: Sendable {
+@usableFromInline final class TaskHandle: Sendable {
   private enum State {
     case idle
     case running(Task<Void, Never>)
     case cancelled
   }
   private let state = Mutex(State.idle)
+
+  @usableFromInline init() {}
 
   func set(_ task: Task<Void, Never>) {
     let wasCancelled = state.withLock { state in
@@ -129,7 +131,7 @@ final class TaskHandle: Sendable {
     if wasCancelled { task.cancel() }
   }
 
-  func cancel() {
+  @usableFromInline func cancel() {
     let task = state.withLock { state -> Task<Void, Never>? in
       defer { state = .cancelled }
       if case .running(let task) = state { return task }
