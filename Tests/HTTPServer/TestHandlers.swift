@@ -75,6 +75,9 @@ final class Gate: Sendable {
     for continuation in waiting.values { continuation.resume(returning: true) }
   }
 
+  /// How many wait at it.
+  var waitingCount: Int { state.withLock { $0.waiting.count } }
+
   /// - Returns: false when the task was cancelled.
   func pass() async -> Bool {
     let id = state.withLock { state in
