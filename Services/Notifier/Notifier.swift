@@ -42,16 +42,10 @@ public final class Notifier: Sendable {
     var isRecheckDue = false
   }
 
-  /// What a courier's text was found to say, and with which key.
-  private struct VerifiedToken {
-    let token: CourierToken
-    let key: [UInt8]
-  }
-
   private struct CourierEntry {
     let courier: Courier
     let id: PingBoard.ListenerID
-    let verified: VerifiedToken
+    let token: CourierToken
     /// By what it hears of other containers than its token's.
     var grants: [PingBoard.Scope: VerifyGrant] = [:]
     /// What it heard of until the credentials for it ended.
@@ -75,6 +69,7 @@ public final class Notifier: Sendable {
   private struct Directory {
     let share: ShareCalls
     let secrets: Secrets
+    /// The bus's own.
     let executor: (any TaskExecutor)?
   }
 
@@ -161,11 +156,10 @@ public final class Notifier: Sendable {
   /// - Throws: `BusError.refused` for what is no courier's token.
   func open(_ message: OpenCourier) async throws -> Bool {
     let now = timing.now()
-    guard let verified = try await verified(message.courier) else { throw BusError(.refused, "no courier has this token") }
-    let token = verified.token
+    guard let token = try await token(of: message.courier) else { throw BusError(.refused, "no courier has this token") }
     do throws(RecordError) {
-      var (courier, id) = try courier(message.courier, verified, now)
-      while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, verified, now) }
+      var (courier, id) = try courier(message.courier, token, now)
+      while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, token, now) }
       let scope = PingBoard.Scope(container: message.container, environment: message.environment)
       if let grant = message.grant, scope != PingBoard.Scope(container: token.container, environment: token.environment) {
         let grant = VerifyGrant(container: scope.container, environment: scope.environment, userRecordName: token.userRecordName, grant: grant)
@@ -228,15 +222,14 @@ public final class Notifier: Sendable {
 
   /// `GET /courier/1/{token}`
   func poll(_ text: String) async throws(RecordError) -> HTTPResponse {
-    guard let verified = try await verified(text) else { throw Self.noCourier }
-    let token = verified.token
+    guard let token = try await token(of: text) else { throw Self.noCourier }
     try await requireGrant(of: token)
     try await withdrawScopes(of: text)
     let start = timing.now()
-    var courier = try courier(text, verified, start).courier
+    var courier = try courier(text, token, start).courier
     var outcome = await courier.poll(now: start, until: start + limits.courierHold)
     while case .retired = outcome {
-      courier = try self.courier(text, verified, start).courier
+      courier = try self.courier(text, token, start).courier
       outcome = await courier.poll(now: start, until: start + limits.courierHold)
     }
     // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
@@ -277,13 +270,11 @@ public final class Notifier: Sendable {
     state.withLock { state in !(state.couriers[text]?.lost.contains { ping.isOf($0.container, $0.environment) } ?? false) }
   }
 
-  /// What a courier's token says. Of a courier that is known it was verified before, and is the same as long as the key is.
+  /// What a courier's token says. It is verified once while its courier is known: an installation's signing key never changes.
   /// - Returns: nil for what is no courier's token, or has expired.
-  private func verified(_ text: String) async throws(RecordError) -> VerifiedToken? {
-    let key = try await directory().secrets.signingKey()
-    let now = wallClock.now
-    if let known = state.withLock({ $0.couriers[text]?.verified }), known.key == key { return now < known.token.expiry ? known : nil }
-    return CourierToken(text: text, verifiedWith: key, now: now).map { VerifiedToken(token: $0, key: key) }
+  private func token(of text: String) async throws(RecordError) -> CourierToken? {
+    if let known = state.withLock({ $0.couriers[text]?.token }) { return wallClock.now < known.expiry ? known : nil }
+    return CourierToken(text: text, verifiedWith: try await directory().secrets.signingKey(), now: wallClock.now)
   }
 
   /// The same whatever the reason: who has no credentials any more is nobody.
@@ -297,11 +288,10 @@ public final class Notifier: Sendable {
 
   /// - Throws: `throttled` when the user has as many as he may.
   private func courier(
-    _ text: String, _ verified: VerifiedToken, _ now: ContinuousClock.Instant
+    _ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant
   ) throws(RecordError) -> (courier: Courier, id: PingBoard.ListenerID) {
     try state.withLock { state throws(RecordError) in
       if let known = state.couriers[text] { return (known.courier, known.id) }
-      let token = verified.token
       let count = state.courierCounts[token.userRecordName, default: 0]
       guard count < limits.couriersPerUser else {
         throw RecordError(.throttled, "The user has \(count) couriers; one that is not polled any more is forgotten.", retryAfter: 60)
@@ -311,7 +301,7 @@ public final class Notifier: Sendable {
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
       let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
       if state.isDraining { courier.release() }
-      state.couriers[text] = CourierEntry(courier: courier, id: id, verified: verified)
+      state.couriers[text] = CourierEntry(courier: courier, id: id, token: token)
       return (courier, id)
     }
   }
@@ -357,7 +347,7 @@ public final class Notifier: Sendable {
     let id = state.withLock { state -> PingBoard.ListenerID? in
       guard let entry = state.couriers[text], entry.courier.retire(ifIdleSince: instant) else { return nil }
       state.couriers[text] = nil
-      let user = entry.verified.token.userRecordName
+      let user = entry.token.userRecordName
       if let count = state.courierCounts[user] { state.courierCounts[user] = count > 1 ? count - 1 : nil }
       return entry.id
     }
