@@ -48,11 +48,18 @@ typedef struct {
   sqlite3_int64 size;
   /// The last frame header says that its frame ends a commit.
   int ends_commit;
+  /// Nothing was written since the last sync. Checkpoints ask for another one all the same, and the disk would empty its cache for it.
+  int is_synced;
 } log_file;
 
 static sqlite3_file *below(log_file *file) { return (sqlite3_file *)(file + 1); }
 
 static unsigned char zeros[piece];
+
+static int write_below(log_file *file, const void *bytes, int count, sqlite3_int64 offset) {
+  file->is_synced = 0;
+  return below(file)->pMethods->xWrite(below(file), bytes, count, offset);
+}
 
 /// Makes the file longer than `end`, as far as there is room.
 static void stretch_beyond(log_file *file, sqlite3_int64 end) {
@@ -60,7 +67,7 @@ static void stretch_beyond(log_file *file, sqlite3_int64 end) {
   for (sqlite3_int64 last = end + stretch; file->size < last;) {
     // Up to a page of the file: what is written next ends within one anyway.
     int count = piece - (int)(file->size % 4096);
-    if (below(file)->pMethods->xWrite(below(file), zeros, count, file->size) != SQLITE_OK) return;
+    if (write_below(file, zeros, count, file->size) != SQLITE_OK) return;
     file->size += count;
   }
 }
@@ -70,7 +77,7 @@ static int flush(log_file *file) {
   int count = file->count;
   // Whatever happens, it is not tried again: SQLite rolls back after a failure, and writes what comes then to the same place.
   file->count = 0;
-  int code = below(file)->pMethods->xWrite(below(file), file->bytes, count, file->start);
+  int code = write_below(file, file->bytes, count, file->start);
   if (code != SQLITE_OK) {
     file->end = file->start;
   } else if (file->start + count > file->size) {
@@ -91,7 +98,7 @@ static int log_write(sqlite3_file *base, const void *bytes, int count, sqlite3_i
     int code = flush(file);
     if (code != SQLITE_OK) return code;
   }
-  if (is_rewrite || count > capacity) return below(file)->pMethods->xWrite(below(file), bytes, count, offset);
+  if (is_rewrite || count > capacity) return write_below(file, bytes, count, offset);
   if (file->count == 0) file->start = offset;
   memcpy(file->bytes + file->count, bytes, (size_t)count);
   file->count += count;
@@ -119,6 +126,7 @@ static int log_truncate(sqlite3_file *base, sqlite3_int64 size) {
   if (code != SQLITE_OK) return code;
   if (file->end > size) file->end = size;
   file->size = size;
+  file->is_synced = 0;
   return below(file)->pMethods->xTruncate(below(file), size);
 }
 
@@ -127,11 +135,13 @@ static _Thread_local double seconds_in_sync;
 double csqlitelog_seconds_in_sync(void) { return seconds_in_sync; }
 
 static int log_sync(sqlite3_file *base, int flags) {
-  int code = flush((log_file *)base);
-  if (code != SQLITE_OK) return code;
+  log_file *file = (log_file *)base;
+  int code = flush(file);
+  if (code != SQLITE_OK || file->is_synced) return code;
   struct timespec start, end;
   clock_gettime(CLOCK_MONOTONIC, &start);
-  code = below((log_file *)base)->pMethods->xSync(below((log_file *)base), flags);
+  code = below(file)->pMethods->xSync(below(file), flags);
+  file->is_synced = code == SQLITE_OK;
   clock_gettime(CLOCK_MONOTONIC, &end);
   seconds_in_sync += (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
   return code;

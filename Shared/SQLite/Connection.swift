@@ -207,7 +207,10 @@ public final class Connection {
   /// Pages in the write-ahead log after the latest commit (or checkpoint) by this connection.
   public var logPageCount: Int { logPages.pointee }
 
-  /// Copies pages of the write-ahead log into the database file and syncs it. Not within a transaction.
+  /// Copies pages of the write-ahead log into the database file. Not within a transaction.
+  ///
+  /// The file is synced when all of the log is in it, and not while a reader needs what is there of earlier commits: then the log goes on, and has
+  /// whatever the file may lose with the power.
   @discardableResult public func checkpoint(_ kind: Checkpoint) throws(SQLiteError) -> CheckpointResult {
     let connection = try open("checkpoint")
     var log: Int32 = 0

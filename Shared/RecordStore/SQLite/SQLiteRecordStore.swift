@@ -20,7 +20,8 @@ public final class SQLiteRecordStore: RecordStore {
     public var groupByteLimit = 4 << 20
     /// Pages of the write-ahead log after which it is copied into the file. More of them are fewer copies, but each is written to the disk in one go,
     /// and syncs of all shards wait behind it: 3000 instead of 12 000 made single saves a tenth faster, batches of 200 an eighth, and p99 of batches a
-    /// third shorter. The log is some 12 MB long then, which is read once after a crash.
+    /// third shorter. The log is some 12 MB long then, 24 where the disk is slow
+    /// (`ShardCheckpoints`), which is read once after a crash.
     public var checkpointPages = 3000
     /// A log that reads keep from beginning anew grows. At four times so many pages they are waited for; at sixteen times those that go on are cut short,
     /// and begin anew. Copies and checks of the whole shard are waited for by nobody; one that was cut short twice may go on until the log has
@@ -68,6 +69,7 @@ public final class SQLiteRecordStore: RecordStore {
   private let directory: String
   private let options: Options
   private let pool: ReaderPool
+  private let writeback: WritebackThread
   private let makeIncarnation: @Sendable () -> UInt64
   private let assets: AssetStore?
   private let keys: KeyRing
@@ -103,6 +105,7 @@ public final class SQLiteRecordStore: RecordStore {
     self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
     pool = try ReaderPool(options)
+    writeback = try WritebackThread(shardCount: shardCount)
   }
 
   public func open(shard: Int) async throws -> any ShardStore {
@@ -126,12 +129,12 @@ public final class SQLiteRecordStore: RecordStore {
       lock.release()
       throw error
     }
-    let (options, makeIncarnation, now, report) = (options, makeIncarnation, now, report)
+    let (options, writeback, makeIncarnation, now, report) = (options, writeback, makeIncarnation, now, report)
     // The writer's thread opens the file: its connection never leaves it.
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
         try WorkerThread.start {
-          Self.own(file, lock, readers, options, makeIncarnation, now, report) { continuation.resume(with: $0) }
+          Self.own(file, lock, readers, writeback, options, makeIncarnation, now, report) { continuation.resume(with: $0) }
         }
       } catch {
         lock.release()
@@ -149,15 +152,17 @@ public final class SQLiteRecordStore: RecordStore {
 
   /// A writer thread's life.
   private static func own(
-    _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ options: Options, _ makeIncarnation: @escaping @Sendable () -> UInt64,
-    _ now: @escaping @Sendable () -> Int64, _ report: @escaping @Sendable (String) -> Void, opened: (Result<ShardCore, any Error>) -> Void
+    _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ writeback: WritebackThread, _ options: Options,
+    _ makeIncarnation: @escaping @Sendable () -> UInt64, _ now: @escaping @Sendable () -> Int64, _ report: @escaping @Sendable (String) -> Void,
+    opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let (connection, epoch) = try file.takeOver()
       let core = try ShardCore(shard: file.shard, epoch: epoch, path: file.path, options: options, readers: readers)
+      let checkpoints = try ShardCheckpoints(core: core, connection: connection, file: file, thread: writeback)
       opened(.success(core))
       ShardWriter(
-        core: core, connection: connection, keys: file.keys, assets: file.assets, makeIncarnation: makeIncarnation, now: now, report: report
+        core: core, connection: connection, file: file, checkpoints: checkpoints, makeIncarnation: makeIncarnation, now: now, report: report
       ).run()
       lock.release()
       core.finish()

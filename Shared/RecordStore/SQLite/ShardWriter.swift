@@ -1,7 +1,5 @@
-// The thread that writes a shard: group commit, fencing, checkpoints.
+// The thread that writes a shard: group commit, fencing.
 
-import Assets
-import Crypto
 import SQLite
 import Synchronization
 
@@ -14,6 +12,7 @@ final class ShardWriter {
   private let core: ShardCore
   private let connection: Connection
   private let transaction: SQLiteTransaction
+  private let checkpoints: ShardCheckpoints
   private let clock = ContinuousClock()
 
   /// Caches are wrong after a failure and must be read again before the next group.
@@ -25,18 +24,17 @@ final class ShardWriter {
   private var slices = SlicePacing()
   /// A body that was taken and has to be alone in its group: the next one.
   private var setAside: (any QueuedBody)?
-  /// Log pages at the last checkpoint, 0 once the log has begun anew.
-  private var checkpointedLogPages = 0
 
   /// - Parameter report: told of what work in the background had to pass over.
   init(
-    core: ShardCore, connection: Connection, keys: KeyRing, assets: AssetStore?, makeIncarnation: @escaping () -> UInt64, now: @escaping () -> Int64,
-    report: @escaping (String) -> Void
+    core: ShardCore, connection: Connection, file: ShardFile, checkpoints: ShardCheckpoints, makeIncarnation: @escaping () -> UInt64,
+    now: @escaping () -> Int64, report: @escaping (String) -> Void
   ) {
     self.core = core
     self.connection = connection
+    self.checkpoints = checkpoints
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: connection, keys: keys), committedMirrors: core.committedMirrors, assets: assets,
+      ShardSession(shard: core.shard, connection: connection, keys: file.keys), committedMirrors: core.committedMirrors, assets: file.assets,
       keepsPastStates: core.options.keepsPastStates, makeIncarnation: makeIncarnation, now: now)
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }
@@ -44,7 +42,7 @@ final class ShardWriter {
     }
   }
 
-  /// Commits until the queue is closed and empty; then checkpoints and closes the file.
+  /// Commits until the queue is closed and empty; then empties the log and closes the file.
   func run() {
     // Before the first group: deleted zones may be waiting for the sweep since the last owner.
     do {
@@ -57,15 +55,14 @@ final class ShardWriter {
       switch next() {
       case .body(let body):
         commitGroup(body)
-        checkpointIfDue()
+        checkpoints.runIfDue()
         slices.noteSave()
       case .background: doSlice()
       case .end: break working
       }
     }
     core.readers.close()
-    if core.failure == nil { checkpoint(.truncate) }
-    connection.close()
+    checkpoints.close()
   }
 
   /// Whether rows of deleted zones, objects to be noted or records for new indexes wait.
@@ -219,47 +216,6 @@ final class ShardWriter {
     }
   }
 
-  // MARK: Checkpoints
-
-  private func checkpointIfDue() {
-    guard core.failure == nil else { return }
-    let pages = connection.logPageCount
-    if pages < checkpointedLogPages { checkpointedLogPages = 0 }
-    if pages - checkpointedLogPages < core.options.checkpointPages { return }
-    if !checkpointExclusivelyIfDue(pages) { checkpoint(.passive) }
-    checkpointedLogPages = connection.logPageCount
-  }
-
-  /// When overlapping reads have kept the log from beginning anew, holds them up for a moment.
-  /// - Returns: false when that was not necessary, or a read went on for too long: saves don't wait for it, the log grows instead.
-  private func checkpointExclusivelyIfDue(_ pages: Int) -> Bool {
-    let length = pages / core.options.longLogPages
-    if length < 4 { return false }
-    let patience = core.options.readerPatience
-    guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50, cutsShort: length >= 64) else { return false }
-    checkpoint(.truncate)
-    core.readers.resume()
-    core.statistics.update { $0.exclusiveCheckpoints += 1 }
-    return true
-  }
-
-  private func checkpoint(_ kind: Connection.Checkpoint) {
-    let start = clock.now
-    do {
-      let result = try connection.checkpoint(kind)
-      core.statistics.update { statistics in
-        statistics.checkpoints += 1
-        statistics.checkpointPages += result.checkpointedPages
-        statistics.checkpointSeconds += start.duration(to: clock.now).seconds
-        statistics.logPages = result.logPages
-      }
-    } catch {
-      core.statistics.update { $0.checkpointFailures += 1 }
-      // Anything else only leaves the log longer, and is tried again: everything acknowledged is in it.
-      if error.isSyncError || error.isCorruption || error.isReadError { core.fail(StoreError(error, shard: core.shard)) }
-    }
-  }
-
   // MARK: Background work
 
   private func doSlice() {
@@ -332,7 +288,7 @@ final class ShardWriter {
       try connection.commit()
       transaction.groupCommitted()
       nextHoldCount = 1
-      checkpointIfDue()
+      checkpoints.runIfDue()
       return count
     } catch {
       // Dropped because nobody waits for it: whoever writes next meets the same failure and hears of it.

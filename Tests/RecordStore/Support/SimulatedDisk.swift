@@ -81,6 +81,7 @@ final class SimulatedDisk: Sendable {
     var fault: Fault?
     var count = 0
     var hasFailed = false
+    var syncs: [String: Int] = [:]
   }
 
   private let state = Mutex(State())
@@ -113,6 +114,12 @@ final class SimulatedDisk: Sendable {
   /// Whether a step has failed since `set`.
   var hasFailed: Bool { state.withLock { $0.hasFailed } }
 
+  /// How often a file was synced.
+  func syncCount(of path: String) -> Int { state.withLock { $0.syncs[path, default: 0] } }
+
+  /// How much of a file is lost if the power ends at this moment, at worst.
+  func unsyncedSectorCount(of path: String) -> Int { state.withLock { $0.files[path]?.dirty.count ?? 0 } }
+
   private func decide(_ step: UInt32, _ path: String, _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ written: inout Int32) -> Int32 {
     state.withLock { state in
       var failure: Fault?
@@ -132,6 +139,7 @@ final class SimulatedDisk: Sendable {
         state.files[path]?.write(UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: offset)
         written = Int32(count)
       case FAULTY_DISK_SYNC.rawValue:
+        state.syncs[path, default: 0] += 1
         if failure == nil { state.files[path]?.sync() }
         state.files[path]?.dirty = []
       case FAULTY_DISK_TRUNCATE.rawValue:

@@ -1,0 +1,124 @@
+import Foundation
+import RecordStore
+import SQLite
+import Testing
+
+/// The log is copied ahead of the sync that the next one waits for.
+struct CheckpointTests {
+  private static let file = "/shard-0.sqlite"
+
+  /// Whether this process has a lock on a file as SQLite locks it.
+  private static func isLocked(_ path: String) throws -> Bool {
+    let inode = try #require(FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int)
+    // "3: POSIX  ADVISORY  READ  4711 fe:00:12345 1073741826 1073742335"; lines are left out when locks come and go while it is read.
+    return try (0..<100).contains { _ in
+      try String(contentsOfFile: "/proc/locks", encoding: .utf8).split(separator: "\n").contains { line in
+        let words = line.split(separator: " ")
+        return words.count > 5 && words[1] == "POSIX" && words[4] == "\(getpid())" && words[5].hasSuffix(":\(inode)")
+      }
+    }
+  }
+
+  @Test(arguments: 1...5) func `power may end while a file is written back, and nothing acknowledged is lost`(_ time: Int) async throws {
+    let rig = try DiskFaultTests.Rig(checkpointPages: 40)
+    var ledger = DiskFaultTests.Ledger()
+    let shard = try await rig.open()
+    let path = rig.folder.path + Self.file
+    var unsyncedCount = 0
+    while unsyncedCount < time {
+      await ledger.write(2, to: shard)
+      try #require(ledger.sent.count < 200, "no checkpoint is under way at any time")
+      if rig.disk.unsyncedSectorCount(of: path) > 0 { unsyncedCount += 1 }
+    }
+    // Nothing of what was not synced, and some sectors of it.
+    let leftovers = [nil, UInt64(time), UInt64(time + 100)].map { rig.disk.contentAfterPowerCut(seed: $0) }
+    await shard.close()
+    #expect(ledger.acknowledged.count == ledger.sent.count)
+    for left in leftovers {
+      try rig.disk.restart(with: left)
+      #expect(try await rig.problems(of: ledger) == [])
+    }
+  }
+
+  @Test func `saves go on beside a file that is never written back, and the log is at most twice as long as it is meant to be`() async throws {
+    let rig = try DiskFaultTests.Rig(checkpointPages: 60)
+    let shard = try await rig.open()
+    var ledger = DiskFaultTests.Ledger()
+    var longest = 0.0
+    for _ in 0..<60 {
+      await ledger.write(2, to: shard)
+      longest = max(longest, shard.statistic("wal_bytes"))
+    }
+    #expect(ledger.acknowledged.count == 120)
+    // A commit of two such bodies is some fifteen pages.
+    #expect(longest > 60 * 4120 && longest < (2 * 60 + 40) * 4120)
+    #expect(shard.statistic("checkpoints_total") > 8 && shard.statistic("checkpoint_failures_total") == 0)
+    // Each page of the log is copied once at most.
+    #expect(shard.statistic("checkpoint_pages_total") <= shard.statistic("wal_pages_total"))
+    #expect(try await ledger.problems(in: shard) == [])
+    await shard.close()
+  }
+
+  @Test func `a file is written back while reads and saves go on, and stays locked for other processes`() async throws {
+    let folder = try TemporaryFolder()
+    var options = SQLiteRecordStore.Options()
+    options.checkpointPages = 40
+    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 2, options: options)
+    for round in 1...3 {
+      for number in 0..<2 {
+        let shard = try await store.open(shard: number)
+        let place = try await Place(in: shard)
+        for number in 0..<60 { _ = try await shard.write { try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 9000)), in: place) } }
+        #expect(shard.statistic("checkpoints_total") >= 4, "round \(round)")
+        #expect(try Self.isLocked(folder.path + "/shard-\(number).sqlite"), "round \(round)")
+        await shard.close()
+      }
+    }
+  }
+
+  @Test func `a checkpoint syncs the file, and the log no more once a commit has synced it`() throws {
+    let folder = try TemporaryFolder()
+    let disk = SimulatedDisk(folder.path)
+    let path = folder.path + "/notes.sqlite"
+    let writer = try Connection(path: path, mode: .readWrite)
+    try writer.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT)")
+    func syncs() -> [Int] { [disk.syncCount(of: path), disk.syncCount(of: path + "-wal")] }
+    let before = syncs()
+    try writer.execute("INSERT INTO note VALUES ('first')")
+    #expect(syncs() == [before[0], before[1] + 1])
+    try writer.checkpoint(.passive)
+    #expect(syncs() == [before[0] + 1, before[1] + 1])
+    // A commit that was not synced is synced by the checkpoint, before anything of it is in the file.
+    try writer.execute("PRAGMA synchronous=NORMAL; INSERT INTO note VALUES ('second')")
+    let between = syncs()
+    try writer.checkpoint(.passive)
+    #expect(syncs() == [between[0] + 1, between[1] + 1])
+    writer.close()
+  }
+
+  @Test func `behind a reader that needs what was committed before, a checkpoint copies without a sync, and the log goes on`() throws {
+    let folder = try TemporaryFolder()
+    let disk = SimulatedDisk(folder.path)
+    let path = folder.path + "/notes.sqlite"
+    let writer = try Connection(path: path, mode: .readWrite)
+    try writer.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('first')")
+    let reader = try Connection(path: path, mode: .readOnly)
+    try reader.beginReadTransaction()
+    _ = try reader.statement(SQL("version", "PRAGMA user_version")).first { $0.int64(0) }
+    let held = writer.logPageCount
+    try writer.execute("INSERT INTO note VALUES ('second')")
+    let syncs = disk.syncCount(of: path)
+    #expect(try writer.checkpoint(.passive).checkpointedPages == held)
+    #expect(disk.syncCount(of: path) == syncs && disk.unsyncedSectorCount(of: path) > 0)
+    try reader.rollback()
+    try writer.execute("INSERT INTO note VALUES ('third')")
+    #expect(writer.logPageCount > held)
+    let whole = try writer.checkpoint(.passive)
+    #expect(whole.checkpointedPages == whole.logPages)
+    #expect(disk.syncCount(of: path) == syncs + 1 && disk.unsyncedSectorCount(of: path) == 0)
+    try writer.execute("INSERT INTO note VALUES ('fourth')")
+    #expect(writer.logPageCount < held)
+    writer.close()
+    reader.close()
+  }
+}
