@@ -172,6 +172,7 @@ final class ConnectionTable: Sendable {
 
 private func watcherThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
   guard let context else { return nil }
+  name_this_thread("connections")
   Unmanaged<ConnectionTable>.fromOpaque(context).takeRetainedValue().run()
   return nil
 }

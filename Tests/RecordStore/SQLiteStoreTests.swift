@@ -66,6 +66,16 @@ struct SQLiteStoreTests {
     #expect(ShardLock.holder(ofFile: ShardLock.name(device: 0x801, inode: 131), in: locks) == pid)
   }
 
+  @Test func `operators see by name what each thread of a store is for`() async throws {
+    try await withShard(.sqlite) { shard in
+      _ = try await shard.read { try $0.counts() }
+      let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
+      // A thread may end while it is asked.
+      let names = Set(threads.compactMap { try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8).trimmingCharacters(in: .newlines) })
+      #expect(names.isSuperset(of: ["shard 0", "reads", "long reads", "whole reads", "writeback"]))
+    }
+  }
+
   @Test func `another process that has a shard is named`() async throws {
     let folder = try TemporaryFolder()
     let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1)

@@ -47,10 +47,10 @@ final class ReaderPool: Sendable {
     briefTime = options.briefReadTime
     isBriefAwaited = { brief.count > 0 }
     do {
-      for _ in 0..<options.readerThreadCount { try Self.start(brief) }
-      for _ in 0..<options.longReaderThreadCount { try Self.start(long) }
+      for _ in 0..<options.readerThreadCount { try Self.start(brief, "reads") }
+      for _ in 0..<options.longReaderThreadCount { try Self.start(long, "long reads") }
       for _ in 0..<options.wholeReaderThreadCount {
-        try WorkerThread.start { while let jobs = whole.take(atMost: 1) { for job in jobs { job() } } }
+        try WorkerThread.start("whole reads") { while let jobs = whole.take(atMost: 1) { for job in jobs { job() } } }
       }
     } catch {
       brief.close()
@@ -66,8 +66,8 @@ final class ReaderPool: Sendable {
     whole.close()
   }
 
-  private static func start(_ queue: BlockingQueue<ReadJob>) throws(StoreError) {
-    try WorkerThread.start {
+  private static func start(_ queue: BlockingQueue<ReadJob>, _ name: String) throws(StoreError) {
+    try WorkerThread.start(name) {
       while let jobs = queue.take(atMost: 1) {
         for job in jobs {
           job.readers.perform(job)

@@ -133,7 +133,7 @@ public final class SQLiteRecordStore: RecordStore {
     // The writer's thread opens the file: its connection never leaves it.
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
-        try WorkerThread.start {
+        try WorkerThread.start("shard \(file.shard)") {
           Self.own(file, lock, readers, writeback, options, makeIncarnation, now, report) { continuation.resume(with: $0) }
         }
       } catch {

@@ -12,7 +12,7 @@ final class WritebackThread: Sendable {
   init(shardCount: Int) throws(StoreError) {
     let files = try BlockingQueue<Writeback>(limit: shardCount)
     self.files = files
-    try WorkerThread.start { while let taken = files.take(atMost: 1) { for file in taken { file.bringToDisk() } } }
+    try WorkerThread.start("writeback") { while let taken = files.take(atMost: 1) { for file in taken { file.bringToDisk() } } }
   }
 
   deinit { files.close() }

@@ -5,18 +5,27 @@ import Glibc
 
 enum WorkerThread {
   private final class Body: Sendable {
+    let name: String
     let run: @Sendable () -> Void
-    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+
+    init(_ name: String, _ run: @escaping @Sendable () -> Void) {
+      self.name = name
+      self.run = run
+    }
   }
 
   /// Starts a detached thread that ends with `body`.
-  static func start(_ body: @escaping @Sendable () -> Void) throws(StoreError) {
-    let box = Unmanaged.passRetained(Body(body))
+  /// - Parameter name: what operators see: 15 bytes at most.
+  static func start(_ name: String, _ body: @escaping @Sendable () -> Void) throws(StoreError) {
+    let box = Unmanaged.passRetained(Body(name, body))
     var thread = pthread_t()
     let code = pthread_create(
       &thread, nil,
       { argument in
-        if let argument { Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run() }
+        guard let argument else { return nil }
+        let body = Unmanaged<Body>.fromOpaque(argument).takeRetainedValue()
+        name_this_thread(body.name)
+        body.run()
         return nil
       }, box.toOpaque())
     guard code == 0 else {

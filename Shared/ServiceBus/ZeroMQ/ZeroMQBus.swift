@@ -1,5 +1,6 @@
 // The bus between processes: one ROUTER bound, one DEALER to each endpoint it was told of, one thread that owns them.
 
+import CLinux
 import CZeroMQ
 import Glibc
 import Synchronization
@@ -46,6 +47,7 @@ public final class ZeroMQBus: Bus {
       &started, nil,
       { parcel in
         guard let parcel else { return nil }
+        name_this_thread("bus")
         ZeroMQBus.blockSignals()
         Unmanaged<ZeroMQLoop>.fromOpaque(parcel).takeRetainedValue().run()
         return nil
