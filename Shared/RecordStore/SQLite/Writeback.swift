@@ -32,9 +32,9 @@ final class Writeback: Sendable {
   /// Tells the writer that waits in `close`.
   private let ended: BlockingQueue<Bool>
 
-  /// Of the file; longer where that makes more than so many of them.
-  private static let stretchByteCount = 256 * 1024
-  private static let stretchCount = 1024
+  /// So many make a file: a checkpoint's three thousand pages are some sixty a stretch. Few, or a large file would be waited for page by page.
+  private static let stretchCount = 48
+  private static let shortestStretch: Int64 = 256 * 1024
 
   /// - Parameter path: of a file that exists.
   init(_ path: String, on thread: WritebackThread) throws(StoreError) {
@@ -65,8 +65,8 @@ final class Writeback: Sendable {
     var status = stat()
     if fstat(descriptor, &status) == 0 {
       let byteCount = Int64(status.st_size)
-      let stretch = max(Int64(Self.stretchByteCount), byteCount / Int64(Self.stretchCount))
-      for start in stride(from: 0, to: byteCount, by: Int64.Stride(stretch)) {
+      let stretch = max(Self.shortestStretch, byteCount / Int64(Self.stretchCount))
+      for start in stride(from: 0, to: byteCount, by: Int(stretch)) {
         // Dropped because a stretch that failed, or a file system that can't do this, leaves it to the sync.
         _ = sync_stretch(descriptor, start, stretch)
       }
