@@ -13,9 +13,9 @@ void *memmem(const void *haystack, size_t haystack_byte_count, const void *needl
 
 /* <fcntl.h> keeps this one for them, too. Writes what is dirty of a stretch of a file to the disk, and waits for it; neither the file's length nor
    its blocks' places are made durable by that. -1: it failed, and errno says how. */
-int sync_file_range(int descriptor, long long start, long long byte_count, unsigned int flags);
+int sync_file_range(int descriptor, __off64_t start, __off64_t byte_count, unsigned int flags);
 
-static inline int sync_stretch(int descriptor, long long start, long long byte_count) {
+static inline int sync_stretch(int descriptor, __off64_t start, __off64_t byte_count) {
   const unsigned int wait_before = 1, write = 2, wait_after = 4;
   return sync_file_range(descriptor, start, byte_count, wait_before | write | wait_after);
 }

@@ -217,6 +217,8 @@ public final class Connection {
     var done: Int32 = 0
     let code = sqlite3_wal_checkpoint_v2(connection, nil, kind == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE, &log, &done)
     guard code == SQLITE_OK else { throw SQLiteError(code: code, statement: "checkpoint", connection: connection) }
+    // SQLite tells its hook of commits only. Without a log there are -1 pages.
+    logPages.pointee = max(Int(log), 0)
     return CheckpointResult(logPages: Int(log), checkpointedPages: Int(done))
   }
 

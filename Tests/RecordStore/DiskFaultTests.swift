@@ -60,11 +60,13 @@ struct DiskFaultTests {
     private let store: SQLiteRecordStore
 
     /// - Parameter checkpointPages: few: the log is copied into the file again and again; many: it never is.
-    init(checkpointPages: Int) throws {
+    init(checkpointPages: Int, isWritebackStuck: Bool = false, synchronous: String = "FULL") throws {
       folder = try TemporaryFolder()
       disk = SimulatedDisk(folder.path)
       var options = SQLiteRecordStore.Options()
       options.checkpointPages = checkpointPages
+      options.isWritebackStuck = isWritebackStuck
+      options.synchronous = synchronous
       store = try SQLiteRecordStore(directory: folder.path, shardCount: 1, options: options)
     }
 
@@ -111,6 +113,7 @@ struct DiskFaultTests {
       try await rig.run(&ledger, count: 6, powerCut: true, seed: count % 4 == 1 ? UInt64(count) : nil)
       #expect(ledger.acknowledged.count == before + 6, "\(kind) \(count)")
       #expect(try await rig.problems(of: ledger) == [], "\(kind) \(count)")
+      #expect(rig.disk.problems == [], "\(kind) \(count)")
       count = Self.next(count)
     }
     #expect(count > 2)

@@ -77,8 +77,8 @@ struct WholeReadTests {
         try await Self.save(shard, place)
       }
       await #expect(throws: StoreError.tooSlow(shard: 0)) { try await reading.value }
-      // The log as it was before the save, or one later, that ended the read.
-      #expect(highest >= (64 * 40 - 300) * 4120 && highest < 80 * 40 * 4120)
+      // The log as it was before the save that ended the read, or two later: a checkpoint takes three.
+      #expect(highest >= (64 * 40 - 300) * 4120 && highest < 90 * 40 * 4120)
     }
   }
 

@@ -18,10 +18,8 @@ public final class SQLiteRecordStore: RecordStore {
     public var groupBodyLimit = 1000
     public var groupRecordLimit = 2000
     public var groupByteLimit = 4 << 20
-    /// Pages of the write-ahead log after which it is copied into the file. More of them are fewer copies, but each is written to the disk in one go,
-    /// and syncs of all shards wait behind it: 3000 instead of 12 000 made single saves a tenth faster, batches of 200 an eighth, and p99 of batches a
-    /// third shorter. The log is some 12 MB long then, 24 where the disk is slow
-    /// (`ShardCheckpoints`), which is read once after a crash.
+    /// Pages of the write-ahead log after which it is copied into the file (`ShardCheckpoints`). More of them are fewer copies, but savers wait longer for
+    /// each. The log is some 12 MB long then, and 24 beside a slow disk, which is read once after a crash.
     public var checkpointPages = 3000
     /// A log that reads keep from beginning anew grows. At four times so many pages they are waited for; at sixteen times those that go on are cut short,
     /// and begin anew. Copies and checks of the whole shard are waited for by nobody; one that was cut short twice may go on until the log has
@@ -58,6 +56,8 @@ public final class SQLiteRecordStore: RecordStore {
     public var readTime = Duration.seconds(8)
     /// Only for the test that shows that power cuts are noticed: with anything but FULL they lose acknowledged writes.
     package var synchronous = "FULL"
+    /// Only for tests of a disk that never has done writing back.
+    package var isWritebackStuck = false
 
     public init() {}
   }
@@ -105,7 +105,7 @@ public final class SQLiteRecordStore: RecordStore {
     self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
     pool = try ReaderPool(options)
-    writeback = try WritebackThread(shardCount: shardCount)
+    writeback = try WritebackThread(shardCount: shardCount, isStuck: options.isWritebackStuck)
   }
 
   public func open(shard: Int) async throws -> any ShardStore {

@@ -8,8 +8,8 @@ import SQLite
 /// three steps:
 ///
 /// 1. A read transaction holds what the log has.
-/// 2. Behind the next commit, that is copied. As something has come since, which the transaction keeps from being copied, SQLite neither syncs the file
-///    nor lets the log begin anew, which has everything that the file may lose with the power. `Writeback` brings the pages to the disk.
+/// 2. Behind the next commit, that is copied, but for pages which that commit has changed again. As something is left, SQLite neither syncs the file nor
+///    lets the log begin anew, which has everything that the file may lose with the power. `Writeback` brings the pages to the disk.
 /// 3. When they are there, or the log has grown by as much again, the little that came meanwhile is copied, and the file is synced. Then the log may
 ///    begin anew.
 final class ShardCheckpoints {
@@ -22,12 +22,12 @@ final class ShardCheckpoints {
 
   private let core: ShardCore
   private let connection: Connection
+  private let file: ShardFile
   private let writeback: Writeback
-  private let makeReader: () throws -> Connection
   private let clock = ContinuousClock()
 
   private var step = Step.gathering
-  /// Log pages when they were last to be copied, and how many of them are in the file; 0 once the log has begun anew.
+  /// Log pages when they were last to be copied, and how many of them were; 0 once the log has begun anew.
   private var seenLogPages = 0
   private var copiedLogPages = 0
   /// Made when it is first needed.
@@ -37,7 +37,7 @@ final class ShardCheckpoints {
   init(core: ShardCore, connection: Connection, file: ShardFile, thread: WritebackThread) throws(StoreError) {
     self.core = core
     self.connection = connection
-    makeReader = { try file.reader() }
+    self.file = file
     writeback = try Writeback(file.path, on: thread)
   }
 
@@ -56,7 +56,7 @@ final class ShardCheckpoints {
       checkpoint(.passive)
       endHold()
       seenLogPages = pages
-      writeback.start()
+      if core.failure == nil { writeback.start() }
       step = .writingBack
     case .writingBack:
       if isLong || !writeback.isUnderWay { complete(pages) }
@@ -92,11 +92,14 @@ final class ShardCheckpoints {
 
   private func checkpoint(_ kind: Connection.Checkpoint) {
     let start = clock.now
+    let pages = connection.logPageCount
     do {
       let result = try connection.checkpoint(kind)
+      // An empty log says nothing of what it had.
+      let copied = (kind == .truncate ? pages : result.checkpointedPages) - copiedLogPages
       core.statistics.update { statistics in
         statistics.checkpoints += 1
-        statistics.checkpointPages += max(result.checkpointedPages - copiedLogPages, 0)
+        statistics.checkpointPages += copied
         statistics.checkpointSeconds += start.duration(to: clock.now).seconds
         statistics.logPages = result.logPages
       }
@@ -113,14 +116,15 @@ final class ShardCheckpoints {
   /// - Returns: false when there is none.
   private func beginHold() -> Bool {
     do {
-      let reader = try hold ?? makeReader()
+      let reader = try hold ?? file.reader()
       hold = reader
       try reader.beginReadTransaction()
       // A transaction begins with what it reads first. This needs no schema.
       _ = try reader.statement(Self.anything).first { $0.int64(0) }
       return true
     } catch {
-      // Dropped because without a hold a checkpoint is made in one step, which says what is wrong.
+      if let error = error as? SQLiteError { _ = core.readFailed(error) }
+      // Dropped, unless the shard fails with it, because without a hold a checkpoint only takes longer.
       endHold()
       return false
     }

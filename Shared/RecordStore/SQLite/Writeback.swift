@@ -8,10 +8,13 @@ import Synchronization
 final class WritebackThread: Sendable {
   private let files: BlockingQueue<Writeback>
 
-  /// - Parameter shardCount: each waits once at most.
-  init(shardCount: Int) throws(StoreError) {
+  /// - Parameters:
+  ///   - shardCount: each waits once at most.
+  ///   - isStuck: for tests of a disk that never has done: nothing is ever written back.
+  init(shardCount: Int, isStuck: Bool = false) throws(StoreError) {
     let files = try BlockingQueue<Writeback>(limit: shardCount)
     self.files = files
+    if isStuck { return }
     try WorkerThread.start("writeback") { while let taken = files.take(atMost: 1) { for file in taken { file.bringToDisk() } } }
   }
 
@@ -26,15 +29,25 @@ final class WritebackThread: Sendable {
 /// Nothing depends on it but how long the sync of the file takes that comes afterwards. That one is SQLite's, on a descriptor of its own, and the kernel
 /// tells each descriptor of a file what failed.
 final class Writeback: Sendable {
+  private struct State {
+    var isUnderWay = false
+    /// The thread has taken it.
+    var hasBegun = false
+    /// More was written since it began.
+    var mustRepeat = false
+    var isClosing = false
+  }
+
   private let descriptor: Int32
   private let thread: WritebackThread
-  private let isWaiting = Atomic(false)
+  private let state = Mutex(State())
   /// Tells the writer that waits in `close`.
   private let ended: BlockingQueue<Bool>
 
-  /// So many make a file: a checkpoint's three thousand pages are some sixty a stretch. Few, or a large file would be waited for page by page.
-  private static let stretchCount = 48
-  private static let shortestStretch: Int64 = 256 * 1024
+  /// A file has so many, unless they were shorter than this: a checkpoint's three thousand pages, spread evenly, are twelve a stretch. Many more
+  /// stretches, and a large file would be waited for page by page.
+  private static let stretchCount = 256
+  private static let shortestStretch = 256 * 1024
 
   /// - Parameter path: of a file that exists.
   init(_ path: String, on thread: WritebackThread) throws(StoreError) {
@@ -45,33 +58,58 @@ final class Writeback: Sendable {
   }
 
   /// Whether what was written before `start` may still be on its way.
-  var isUnderWay: Bool { isWaiting.load(ordering: .acquiring) }
+  var isUnderWay: Bool { state.withLock { $0.isUnderWay } }
 
   /// Begins to bring to the disk what was written so far.
   func start() {
-    if isUnderWay { return }
-    isWaiting.store(true, ordering: .relaxed)
-    if !thread.submit(self) { isWaiting.store(false, ordering: .relaxed) }
+    let isNew = state.withLock { state in
+      if state.isUnderWay { state.mustRepeat = state.hasBegun }
+      defer { state.isUnderWay = true }
+      return !state.isUnderWay
+    }
+    if isNew, !thread.submit(self) { state.withLock { $0.isUnderWay = false } }
   }
 
-  /// Waits until nothing is under way. The kernel gives up the process's locks of the file with this: the connection must be closed.
+  /// Lets what is under way end early, and waits for that. The kernel gives up the process's locks of the file with this: the connection must be closed.
   func close() {
+    state.withLock { state in
+      state.isClosing = true
+      if !state.hasBegun { state.isUnderWay = false }
+    }
     // A token may be from an earlier time that nobody waited for.
     while isUnderWay { _ = ended.take(atMost: 1) }
     _ = Glibc.close(descriptor)
   }
 
   fileprivate func bringToDisk() {
-    var status = stat()
-    if fstat(descriptor, &status) == 0 {
-      let byteCount = Int64(status.st_size)
-      let stretch = max(Self.shortestStretch, byteCount / Int64(Self.stretchCount))
-      for start in stride(from: 0, to: byteCount, by: Int(stretch)) {
-        // Dropped because a stretch that failed, or a file system that can't do this, leaves it to the sync.
-        _ = sync_stretch(descriptor, start, stretch)
-      }
+    let isWanted = state.withLock { state in
+      state.hasBegun = state.isUnderWay
+      return state.isUnderWay
     }
-    isWaiting.store(false, ordering: .releasing)
+    guard isWanted else { return }
+    repeat { writeStretches() } while mustRepeat()
     _ = ended.push(true)
+  }
+
+  private func mustRepeat() -> Bool {
+    state.withLock { state in
+      let mustRepeat = state.mustRepeat && !state.isClosing
+      state.mustRepeat = false
+      state.hasBegun = mustRepeat
+      state.isUnderWay = mustRepeat
+      return mustRepeat
+    }
+  }
+
+  private func writeStretches() {
+    var status = stat()
+    // Dropped because the sync comes in any case; so where a stretch fails, or a file system can't do this.
+    guard fstat(descriptor, &status) == 0 else { return }
+    let byteCount = Int(status.st_size)
+    let stretch = max(Self.shortestStretch, byteCount / Self.stretchCount)
+    for start in stride(from: 0, to: byteCount, by: stretch) {
+      if state.withLock({ $0.isClosing }) { return }
+      _ = sync_stretch(descriptor, start, stretch)
+    }
   }
 }

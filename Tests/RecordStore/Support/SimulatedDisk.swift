@@ -82,6 +82,7 @@ final class SimulatedDisk: Sendable {
     var count = 0
     var hasFailed = false
     var syncs: [String: Int] = [:]
+    var problems: [String] = []
   }
 
   private let state = Mutex(State())
@@ -120,6 +121,14 @@ final class SimulatedDisk: Sendable {
   /// How much of a file is lost if the power ends at this moment, at worst.
   func unsyncedSectorCount(of path: String) -> Int { state.withLock { $0.files[path]?.dirty.count ?? 0 } }
 
+  /// Logs that were begun anew or emptied while their files had pages that were not synced: only the logs had those.
+  var problems: [String] { state.withLock { $0.problems } }
+
+  private static func noteLoss(of log: String, in state: inout State) {
+    guard log.hasSuffix("-wal"), let file = state.files[String(log.dropLast(4))], !file.dirty.isEmpty else { return }
+    state.problems.append("\(log) went while \(file.dirty.count) sectors of its file were not synced")
+  }
+
   private func decide(_ step: UInt32, _ path: String, _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ written: inout Int32) -> Int32 {
     state.withLock { state in
       var failure: Fault?
@@ -136,6 +145,8 @@ final class SimulatedDisk: Sendable {
         }
       case FAULTY_DISK_WRITE.rawValue:
         let count = failure == nil ? bytes.count : failure?.kind == .halfWrite ? bytes.count / 2 : 0
+        // Written again as it was, it stays.
+        if offset == 0, count > 0, let file = state.files[path], !file.seen.prefix(32).elementsEqual(bytes.prefix(32)) { Self.noteLoss(of: path, in: &state) }
         state.files[path]?.write(UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: offset)
         written = Int32(count)
       case FAULTY_DISK_SYNC.rawValue:
@@ -143,7 +154,10 @@ final class SimulatedDisk: Sendable {
         if failure == nil { state.files[path]?.sync() }
         state.files[path]?.dirty = []
       case FAULTY_DISK_TRUNCATE.rawValue:
-        if failure == nil { state.files[path]?.truncate(to: offset) }
+        if failure == nil {
+          Self.noteLoss(of: path, in: &state)
+          state.files[path]?.truncate(to: offset)
+        }
       default: if failure == nil { state.files[path] = nil }
       }
       return failure?.code ?? 0
@@ -151,16 +165,21 @@ final class SimulatedDisk: Sendable {
   }
 
   /// What is left when the power ends at this moment: what is durable and, where a seed is given, some sectors of the rest.
-  func contentAfterPowerCut(seed: UInt64?) -> [String: [UInt8]] {
-    var random = SeededGenerator(seed: seed ?? 0)
-    return state.withLock { state in
-      var contents: [String: [UInt8]] = [:]
-      for (path, file) in state.files.sorted(by: { $0.key < $1.key }) {
-        let sectors = seed == nil ? [] : file.dirty.sorted().filter { _ in Bool.random(using: &random) }
-        let end = sectors.last.map { min(($0 + 1) * sectorSize, file.seen.count) } ?? 0
-        contents[path] = file.content(with: sectors, count: max(file.durable.count, end))
+  func contentAfterPowerCut(seed: UInt64?) -> [String: [UInt8]] { contentsAfterPowerCut(seeds: [seed])[0] }
+
+  /// The same of several such ends of one moment.
+  func contentsAfterPowerCut(seeds: [UInt64?]) -> [[String: [UInt8]]] {
+    state.withLock { state in
+      seeds.map { seed in
+        var random = SeededGenerator(seed: seed ?? 0)
+        var contents: [String: [UInt8]] = [:]
+        for (path, file) in state.files.sorted(by: { $0.key < $1.key }) {
+          let sectors = seed == nil ? [] : file.dirty.sorted().filter { _ in Bool.random(using: &random) }
+          let end = sectors.last.map { min(($0 + 1) * sectorSize, file.seen.count) } ?? 0
+          contents[path] = file.content(with: sectors, count: max(file.durable.count, end))
+        }
+        return contents
       }
-      return contents
     }
   }
 
