@@ -1,7 +1,6 @@
 // What the gateway counts: requests by route and status code, and how long they took.
 
 import ServiceKit
-import Synchronization
 
 final class GatewayMetrics: Sendable {
   private struct Ending: Hashable {
@@ -19,7 +18,7 @@ final class GatewayMetrics: Sendable {
   private let holds: Family<Histogram>
   private let throttled: Family<Counter>
   /// Those that were counted before: to put their labels together again costs more than to count.
-  private let known = Mutex<[Ending: (requests: Counter, durations: Histogram)]>([:])
+  private let known = Memo<Ending, (requests: Counter, durations: Histogram)>()
 
   init(_ metrics: Metrics) {
     requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
@@ -41,12 +40,9 @@ final class GatewayMetrics: Sendable {
   }
 
   private func figures(of ending: Ending) -> (requests: Counter, durations: Histogram) {
-    known.withLock { known in
-      if let figures = known[ending] { return figures }
+    known.value(of: ending) {
       let (route, code) = (ending.route, String(ending.status))
-      let figures = (requests[route, code], ending.isHeld ? holds[route] : durations[route, code])
-      known[ending] = figures
-      return figures
+      return (requests[route, code], ending.isHeld ? holds[route] : durations[route, code])
     }
   }
 

@@ -25,7 +25,7 @@ extension Gateway {
     // What is not known yet is no answer: of a shard that does not exist there is no share, but how many there are must be known.
     let start = forwarding.timing.now()
     let shardCount = places.isEmpty ? 0 : try await forwarding.shardCount(since: start)
-    let messages = places.filter { $0.key < shardCount }.map { shard, indices in
+    let messages = places.filter { $0.key < shardCount }.sorted { $0.key < $1.key }.map { shard, indices in
       let items = indices.map { index in
         ResolveShortGUIDs.Item(
           shortGUID: references[index].value, fetchesRootRecord: references[index].shouldFetchRootRecord ?? false,
@@ -37,12 +37,13 @@ extension Gateway {
     }
     var results: [ItemResult] = Array(repeating: .success(nil), count: references.count)
     var failures: [RecordError] = []
-    for (shard, found) in await found(messages, since: start) {
+    for (message, found) in await askAll(messages, { message throws(RecordError) in try await self.found(message, since: start) }) {
+      let places = places[message.shard] ?? []
       switch found {
-      case .success(let elements): for (index, result) in zip(places[shard] ?? [], elements) where !result.isNull { results[index] = .success(result) }
+      case .success(let elements): for (index, result) in zip(places, elements) where !result.isNull { results[index] = .success(result) }
       case .failure(let error):
         failures.append(error)
-        for index in places[shard] ?? [] { results[index] = .failure(error) }
+        for index in places { results[index] = .failure(error) }
       }
     }
     // One shard that is away is the answer for what it has; all of them are the request's.
@@ -52,25 +53,6 @@ extension Gateway {
 
   /// nil: there is no such share.
   private typealias ItemResult = Result<JSONValue?, RecordError>
-
-  /// Asks all shards at once, so that none waits for another and all of them have the client's time.
-  private func found(_ messages: [ResolveShortGUIDs], since start: ContinuousClock.Instant) async -> [(shard: Int, result: Result<[JSONValue], RecordError>)] {
-    await withTaskGroup(of: (shard: Int, result: Result<[JSONValue], RecordError>).self) { group in
-      for message in messages {
-        group.addTask {
-          // In a variable of its own: Swift 6.3, optimising, loses the shard of a pair whose other half is awaited with a typed error.
-          let result: Result<[JSONValue], RecordError>
-          do throws(RecordError) {
-            result = .success(try await found(message, since: start))
-          } catch {
-            result = .failure(error)
-          }
-          return (message.shard, result)
-        }
-      }
-      return await group.reduce(into: []) { $0.append($1) }.sorted { $0.shard < $1.shard }
-    }
-  }
 
   func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError) -> [JSONValue] {
     let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)

@@ -3,6 +3,11 @@
 import ServiceKit
 
 struct NotifierMetrics: Sendable {
+  private struct Ending: Hashable {
+    let route: String
+    let status: Int
+  }
+
   /// By kind of connection: `events`, `courier`.
   let sent: Family<Counter>
   let coalesced: Counter
@@ -12,6 +17,7 @@ struct NotifierMetrics: Sendable {
   let notifications: Family<Counter>
   let refused: Family<Counter>
   private let requests: Family<Counter>
+  private let known = Memo<Ending, Counter>()
 
   init(_ metrics: Metrics) {
     sent = metrics.counters("pings_sent_total", "Pings handed to a connection, by kind.", labels: ["kind"])
@@ -23,7 +29,7 @@ struct NotifierMetrics: Sendable {
     refused = metrics.counters("pings_refused_total", "Connections that were refused, by error code.", labels: ["code"])
   }
 
-  func count(route: String, status: Int) { requests[route, String(status)].increment() }
+  func count(route: String, status: Int) { known.value(of: Ending(route: route, status: status)) { requests[route, String(status)] }.increment() }
 
   func count(_ receiverCount: Int?) {
     switch receiverCount {

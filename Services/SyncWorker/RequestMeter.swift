@@ -3,7 +3,6 @@
 import Records
 import ServiceBus
 import ServiceKit
-import Synchronization
 
 /// Counts requests by route and outcome. A route is a path without anybody's names in it.
 final class RequestMeter: Sendable {
@@ -22,7 +21,7 @@ final class RequestMeter: Sendable {
   private let clock: any WallClock
   private let pace = LogPace()
   /// Those that were counted before: to put their labels together again costs more than to count.
-  private let known = Mutex<[Ending: (requests: Counter, latencies: Histogram)]>([:])
+  private let known = Memo<Ending, (requests: Counter, latencies: Histogram)>()
 
   init(_ metrics: Metrics, log: Log, clock: any WallClock) {
     self.log = log
@@ -59,12 +58,9 @@ final class RequestMeter: Sendable {
   }
 
   private func figures(of ending: Ending) -> (requests: Counter, latencies: Histogram) {
-    known.withLock { known in
-      if let figures = known[ending] { return figures }
+    known.value(of: ending) {
       let plane = ending.plane.rawValue
-      let figures = (requests[plane, ending.route, ending.label], latencies[plane, ending.route])
-      known[ending] = figures
-      return figures
+      return (requests[plane, ending.route, ending.label], latencies[plane, ending.route])
     }
   }
 

@@ -78,28 +78,6 @@ struct SharedHome: Sendable {
       caller: Caller(userRecordName: user, standing: standing), requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
     return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: remaining)
   }
-
-  /// Asks several owners at once.
-  /// - Returns: in the order of `owners`.
-  func askAll<Value: Sendable>(
-    _ owners: [String], _ question: @escaping @Sendable (String) async throws(RecordError) -> Value
-  ) async -> [(owner: String, result: Result<Value, RecordError>)] {
-    await withTaskGroup(of: (place: Int, result: Result<Value, RecordError>).self) { group in
-      for (place, owner) in owners.enumerated() {
-        group.addTask {
-          // As in the gateway's `found`: the place of a pair would be lost.
-          let result: Result<Value, RecordError>
-          do throws(RecordError) {
-            result = .success(try await question(owner))
-          } catch {
-            result = .failure(error)
-          }
-          return (place, result)
-        }
-      }
-      return await group.reduce(into: []) { $0.append($1) }.sorted { $0.place < $1.place }.map { (owners[$0.place], $0.result) }
-    }
-  }
 }
 
 extension PlaneAnswer {

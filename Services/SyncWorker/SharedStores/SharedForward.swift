@@ -79,7 +79,7 @@ struct SharedForward: Sendable {
     let parts = SharedParts(backlog.outgoing, places, isComplete: away.isEmpty, model: model.index)
     try offer(parts.outgoing.flatMap(\.transaction.assets))
     let sending = PartSending(home: home, model: model.index, parts: parts)
-    let sent = await home.askAll(parts.parts.keys.sorted()) { owner throws(RecordError) in await sending.send(to: owner) }
+    let sent = await askAll(parts.parts.keys.sorted()) { owner throws(RecordError) in await sending.send(to: owner) }
     var result = ForwardResult(mirror: mirror, now: context.clock.now)
     for (change, timestamp, zone, reason) in parts.lost { result.lose(change, timestamp, zone, reason) }
     for number in backlog.unreadable { result.note(unreadable: number) }

@@ -117,7 +117,7 @@ extension SharedCall {
       rest = rest.dropFirst(Self.groupCount)
       let share = max((limit - page.count) / group.count, 1)
       let token = page.token
-      let answers = await home.askAll(group.map(\.name)) { owner throws(RecordError) in
+      let answers = await askAll(group.map(\.name)) { owner throws(RecordError) in
         var query = ["limit": String(share)]
         if let after = token[owner] { query["after"] = after.text }
         let page = try await home.ask(owner, "GET", ["changes"], query: query).json()

@@ -47,7 +47,7 @@ extension SharedCall {
     }
     let asked = byOwner
     var found: [String: JSONValue] = [:]
-    for (owner, answer) in await home.askAll(
+    for (owner, answer) in await askAll(
       byOwner.keys.sorted(),
       { owner throws(RecordError) in
         try await home.ask(owner, "POST", ["records"], body: Self.objectIDs(asked[owner] ?? [])).json()
@@ -95,7 +95,7 @@ extension SharedCall {
   /// The zones that are shared with the store's user, by owner.
   private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(owner: String, list: GuestZoneList)] {
     var found: [(owner: String, list: GuestZoneList)] = []
-    for (owner, answer) in await home.askAll(owners, { owner throws(RecordError) in try await home.ask(owner, "GET", ["zones"]).decoded(as: GuestZoneList.self) }) {
+    for (owner, answer) in await askAll(owners, { owner throws(RecordError) in try await home.ask(owner, "GET", ["zones"]).decoded(as: GuestZoneList.self) }) {
       found.append((owner, try answer.get()))
     }
     return found

@@ -19,7 +19,7 @@ extension SharedCall {
     if waits { call.watch(home.mirror) }
     let answer = try await withoutBarrier.status()
     let owners = try await home.owners().filter(\.isActive).map(\.name)
-    let guests = await home.askAll(owners) { owner throws(RecordError) in
+    let guests = await askAll(owners) { owner throws(RecordError) in
       try await home.ask(owner, "GET", ["status"], query: barrier?[owner].map { ["caughtUp": $0.text] } ?? [:]).json()
     }
     var sums: [String: Int64] = [:]
@@ -100,7 +100,7 @@ extension SharedCall {
     let mirror = try await call.locate()
     let home = home(of: mirror)
     try await settle(home)
-    for (_, answer) in await home.askAll(
+    for (_, answer) in await askAll(
       try await home.owners().filter(\.isActive).map(\.name),
       { owner throws(RecordError) in
         try await home.ask(owner, "POST", ["reset"], body: call.body, requestID: call.request.requestID).check()
@@ -141,7 +141,7 @@ extension SharedCall {
     // All of them fit into one answer but in the direst of times.
     query["after"] = nil
     let asked = query
-    let answers = await home.askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
+    let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
       try await home.ask(owner, "GET", ["quarantine"], query: asked).json()
     }
     let waiting = asked["direction"] == "import" ? [] : try await call.read { snapshot in try WaitingParts.objects(of: home.mirror, in: snapshot) }
@@ -178,7 +178,7 @@ extension SharedCall {
   func retryQuarantine() async throws(RecordError) -> PlaneAnswer {
     let home = try await home()
     var count = 0
-    let answers = await home.askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
+    let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
       try await home.ask(owner, "POST", ["quarantine", "retry"], body: call.body).json()["retried"]?.int64 ?? 0
     }
     for (_, answer) in answers {
