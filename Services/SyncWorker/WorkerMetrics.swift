@@ -17,7 +17,7 @@ enum WorkerMetrics {
     ("commit_seconds_total", "Time the writer spent in commits, syncing included."),
     ("wal_bytes", "Length of the write-ahead log."),
     ("wal_pages_total", "Pages written to it."),
-    ("checkpoints_total", "Copies of the write-ahead log into the file."),
+    ("checkpoints_total", "Copies of the write-ahead log into the file: of most of it, and then of the rest."),
     ("checkpoint_pages_total", "Pages so copied."),
     ("checkpoint_seconds_total", "Time so spent."),
     ("checkpoint_failures_total", "Checkpoints that failed."),

@@ -50,22 +50,20 @@ final class ShardCheckpoints {
     switch step {
     case .gathering:
       guard isLong else { return }
-      if beginHold() { step = .holding(pages: pages) } else { complete(pages) }
+      if beginHold() { step = .holding(pages: pages) } else { complete() }
     case .holding(let held):
       guard pages > held else { return }
       checkpoint(.passive)
       endHold()
-      seenLogPages = pages
       if core.failure == nil { writeback.start() }
       step = .writingBack
     case .writingBack:
-      if isLong || !writeback.isUnderWay { complete(pages) }
+      if isLong || !writeback.isUnderWay { complete() }
     }
   }
 
-  private func complete(_ pages: Int) {
-    if !checkpointExclusivelyIfDue(pages) { checkpoint(.passive) }
-    seenLogPages = connection.logPageCount
+  private func complete() {
+    if !checkpointExclusivelyIfDue() { checkpoint(.passive) }
     step = .gathering
   }
 
@@ -79,8 +77,8 @@ final class ShardCheckpoints {
 
   /// When overlapping reads have kept the log from beginning anew, holds them up for a moment.
   /// - Returns: false when that was not necessary, or a read went on for too long: saves don't wait for it, the log grows instead.
-  private func checkpointExclusivelyIfDue(_ pages: Int) -> Bool {
-    let length = pages / core.options.longLogPages
+  private func checkpointExclusivelyIfDue() -> Bool {
+    let length = connection.logPageCount / core.options.longLogPages
     if length < 4 { return false }
     let patience = core.options.readerPatience
     guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50, cutsShort: length >= 64) else { return false }
@@ -93,6 +91,8 @@ final class ShardCheckpoints {
   private func checkpoint(_ kind: Connection.Checkpoint) {
     let start = clock.now
     let pages = connection.logPageCount
+    // Also of one that failed: it is tried again when there is as much again.
+    defer { seenLogPages = connection.logPageCount }
     do {
       let result = try connection.checkpoint(kind)
       // An empty log says nothing of what it had.

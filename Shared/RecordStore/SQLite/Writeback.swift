@@ -29,17 +29,26 @@ final class WritebackThread: Sendable {
 /// Nothing depends on it but how long the sync of the file takes that comes afterwards. That one is SQLite's, on a descriptor of its own, and the kernel
 /// tells each descriptor of a file what failed.
 final class Writeback: Sendable {
+  private enum Phase {
+    case idle
+    /// The thread has not taken it yet.
+    case queued
+    case running
+    /// More was written since it began to run.
+    case runningOnceMore
+  }
+
   private struct State {
-    var isUnderWay = false
-    /// The thread has taken it.
-    var hasBegun = false
-    /// More was written since it began.
-    var mustRepeat = false
+    var phase = Phase.idle
     var isClosing = false
   }
 
+  /// Has a stretch of a file written to the disk, and waits for that.
+  typealias WriteStretch = @Sendable (_ descriptor: Int32, _ start: Int, _ byteCount: Int) -> Void
+
   private let descriptor: Int32
   private let thread: WritebackThread
+  private let writeStretch: WriteStretch
   private let state = Mutex(State())
   /// Tells the writer that waits in `close`.
   private let ended: BlockingQueue<Bool>
@@ -50,31 +59,40 @@ final class Writeback: Sendable {
   private static let shortestStretch = 256 * 1024
 
   /// - Parameter path: of a file that exists.
-  init(_ path: String, on thread: WritebackThread) throws(StoreError) {
+  init(_ path: String, on thread: WritebackThread, writeStretch: @escaping WriteStretch = { _ = sync_stretch($0, $1, $2) }) throws(StoreError) {
     self.thread = thread
+    self.writeStretch = writeStretch
     ended = try BlockingQueue(limit: 1)
     descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw .io("\(path) can't be opened for writing back: \(String(cString: strerror(errno)))") }
   }
 
   /// Whether what was written before `start` may still be on its way.
-  var isUnderWay: Bool { state.withLock { $0.isUnderWay } }
+  var isUnderWay: Bool { state.withLock { $0.phase != .idle } }
+
+  /// Whether `close` waits for what is under way.
+  var isClosing: Bool { state.withLock { $0.isClosing } }
 
   /// Begins to bring to the disk what was written so far.
   func start() {
     let isNew = state.withLock { state in
-      if state.isUnderWay { state.mustRepeat = state.hasBegun }
-      defer { state.isUnderWay = true }
-      return !state.isUnderWay
+      switch state.phase {
+      case .idle:
+        state.phase = .queued
+        return true
+      case .running: state.phase = .runningOnceMore
+      case .queued, .runningOnceMore: break
+      }
+      return false
     }
-    if isNew, !thread.submit(self) { state.withLock { $0.isUnderWay = false } }
+    if isNew, !thread.submit(self) { state.withLock { $0.phase = .idle } }
   }
 
   /// Lets what is under way end early, and waits for that. The kernel gives up the process's locks of the file with this: the connection must be closed.
   func close() {
     state.withLock { state in
       state.isClosing = true
-      if !state.hasBegun { state.isUnderWay = false }
+      if state.phase == .queued { state.phase = .idle }
     }
     // A token may be from an earlier time that nobody waited for.
     while isUnderWay { _ = ended.take(atMost: 1) }
@@ -83,21 +101,18 @@ final class Writeback: Sendable {
 
   fileprivate func bringToDisk() {
     let isWanted = state.withLock { state in
-      state.hasBegun = state.isUnderWay
-      return state.isUnderWay
+      if state.phase == .queued { state.phase = .running }
+      return state.phase == .running
     }
     guard isWanted else { return }
-    repeat { writeStretches() } while mustRepeat()
+    repeat { writeStretches() } while mustRunOnceMore()
     _ = ended.push(true)
   }
 
-  private func mustRepeat() -> Bool {
+  private func mustRunOnceMore() -> Bool {
     state.withLock { state in
-      let mustRepeat = state.mustRepeat && !state.isClosing
-      state.mustRepeat = false
-      state.hasBegun = mustRepeat
-      state.isUnderWay = mustRepeat
-      return mustRepeat
+      state.phase = state.phase == .runningOnceMore && !state.isClosing ? .running : .idle
+      return state.phase == .running
     }
   }
 
@@ -108,8 +123,8 @@ final class Writeback: Sendable {
     let byteCount = Int(status.st_size)
     let stretch = max(Self.shortestStretch, byteCount / Self.stretchCount)
     for start in stride(from: 0, to: byteCount, by: stretch) {
-      if state.withLock({ $0.isClosing }) { return }
-      _ = sync_stretch(descriptor, start, stretch)
+      if isClosing { return }
+      writeStretch(descriptor, start, stretch)
     }
   }
 }
