@@ -51,21 +51,21 @@ let layers: [Target] = [
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
-  shared("ServiceKit", ["HTTPServer", "ServiceBus", "Records", "JSON", "CLinux", "Crypto"]),
+  shared("ServiceKit", ["HTTPServer", "ServiceBus", "Assets", "Records", "JSON", "CLinux", "Crypto"]),
   shared("Authentication", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
 ]
 
 let services: [Target] = [
-  service("Gateway", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
+  service("Gateway", ["COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   service(
     "SyncWorker",
     [
-      "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON", "MessagePack",
-      "Crypto", "CLinux",
+      "ServiceKit", "ServiceBus", "RecordStore", "Queues", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON",
+      "MessagePack", "Crypto", "CLinux",
     ]),
   service(
     "ShareService",
-    ["ServiceKit", "ServiceBus", "SQLite", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
+    ["ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
   service("Console", ["HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
@@ -96,6 +96,13 @@ let testTargets: [Target] = [
     name: "Convergence", dependencies: ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], path: "Tests/Convergence", exclude: ["seeds.txt"],
     swiftSettings: settings),
   .executableTarget(name: "convergence-runs", dependencies: ["Convergence"], path: "Tests/ConvergenceRuns", swiftSettings: settings),
+  // The real worker on a bus in memory, with naive clients.
+  .target(
+    name: "ServerWorld",
+    dependencies: ["MirroringWorld", "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "SQLite", "XCDataModel", "ObjectModel", "Records", "JSON"],
+    path: "Tests/ServerWorld", exclude: ["seeds.txt"], swiftSettings: settings),
+  .executableTarget(name: "server-convergence-runs", dependencies: ["ServerWorld"], path: "Tests/ServerConvergenceRuns", swiftSettings: settings),
+  tests("ServerConvergence", ["ServerWorld"]),
   tests("Scenarios", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], exclude: ["Texts"]),
   tests("Mirroring", ["Sanitizers", "Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
   tests("WebServices", ["WebServices", "JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring"]),
@@ -125,18 +132,27 @@ let testTargets: [Target] = [
       "Records", "JSON", "SQLite", "Crypto",
     ]),
   tests("ShareService", ["ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
-  tests("Console", ["Console", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
+  tests("Console", ["Console", "HTTPClient", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
   tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
   tests(
     "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
 ]
 
-/// Breaks installations under load, and checks that nothing was lost.
+/// Breaks installations under load, and checks that nothing was lost. Attacks installations, and checks that nobody else is slowed.
 let chaos: [Target] = [
-  .executableTarget(name: "aquifer-chaos", dependencies: ["HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos", swiftSettings: settings),
-  .testTarget(name: "ChaosTests", dependencies: ["aquifer-chaos"], path: "Tests/ChaosChecker", swiftSettings: settings),
+  .target(name: "Installations", dependencies: ["HTTPClient", "JSON"], path: "Tests/Installations", swiftSettings: settings),
+  .executableTarget(name: "aquifer-chaos", dependencies: ["Installations", "HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos", swiftSettings: settings),
+  .testTarget(name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations"], path: "Tests/ChaosChecker", swiftSettings: settings),
 ]
+
+let attacks: [Target] = [
+  .executableTarget(
+    name: "aquifer-attacks", dependencies: ["Installations", "HTTPClient", "JSON", "Records"], path: "Tests/Attacks", exclude: ["run"], swiftSettings: settings)
+]
+
+/// Tells what this compiler gets right of that which brings values across an await.
+let compilerProbe: [Target] = [.executableTarget(name: "compiler-probe", path: "Tests/CompilerProbe", swiftSettings: settings)]
 
 /// The benchmark's load generator: no product, and no part of the services.
 let loadGenerator: [Target] = [
@@ -182,8 +198,12 @@ let package = Package(
       .target(
         name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
         linkerSettings: [.linkedLibrary("sqlite3")]),
+      .target(
+        name: "COpenAPI", path: "Shared/COpenAPI", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
     ]
-    + layers + (isFuzzing ? services.filter { $0.name == "Gateway" } : services + commands + testTargets + chaos + loadGenerator + hotPaths) + [fuzzing],
+    + layers + (isFuzzing ? services.filter { $0.name == "Gateway" } : services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths) + [
+      fuzzing
+    ],
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )

@@ -5,15 +5,15 @@ import JSON
 /// A request to the gateway's operator routes.
 struct AdminCall: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
-    case createContainer, listContainers, deleteContainer
-    case createUser, updateUser, setPassword, listUsers, disableUser, enableUser, createUserToken, setUserQuota
+    case createContainer, setContainer, listContainers, deleteContainer
+    case createUser, updateUser, setPassword, listUsers, showUser, disableUser, enableUser, createUserToken, setUserQuota
     case grantRole, revokeRole, listRoles
     case listSessions, revokeSession
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
-    case exportSchema, importSchema, promoteSchema, resetSchema, diffSchema
+    case exportSchema, importSchema, promoteSchema, diffSchema
     case exportRules, importRules, listDuplicates
-    case status, workers, shards, stores, zones, subscriptions, events
+    case status, workers, shards, acceptData, stores, zones, subscriptions, events
     case explain, listQuarantine, retryQuarantine
     case backup, scrub
     case audit, listConflicts, restoreConflict, resolveConflict
@@ -45,14 +45,16 @@ struct AdminCall: Hashable, Sendable {
     let schema = admin + ["schema", container, environment]
     switch kind {
     case .createContainer: self.init("POST", admin + ["containers"], body: Self.object { $0.member("container", argument) })
+    case .setContainer: self.init("POST", admin + ["containers", argument], body: Self.appChange(invocation))
     case .listContainers: self.init("GET", admin + ["containers"])
     case .deleteContainer: self.init("DELETE", admin + ["containers", argument])
     case .createUser: self.init("POST", admin + ["users"], body: Self.newUser(invocation, password: content))
     case .updateUser: self.init("POST", admin + ["users", argument], body: Self.userChange(invocation))
     case .setPassword: self.init("POST", admin + ["users", argument, "password"], body: Self.object { $0.member("password", String(decoding: content, as: UTF8.self)) })
-    case .listSessions: self.init("GET", admin + ["sessions"], query: invocation.value("user").map { [("user", $0)] } ?? [])
+    case .listSessions: self.init("GET", admin + ["sessions"], query: Self.given(invocation, "user", "container"))
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
-    case .listUsers: self.init("GET", admin + ["users"])
+    case .listUsers: self.init("GET", admin + ["users"], query: [("usage", "true")] + Self.given(invocation, "container"))
+    case .showUser: self.init("GET", admin + ["users", argument])
     case .disableUser: self.init("POST", admin + ["users", argument, "disable"])
     case .enableUser: self.init("POST", admin + ["users", argument, "enable"])
     case .createUserToken: self.init("POST", admin + ["users", argument, "tokens"])
@@ -60,40 +62,42 @@ struct AdminCall: Hashable, Sendable {
     case .grantRole: self.init("POST", admin + ["roles"], body: Self.newRole(invocation))
     case .revokeRole:
       self.init("DELETE", admin + ["roles", container, environment, invocation.value("role") ?? "", invocation.value("user") ?? ""])
-    case .listRoles: self.init("GET", admin + ["roles"], query: container.isEmpty ? [] : [("container", container)])
+    case .listRoles: self.init("GET", admin + ["roles"], query: Self.given(invocation, "container"))
     case .createToken: self.init("POST", admin + ["tokens"], body: Self.newToken(invocation))
-    case .listTokens: self.init("GET", admin + ["tokens"])
+    case .listTokens: self.init("GET", admin + ["tokens"], query: Self.given(invocation, "container"))
     case .revokeToken: self.init("DELETE", admin + ["tokens", argument])
     case .addKey: self.init("POST", admin + ["keys"], body: Self.newKey(invocation, publicKey: content))
-    case .listKeys: self.init("GET", admin + ["keys"])
+    case .listKeys: self.init("GET", admin + ["keys"], query: Self.given(invocation, "container"))
     case .revokeKey: self.init("DELETE", admin + ["keys", argument])
     case .exportSchema: self.init("GET", schema, textKey: "schema")
-    case .importSchema: self.init("PUT", schema, query: Self.trial(invocation), body: content)
+    case .importSchema: self.init("PUT", schema, query: Self.change(invocation), body: content)
     case .promoteSchema: self.init("POST", admin + ["schema", container, "development", "promote"], query: Self.trial(invocation))
-    case .resetSchema: self.init("POST", admin + ["schema", container, "development", "reset"])
     case .diffSchema: self.init("GET", admin + ["schema", container, "development", "diff"], textKey: "diff")
     case .exportRules: self.init("GET", admin + ["rules", container, environment])
     case .importRules: self.init("PUT", admin + ["rules", container, environment], query: Self.trial(invocation), body: content)
-    case .listDuplicates: self.init("GET", admin + ["duplicates"])
+    case .listDuplicates: self.init("GET", admin + ["duplicates"], query: Self.given(invocation, "container"))
     case .status: self.init("GET", admin + ["status"])
     case .workers: self.init("GET", admin + ["workers"])
     case .shards: self.init("GET", admin + ["shards"])
-    case .stores: self.init("GET", admin + ["stores"])
-    case .events: self.init("GET", admin + ["events"])
-    case .zones: self.init("GET", admin + ["zones"])
-    case .subscriptions: self.init("GET", admin + ["subscriptions"])
+    case .acceptData: self.init("POST", admin + ["shards", "accept"], body: Self.object { $0.member("what", argument) })
+    case .stores: self.init("GET", admin + ["stores"], query: Self.given(invocation, "container"))
+    case .events: self.init("GET", admin + ["events"], query: Self.given(invocation, "container"))
+    case .zones: self.init("GET", admin + ["zones"], query: Self.given(invocation, "container"))
+    case .subscriptions: self.init("GET", admin + ["subscriptions"], query: Self.given(invocation, "container"))
     case .explain:
       self.init(
         "GET", admin + ["explain"],
         query: [("container", container), ("environment", environment), ("user", invocation.value("user") ?? ""), ("object", argument)]
           + (invocation.flag("public") ? [("scope", "public")] : []))
-    case .listQuarantine: self.init("GET", admin + ["quarantine"])
+    case .listQuarantine: self.init("GET", admin + ["quarantine"], query: Self.given(invocation, "container"))
     case .retryQuarantine:
       self.init(
         "POST", admin + ["quarantine", "retry"],
-        query: ["container", "environment", "user"].compactMap { name in invocation.value(name).map { (name, $0) } })
+        query: Self.given(invocation, "container", "environment", "user"))
     case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", String(decoding: content, as: UTF8.self)) })
-    case .scrub: self.init("POST", admin + ["scrub"], query: invocation.flag("assets") ? [("assets", "true")] : [])
+    case .scrub:
+      let flags = [("assets", "assets"), ("mend-links", "mendLinks")]
+      self.init("POST", admin + ["scrub"], query: flags.filter { invocation.flag($0.0) }.map { ($0.1, "true") })
     case .purgeZone: self = Self.endZone("purged", invocation)
     case .resetEncryptedZone: self = Self.endZone("encryptedDataReset", invocation)
     case .listConflicts, .restoreConflict, .resolveConflict: self.init(conflicts: kind, invocation)
@@ -118,7 +122,12 @@ struct AdminCall: Hashable, Sendable {
 
   /// Which shares are meant; what is not said is not restricted.
   private static func place(_ invocation: Invocation) -> [(String, String)] {
-    ["container", "environment", "owner", "zone"].compactMap { name in invocation.value(name).map { (name, $0) } }
+    given(invocation, "container", "environment", "owner", "zone")
+  }
+
+  /// Options that are passed on under their own names, where they are given.
+  private static func given(_ invocation: Invocation, _ names: String...) -> [(String, String)] {
+    names.compactMap { name in invocation.value(name).map { (name, $0) } }
   }
 
   private static func endZone(_ reason: String, _ invocation: Invocation) -> AdminCall {
@@ -149,10 +158,11 @@ struct AdminCall: Hashable, Sendable {
   }
 
   /// `PUT model` of the mirror API.
-  static func pushModel(_ invocation: Invocation, contents: [UInt8]) -> AdminCall {
+  static func pushModel(_ invocation: Invocation, contents: [UInt8], isTrial: Bool = false) -> AdminCall {
     var query: [(String, String)] = []
     if let configuration = invocation.value("configuration") { query.append(("configuration", configuration)) }
-    query += trial(invocation)
+    query += change(invocation)
+    if isTrial, !invocation.flag("dry-run") { query.append(("dryRun", "true")) }
     let path = ["mirror", "1", invocation.value("container") ?? "", invocation.value("environment") ?? "", "model"]
     return AdminCall("PUT", path, query: query, body: contents)
   }
@@ -160,6 +170,10 @@ struct AdminCall: Hashable, Sendable {
   /// What changes of a schema may be asked besides.
   private static func trial(_ invocation: Invocation) -> [(String, String)] {
     (invocation.flag("dry-run") ? [("dryRun", "true")] : []) + (invocation.flag("print-schema") ? [("printSchema", "true")] : [])
+  }
+
+  private static func change(_ invocation: Invocation) -> [(String, String)] {
+    (invocation.flag("change-types") ? [("changeTypes", "true")] : []) + trial(invocation)
   }
 
   private static func newUser(_ invocation: Invocation, password: [UInt8]) -> [UInt8] {
@@ -185,6 +199,17 @@ struct AdminCall: Hashable, Sendable {
     if let name = invocation.value("family-name") { writer.member("familyName", name) }
   }
 
+  /// An empty text forgets.
+  private static func appChange(_ invocation: Invocation) -> [UInt8] {
+    object { writer in
+      for (option, key) in [("display-name", "displayName"), ("app-url", "appURL")] {
+        guard let text = invocation.value(option) else { continue }
+        writer.key(key)
+        if text.isEmpty { writer.null() } else { writer.string(text) }
+      }
+    }
+  }
+
   private static func newToken(_ invocation: Invocation) -> [UInt8] {
     object { writer in
       writer.member("container", invocation.value("container") ?? "")
@@ -208,7 +233,7 @@ struct AdminCall: Hashable, Sendable {
     object { writer in
       writer.key("bytes")
       let text = invocation.arguments.last ?? ""
-      if text == "default" { writer.null() } else if let count = Int64(text) { writer.integer(count) } else { writer.string(text) }
+      if text == "default" { writer.null() } else if let count = Units.byteCount(text) { writer.integer(count) } else { writer.string(text) }
     }
   }
 

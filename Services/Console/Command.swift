@@ -64,7 +64,7 @@ struct Command: Sendable {
   enum Action: Hashable, Sendable {
     /// One HTTP request to the gateway.
     case call(AdminCall.Kind)
-    case validateModel, pushModel, followEvents
+    case validateModel, pushModel, resetSchema, deleteUser, followEvents
     case exportZone, importZone, restoreZone
     /// Begun by one request, and asked about until it has ended.
     case runJob(AdminCall.Kind)

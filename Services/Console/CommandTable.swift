@@ -7,9 +7,12 @@ extension Command {
   private static let environment = Option.required("environment", "E", "development or production")
   private static let development = Option.optional("environment", "E", "development (as without it) or production")
 
+  private static let onlyContainer = Option.optional("container", "ID", "only of this container")
+
   private static let trial = [
-    Option.flag("dry-run", "say what would be added, and add nothing"), Option.flag("print-schema", "answer with the whole schema"),
+    Option.flag("dry-run", "say what would change, and change nothing"), Option.flag("print-schema", "answer with the whole schema"),
   ]
+  private static let changeTypes = Option.flag("change-types", "also change types of fields that records have: objects with values of before are hidden")
 
   private static let running: [Command] = [
     Command(
@@ -19,18 +22,20 @@ extension Command {
         .optional("http-port", "PORT", "of the gateway, 8080 without it; 0: any free port"),
         .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
         .optional("workers", "N", "how many workers, 1 without it"),
-        .optional("user-quota", "BYTES", "what each private database may hold, unless the user has a quota of his own; 0, as without it: any number"),
+        .optional("user-quota", "BYTES", "what each private database may hold, such as 500MB, unless the user has a quota of his own; 0, as without it: any number"),
         .optional("user-devices", "N", "how many of one user's devices may listen, and ask at a time; 256 and 128 without it"),
         .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
         .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
         .optional("log-level", "LEVEL", "the least important lines of all processes' logs: debug, info (as without it), warning or error"),
         .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
         .optional("restart-pause", "MS", "the longest pause before a process that keeps ending is started again, 5000 without it"),
-      ],
+      ] + PassedOption.table.map(\.option),
       summary: "Run all four services on this machine",
       discussion: """
         Starts the share service, the workers, the notifier and the gateway as processes of their own, starts one again that dies, and stops
-        them all on Ctrl-C or SIGTERM. Prints where they are, an operator token, and commands to go on with. Their logs are in DIR/log.
+        them all on Ctrl-C or SIGTERM. Prints where they are, an operator token, and commands to go on with. Their logs are in DIR/log; `source
+        DIR/env` tells a shell where they are and who the operator is. Variables of the environment reach the services, too (AQUIFER_TRUSTED_PROXIES
+        for --trusted-proxies); an operator token among them holds in place of the one in DIR/operator-token, and is said to.
         """,
       examples: ["aquifer dev --data ./data", "aquifer dev --data /tmp/trial --http-port 0 --ping-port 0 --workers 2 --ready-file ready.json"], action: .dev),
     Command(
@@ -89,7 +94,25 @@ extension Command {
       [.flag("password-stdin", "read the password from standard input: never an argument, which every process could read")],
       summary: "Set a user's password for the sign-in page", discussion: "Ends the user's sessions; tokens made by the operator go on.",
       examples: ["aquifer user password alice --password-stdin"], action: .call(.setPassword)),
-    Command("user list", summary: "List users", examples: ["aquifer user list"], action: .call(.listUsers)),
+    Command(
+      "user list", [], [onlyContainer], summary: "List users, and what their databases hold",
+      discussion: "With --container those who have something in it, and what that is.",
+      examples: ["aquifer user list", "aquifer user list --container iCloud.org.example.photos"], action: .call(.listUsers)),
+    Command(
+      "user show", [Argument(name: "NAME", explanation: "the user's name, or record name")], summary: "Show what there is of a user",
+      discussion: "Databases with bytes, records and zones, shares, zones of others that they have access to, tokens, sessions and quota.",
+      examples: ["aquifer user show alice"], action: .call(.showUser)),
+    Command(
+      "user delete", [Argument(name: "NAME", explanation: "the user's name, or record name")],
+      [.flag("yes", "really: without it is said what would go, and nothing goes")], summary: "Delete a user with everything that is theirs",
+      discussion: """
+        At once: sign-ins, tokens, sessions, roles and server keys that act as the user; name and e-mail address are free again. Then, shard after
+        shard, also after a restart: their databases with records, assets, devices' stores, history and subscriptions. What they shared ends for
+        everybody, as if they had deleted it; they leave what others shared with them. What they wrote into others' zones and into public
+        databases stays: it is others' and the app's. After a quarter of an hour the shards are looked through once more.
+        `user show` says how far it is; then nobody is known by the name. Backups from before still have the data.
+        """,
+      examples: ["aquifer user delete alice", "aquifer user delete alice --yes"], action: .deleteUser),
     Command(
       "user disable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Refuse a user's tokens from now on",
       examples: ["aquifer user disable alice"], action: .call(.disableUser)),
@@ -105,10 +128,12 @@ extension Command {
       "user quota",
       [
         Argument(name: "NAME", explanation: "the user's name"),
-        Argument(name: "BYTES", explanation: "what each of the user's databases may hold; 0: any number; default: what the workers are configured with"),
+        Argument(
+          name: "BYTES",
+          explanation: "what each of the user's databases may hold, such as 500MB, 1.5GB or 2GiB; 0: any number; default: what the workers are configured with"),
       ], summary: "Limit the bytes of a user's records and assets",
       discussion: "Over it, saves that grow are refused with QUOTA_EXCEEDED; deletions and saves that shrink go on.",
-      examples: ["aquifer user quota alice 1000000000", "aquifer user quota alice default"], action: .call(.setUserQuota)),
+      examples: ["aquifer user quota alice 10GB", "aquifer user quota alice default"], action: .call(.setUserQuota)),
     Command(
       "role grant", [], [container, environment] + member, summary: "Give a user a custom role of the schema",
       discussion: "The role is declared by CREATE ROLE, and what it may by GRANTs; see `aquifer schema import`.",
@@ -122,7 +147,7 @@ extension Command {
       "role list", [], [.optional("container", "ID", "only of this container")], summary: "List who has which custom role",
       examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"], action: .call(.listRoles)),
     Command(
-      "session list", [], [.optional("user", "NAME", "only this user's")], summary: "List who is signed in by the sign-in page",
+      "session list", [], [.optional("user", "NAME", "only this user's"), onlyContainer], summary: "List who is signed in by the sign-in page",
       examples: ["aquifer session list", "aquifer session list --user alice"], action: .call(.listSessions)),
     Command(
       "session revoke", [Argument(name: "SESSION", explanation: "as it is listed")], summary: "End a session now",
@@ -135,7 +160,17 @@ extension Command {
     Command(
       "container create", [Argument(name: "ID", explanation: "1 to 255 characters of A-Z a-z 0-9 . _ -")], summary: "Create an app's container",
       examples: ["aquifer container create iCloud.org.example.photos"], action: .call(.createContainer)),
-    Command("container list", summary: "List containers", examples: ["aquifer container list"], action: .call(.listContainers)),
+    Command(
+      "container set", [Argument(name: "ID", explanation: "the container")],
+      [
+        .optional("display-name", "NAME", "what the app is called to people; '' forgets it"),
+        .optional("app-url", "URL", "where people find the app, https or a scheme of its own; '' forgets it"),
+      ],
+      summary: "Say what an app is called, and where people find it",
+      discussion: "The sign-in page and the pages of shares name the app and lead back to it. What is not given stays as it is.",
+      examples: ["aquifer container set iCloud.org.example.photos --display-name Photos --app-url https://photos.example.org"],
+      action: .call(.setContainer)),
+    Command("container list", summary: "List containers and their apps", examples: ["aquifer container list"], action: .call(.listContainers)),
     Command(
       "container delete", [Argument(name: "ID", explanation: "the container")], [.flag("yes", "really: everything in it becomes unreachable")],
       summary: "Delete a container", examples: ["aquifer container delete iCloud.org.example.photos --yes"], action: .call(.deleteContainer)),
@@ -147,7 +182,7 @@ extension Command {
       ],
       summary: "Create an API token for an app", examples: ["aquifer token create --container iCloud.org.example.photos --environment development"],
       action: .call(.createToken)),
-    Command("token list", summary: "List API tokens", examples: ["aquifer token list"], action: .call(.listTokens)),
+    Command("token list", [], [onlyContainer], summary: "List API tokens", examples: ["aquifer token list"], action: .call(.listTokens)),
     Command(
       "token revoke", [Argument(name: "T", explanation: "the API token")], summary: "Refuse an API token from now on", examples: ["aquifer token revoke 3f…"],
       action: .call(.revokeToken)),
@@ -157,7 +192,7 @@ extension Command {
         container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"), .optional("name", "N", "for people"),
         .optional("user", "NAME", "the user whose the server's writes are; without it a user is made for the key"),
       ], summary: "Add a server-to-server key", examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)),
-    Command("key list", summary: "List server-to-server keys", examples: ["aquifer key list"], action: .call(.listKeys)),
+    Command("key list", [], [onlyContainer], summary: "List server-to-server keys", examples: ["aquifer key list"], action: .call(.listKeys)),
     Command(
       "key revoke", [Argument(name: "K", explanation: "the key ID")], summary: "Refuse a server-to-server key from now on",
       examples: ["aquifer key revoke 9a…"], action: .call(.revokeKey)),
@@ -173,8 +208,14 @@ extension Command {
     Command(
       "model push", [path],
       [
-        container, environment, .optional("configuration", "C", "only the entities of this configuration"),
+        container, environment, .optional("configuration", "C", "only the entities of this configuration"), changeTypes,
+        .flag("yes", "really: production takes it at once, and gives nothing back"),
       ] + trial, summary: "Make a container's schema fit a Core Data model",
+      discussion: """
+        Says what is added, and what becomes of values saved so far: fields of another type are refused unless --change-types says that it is
+        meant, because objects with values of before don't fit and are hidden; fields that the model has no more keep their values, which
+        a renamingIdentifier does not move. Production is better given what was tried in development, by `aquifer schema promote`.
+        """,
       examples: ["aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"], action: .pushModel),
   ]
 
@@ -183,14 +224,21 @@ extension Command {
       "schema export", [], [container, development], summary: "Print a schema as text", examples: ["aquifer schema export --container iCloud.org.example.photos"],
       action: .call(.exportSchema)),
     Command(
-      "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development] + trial, summary: "Replace the development schema",
+      "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development, changeTypes] + trial, summary: "Replace the development schema",
+      discussion: """
+        Prints what changes: + added, - gone, ~ of another type and how many records have it, * a new index or grant; with --dry-run it is only
+        printed. Production takes what only adds. What is gone from the schema stays in the records.
+        """,
       examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"], action: .call(.importSchema)),
     Command(
       "schema promote", [], [container] + trial, summary: "Add to production what development has more",
       examples: ["aquifer schema promote --container iCloud.org.example.photos"], action: .call(.promoteSchema)),
     Command(
-      "schema reset", [], [container], summary: "Drop the development schema and its records",
-      examples: ["aquifer schema reset --container iCloud.org.example.photos"], action: .call(.resetSchema)),
+      "schema reset", [], [container, .flag("yes", "really: without it the records are counted, and nothing is dropped")],
+      summary: "Drop the development schema and its records",
+      discussion: "Schema, models, rules, records, devices' stores and subscriptions of development go; devices begin anew. Production stays as it is.",
+      examples: ["aquifer schema reset --container iCloud.org.example.photos", "aquifer schema reset --container iCloud.org.example.photos --yes"],
+      action: .resetSchema),
     Command(
       "schema diff", [], [container], summary: "Show what development has more than production",
       examples: ["aquifer schema diff --container iCloud.org.example.photos"], action: .call(.diffSchema)),
@@ -204,13 +252,14 @@ extension Command {
       "rules import", [Argument(name: "FILE", explanation: "the rules as JSON")],
       [container, development, .flag("dry-run", "check the rules, and change nothing")], summary: "Declare what is unique, and what becomes of duplicates",
       discussion: """
+        FILE has the rules for all models of the environment; a rule holds if one of them has its entity and attributes.
         FILE is {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}, all rules of the environment. Policies:
         merge-lowest-uuid  duplicates in a zone become the one with the lowest record name, also those that are there already
         reject             a save that would make a duplicate is refused with UNIQUE_FIELD_ERROR
         report             duplicates are listed by `aquifer duplicates list`
         """, examples: ["aquifer rules import rules.json --container iCloud.org.example.photos"], action: .call(.importRules)),
     Command(
-      "duplicates list", summary: "List objects that share what is declared to be unique",
+      "duplicates list", [], [onlyContainer], summary: "List objects that share what is declared to be unique",
       discussion: "Of each group some names, with how many there are; `merging` are those that wait to be removed because another stands for them.",
       examples: ["aquifer duplicates list"], action: .call(.listDuplicates)),
   ]
@@ -233,13 +282,20 @@ extension Command {
       "shards", [], [watch], summary: "List who holds which shards", discussion: "With --json one object a shard.", examples: ["aquifer shards"],
       action: .call(.shards)),
     Command(
-      "stores", [], [watch], summary: "List the devices' stores, those with most to export first", examples: ["aquifer stores", "aquifer stores --watch"],
+      "shards accept", [Argument(name: "WHAT", explanation: "the number of a shard, data or assets for the folder of that name, or all")],
+      summary: "Take data that workers refuse for the installation's from now on",
+      discussion: """
+        For shards and folders that are missing or older than they were, when nothing newer is left: what is there is served, and a shard whose file is
+        missing begins empty. Stop every process that still uses the folder with the newer data first.
+        """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
+    Command(
+      "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with most to export first", examples: ["aquifer stores", "aquifer stores --watch"],
       action: .call(.stores)),
-    Command("zones", summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
+    Command("zones", [], [onlyContainer], summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
     Command(
-      "subscriptions", summary: "List what users have subscribed to", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
+      "subscriptions", [], [onlyContainer], summary: "List what users have subscribed to", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
     Command(
-      "events", [], [.flag("follow", "go on printing new ones, a line each"), watch], summary: "List setups, imports and exports, the latest first",
+      "events", [], [onlyContainer, .flag("follow", "go on printing new ones, a line each"), watch], summary: "List setups, imports and exports, the latest first",
       discussion: "Up to 20 of each store; those that failed are marked, with their first error.",
       examples: ["aquifer events", "aquifer events --follow", "aquifer events --watch"], action: .followEvents),
     Command(
@@ -249,13 +305,13 @@ extension Command {
       examples: ["aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"],
       action: .call(.explain)),
     Command(
-      "quarantine list", [], [watch], summary: "List objects whose export is held back, and why",
+      "quarantine list", [], [onlyContainer, watch], summary: "List objects whose export is held back, and why",
       discussion: "Those that nothing tries again by itself are marked.", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
     Command(
       "quarantine retry", [],
       [
         .optional("container", "ID", "only of this container"), .optional("environment", "E", "only of this environment"),
-        .optional("user", "RECORDNAME", "only of this user's stores"),
+        .optional("user", "NAME", "only of this user's stores, by name or record name"),
       ], summary: "Try held-back exports again", examples: ["aquifer quarantine retry", "aquifer quarantine retry --container iCloud.org.example.photos"],
       action: .call(.retryQuarantine)),
     Command(
@@ -274,8 +330,11 @@ extension Command {
       discussion: "Needs no server, and none may use the folders. Clients are told to begin anew, because the backup may lack what they have seen.",
       examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
     Command(
-      "scrub", [], [.flag("assets", "read the contents of all files, too")], summary: "Look over everything that is stored, while it is served",
-      discussion: "Shard after shard: pages, indexes, every record's checksum, counters. Prints what is wrong, and exits with 1 if anything is.",
-      examples: ["aquifer scrub", "aquifer scrub --assets"], action: .runJob(.scrub)),
+      "scrub", [],
+      [.flag("assets", "read the contents of all files, too"), .flag("mend-links", "delete link records that lead nowhere, for every device")],
+      summary: "Look over everything that is stored, while it is served",
+      discussion:
+        "Shard after shard: pages, indexes, every record's checksum, counters. Prints what is wrong, and exits with 1 if anything is. Says how many link records lead nowhere: one of their objects is not there, nothing that is held back will make it, and they are a day old. They do no harm but that every new device imports them; --mend-links deletes them, and every device imports that.",
+      examples: ["aquifer scrub", "aquifer scrub --assets", "aquifer scrub --mend-links"], action: .runJob(.scrub)),
   ]
 }

@@ -39,7 +39,9 @@ public struct Console: Sendable {
       case .help(let path):
         terminal.output(Help.text(for: path))
         return ExitCode.done
-      case .run(let invocation): return try await run(invocation)
+      case .run(let invocation):
+        guard let named = await naming(invocation) else { return ExitCode.refused }
+        return try await run(named)
       }
     } catch {
       terminal.problem("aquifer: \(error.reason)\nSee: \((["aquifer"] + error.path + ["--help"]).joined(separator: " "))")
@@ -51,6 +53,8 @@ public struct Console: Sendable {
     switch invocation.command.action {
     case .call(let kind): return await call(kind, invocation, content: try content(of: kind, invocation))
     case .pushModel: return await pushModel(invocation)
+    case .resetSchema: return await resetSchema(invocation)
+    case .deleteUser: return await deleteUser(invocation)
     case .validateModel: return validateModel(invocation)
     case .followEvents: return await events(invocation)
     case .exportZone: return await exportZone(invocation)
@@ -82,6 +86,11 @@ public struct Console: Sendable {
     case .stopShare:
       guard invocation.flag("yes") else { throw UsageError("Everybody but the owner loses access: say --yes", path: invocation.command.path) }
       path = nil
+    case .setContainer:
+      guard invocation.value("display-name") != nil || invocation.value("app-url") != nil else {
+        throw UsageError("Nothing changes: say --display-name, --app-url or both", path: invocation.command.path)
+      }
+      return []
     case .createUser: return invocation.flag("password-stdin") ? password() : []
     case .setPassword:
       guard invocation.flag("password-stdin") else {
@@ -117,6 +126,7 @@ public struct Console: Sendable {
     let call = AdminCall(kind, invocation, content: content)
     if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(call, kind, invocation, every: seconds) }
     // A document, to be imported again as it is.
+    if kind == .importSchema { return await send(call, invocation) { showChange($0, invocation) } }
     if kind == .exportRules { return await send(call, invocation) { terminal.output(Self.line($0)) } }
     return await send(call, invocation, within: View.kinds.contains(kind) ? HTTPSender.viewLimit : HTTPSender.callLimit) {
       show($0, of: kind, textKey: call.textKey, invocation)
@@ -155,7 +165,8 @@ public struct Console: Sendable {
     do throws(HTTPSender.Failure) {
       answer = try await http.send(call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"], within: limit)
     } catch {
-      terminal.problem("aquifer: \(server) can't be reached: \(error.reason). Is it running, and not hung? `aquifer dev --data ./data` starts one.")
+      let hint = error.hint(for: server) ?? "Is it running, and not hung? `aquifer dev --data ./data` starts one."
+      terminal.problem("aquifer: \(server) can't be reached: \(error.reason). \(hint)")
       return ExitCode.refused
     }
     guard (200..<300).contains(answer.status) else {
@@ -192,6 +203,7 @@ public struct Console: Sendable {
       writer.endObject()
       return terminal.output(String(decoding: writer.bytes, as: UTF8.self))
     }
+    // Dropped because what is no JSON is shown as it came.
     if !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body) {
       return terminal.output(AnswerText.text(answer))
     }

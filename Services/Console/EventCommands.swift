@@ -15,7 +15,7 @@ extension Console {
     var tail = EventTail()
     while true {
       var fresh: [JSONValue] = []
-      let call = AdminCall("GET", ["admin", "1", "events"], query: [("after", String(tail.after))])
+      let call = AdminCall("GET", ["admin", "1", "events"], query: [("after", String(tail.after))] + (invocation.value("container").map { [("container", $0)] } ?? []))
       let code = await send(call, invocation) { fresh = tail.fresh(in: $0) }
       guard code == ExitCode.done else { return code }
       for event in fresh { terminal.output(invocation.globals.isJSON ? AnswerText.json(event) : AnswerText.line(event)) }

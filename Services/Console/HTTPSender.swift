@@ -11,6 +11,23 @@ struct HTTPSender: Sendable {
 
   struct Failure: Error, Hashable {
     let reason: String
+    var security: HTTPClientError.Security?
+    /// The connection was made, and no answer came that is HTTP.
+    var isLost = false
+
+    /// What to try at a server; nil where the reason says it all.
+    func hint(for server: String) -> String? {
+      switch security {
+      case .untrusted:
+        return "Its certificate is not trusted. If it is your own, name it, or the authority that signed it: AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"
+      case .badAuthorities: return "AQUIFER_CERTIFICATE_AUTHORITY names a file that can't be read as certificates in PEM"
+      case .noTLS where server.hasPrefix("https://"):
+        return "It may speak no TLS: say http://\(server.dropFirst("https://".count)) (--server, AQUIFER_SERVER)"
+      case nil where isLost && server.hasPrefix("http://"):
+        return "If it speaks TLS, say https://\(server.dropFirst("http://".count)) (--server, AQUIFER_SERVER)"
+      default: return nil
+      }
+    }
   }
 
   typealias Exchange =
@@ -42,7 +59,7 @@ struct HTTPSender: Sendable {
         let response = try await client.send(method, url, headers: headers, body: body.isEmpty ? nil : body, timeout: limit)
         return .success(Answer(status: response.status, body: response.body))
       } catch {
-        return .failure(Failure(reason: error.reason))
+        return .failure(Failure(reason: error.reason, security: error.security, isLost: error.kind == .lost))
       }
     }
   }

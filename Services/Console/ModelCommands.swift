@@ -36,7 +36,13 @@ extension Console {
 
   func pushModel(_ invocation: Invocation) async -> Int32 {
     guard let contents = contents(of: invocation) else { return ExitCode.refused }
-    return await send(AdminCall.pushModel(invocation, contents: contents), invocation) { showModel($0, invocation) }
+    let isMeant = invocation.value("environment") != "production" || invocation.flag("yes") || invocation.flag("dry-run")
+    let code = await send(AdminCall.pushModel(invocation, contents: contents, isTrial: !isMeant), invocation) { showModel($0, invocation) }
+    guard !isMeant, code == ExitCode.done else { return code }
+    terminal.problem(
+      "aquifer: Nothing was changed: production takes a model at once, for every device, and never gives a field back. Try it in development and `aquifer schema promote --container \(invocation.value("container") ?? "")`, or say --yes"
+    )
+    return ExitCode.refused
   }
 
   private func contents(of invocation: Invocation) -> [UInt8]? {
@@ -50,8 +56,8 @@ extension Console {
 
   /// The entities as a table: what they become, and how much of it is new.
   private func showModel(_ body: [UInt8], _ invocation: Invocation) {
+    // Dropped because what is no JSON is shown as it came.
     guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body) else {
-      // Dropped because what is no JSON is shown as it came.
       return terminal.output(Self.line(body))
     }
     let rows = (answer["entities"]?.elements ?? []).map { entity in
@@ -61,6 +67,8 @@ extension Console {
     }
     var text = TextTable.text(columns: ["entity", "record type", "attributes", "relationships"], rows: rows)
     text += "\n\n" + TextTable.text(pairs: [("model hash", answer["modelHash"]?.string ?? ""), ("fields added", String(answer["added"]?.count ?? 0))])
+    for field in answer["retyped"]?.elements ?? [] { text += "\n~ " + TextTable.printable(field["reason"]?.string ?? "") }
+    if let notes = Self.notes(answer) { text += "\n\n" + notes }
     if let schema = answer["schema"]?.string { text += "\n\n" + schema }
     terminal.output(text)
   }

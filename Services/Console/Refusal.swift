@@ -5,8 +5,8 @@ import JSON
 enum Refusal {
   /// - Parameter body: an error dictionary, or whatever a proxy answered in its place.
   static func text(status: Int, body: [UInt8], server: String) -> String {
+    // Dropped because a body that is no JSON, as a proxy's page, has no reason in it that could be shown.
     guard let answer = try? JSONValue(parsing: body), let code = answer["serverErrorCode"]?.string else {
-      // Dropped because a body that is no JSON has no reason in it that could be shown.
       return "\(server) answered \(status), and not as Aquifer does"
     }
     var lines = [answer["reason"]?.string.map { "\($0) (\(code))" } ?? code]

@@ -37,6 +37,10 @@ extension Console {
       terminal.problem("aquifer: the backup is without shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
     }
     var members = ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }
+    // Nothing is wrong with most.
+    for (name, label) in [("looseLinks", "loose links"), ("removedLinks", "removed links")] {
+      if let count = answer[name]?.int64, count > 0 { members.append((label, count)) }
+    }
     if !missing.isEmpty { members.append(("missing", Int64(missing.count))) }
     tellJob(invocation, members, problemCount: problems.count)
     if !missing.isEmpty {

@@ -24,7 +24,7 @@ extension Route.Target {
       .assetTokens:
       .user
     case .operatorCall, .operatorZone, .operatorUnshare: .operatorToken
-    case .assetUpload, .asset, .signIn, .sharePage: .nothing
+    case .assetUpload, .asset, .signIn, .sharePage, .welcome, .openAPI: .nothing
     }
   }
 
@@ -107,6 +107,7 @@ enum Access {
     case .operatorToken:
       guard reply.isOperator else { throw RecordError(.accessDenied, "This call needs an operator token") }
     case .user:
+      if reply.isOperator { throw RecordError(.authenticationFailed, "This is an operator's token; the call needs the token of a user of the app") }
       guard reply.userRecordName != nil else {
         throw RecordError(.authenticationRequired, "request needs authorization")
       }

@@ -24,10 +24,14 @@ struct AssetDownloads: Sendable {
   /// - Parameters:
   ///   - key: the installation's signing key.
   ///   - now: seconds since 1970.
-  func response(to request: HTTPRequest, key: [UInt8], now: Int64) throws(RecordError) -> HTTPResponse {
+  static func url(of request: HTTPRequest, key: [UInt8], now: Int64) throws(RecordError) -> AssetURL {
     guard let url = AssetURL(segments: request.pathSegments, signedWith: key, now: now) else {
       throw RecordError(.accessDenied, "The asset's address was altered or has expired")
     }
+    return url
+  }
+
+  func response(to request: HTTPRequest, of url: AssetURL) throws(RecordError) -> HTTPResponse {
     guard let directory else { throw RecordError(.notFound, "This gateway serves no assets") }
     // Made of hexadecimal digits, it can't leave the folder.
     let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath(inShard: url.shard))"

@@ -28,6 +28,7 @@ struct AssetUploads: Sendable {
   private let store: AssetStore?
   private let byteLimit: Int
   private let limits: Limits
+  private let obstacle: @Sendable () -> String?
   private let freeByteCount: @Sendable () -> Int64?
   private let book: SharedUploadBook
   /// Bytes that uploads under way may still write.
@@ -37,13 +38,17 @@ struct AssetUploads: Sendable {
   private let uploads: Family<Counter>
   private let bytes: Counter
 
-  /// - Parameter freeByteCount: of the file system of the assets; nil when nobody knows.
+  /// - Parameters:
+  ///   - obstacle: why the folder is not used, for operators; nil: it is.
+  ///   - freeByteCount: of the file system of the assets; nil when nobody knows.
   init(
-    store: AssetStore?, byteLimit: Int, limits: Limits = Limits(), freeByteCount: @escaping @Sendable () -> Int64? = { nil }, log: Log, metrics: Metrics
+    store: AssetStore?, byteLimit: Int, limits: Limits = Limits(), obstacle: @escaping @Sendable () -> String? = { nil },
+    freeByteCount: @escaping @Sendable () -> Int64? = { nil }, log: Log, metrics: Metrics
   ) {
     self.store = store
     self.byteLimit = byteLimit
     self.limits = limits
+    self.obstacle = obstacle
     self.freeByteCount = freeByteCount
     book = SharedUploadBook(limits.book)
     self.log = log
@@ -118,8 +123,15 @@ struct AssetUploads: Sendable {
   var existingStore: AssetStore {
     get throws(RecordError) {
       guard let store else { throw RecordError(.notFound, "This gateway takes no assets") }
+      try checkFolder()
       return store
     }
+  }
+
+  /// - Throws: when the folder is not the installation's: what is asked for is somewhere, and what is sent would be lost.
+  func checkFolder() throws(RecordError) {
+    if obstacle() == nil { return }
+    throw RecordError(.tryAgainLater, "Assets are out of service; the server's operator has been told why", retryAfter: RecordError.noSpace.retryAfter)
   }
 }
 

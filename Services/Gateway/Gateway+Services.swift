@@ -24,7 +24,9 @@ extension Gateway {
       database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller,
       requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
     if plane == .record, scope == .shared {
-      let shared = SharedDatabase(request: request, body: exchange.request.body, caller: owner, forwarding: forwarding, owners: sharedOwners)
+      let shared = SharedDatabase(
+        request: request, body: exchange.request.body, caller: owner, forwarding: forwarding, owners: sharedOwners,
+        holding: PartBudget.Holding(parts, of: owner))
       return Self.response(try await shared.answer())
     }
     let answer: Answer<DatabaseRequest.Reply>

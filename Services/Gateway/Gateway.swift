@@ -22,6 +22,8 @@ struct Gateway: HTTPHandler {
     var rate: TokenBucket.Rate?
     /// Requests under way.
     var places = PlaceBook.Limits()
+    /// Requests to several owners of the shared database.
+    var parts = PartBudget.Limits()
   }
 
   static let longestWaitSeconds = 60
@@ -40,8 +42,9 @@ struct Gateway: HTTPHandler {
   let metrics: GatewayMetrics
   let limiter: RateLimiter
   let places: RequestPlaces
+  let parts: PartBudget
   private let requestLog: RequestLog
-  private let table = RouteTable()
+  let table = RouteTable()
 
   /// - Parameters:
   ///   - bus: with the handlers of `state`.
@@ -66,6 +69,7 @@ struct Gateway: HTTPHandler {
     requestLog = RequestLog(log: log, metrics: metrics, clock: wallClock)
     limiter = RateLimiter(rate: options.rate, timing: state.timing)
     places = RequestPlaces(options.places)
+    parts = PartBudget(options.parts)
   }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
@@ -87,6 +91,7 @@ struct Gateway: HTTPHandler {
       if let allowed = exchange.allowedMethods { response.headers.append(("Allow", allowed)) }
     }
     response.headers.append(("X-Apple-Request-UUID", exchange.traceID))
+    response.party = exchange.party
     if !exchange.isPage { response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins) }
     if (200..<300).contains(response.status), let successor = await successor(exchange) {
       response.headers.append(("X-Apple-CloudKit-Web-Auth-Token", successor))
@@ -104,7 +109,7 @@ struct Gateway: HTTPHandler {
   }
 
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
-    guard request.pathSegments.starts(with: AssetUploadURL.prefix) else { return .collect }
+    guard request.method == .post || request.method == .put, request.pathSegments.starts(with: AssetUploadURL.prefix) else { return bodyIntake(of: request) }
     do throws(RecordError) {
       return .stream(
         try uploads.sink(
@@ -113,18 +118,16 @@ struct Gateway: HTTPHandler {
           try take(.uploads(user: user))
         })
     } catch {
-      let uuid = random.uuid()
-      var response = ErrorAnswer.response(error, uuid: uuid, showsCKErrorCode: false)
-      response.headers.append(("X-Apple-Request-UUID", uuid))
-      response.headers += CORS.headers(origin: nil, allowed: [])
-      metrics.countRefusal(status: response.status)
-      return .refuse(response)
+      return .refuse(refusal(error))
     }
   }
 
-  func refusal(status: Int, reason: String) -> HTTPResponse {
+  func refusal(status: Int, reason: String) -> HTTPResponse { refusal(RecordError(refusedWith: status, reason: reason)) }
+
+  /// The answer to a request that nobody is asked about.
+  func refusal(_ error: RecordError, showsCKErrorCode: Bool = false) -> HTTPResponse {
     let uuid = random.uuid()
-    var response = ErrorAnswer.response(RecordError(refusedWith: status, reason: reason), uuid: uuid, showsCKErrorCode: false)
+    var response = ErrorAnswer.response(error, uuid: uuid, showsCKErrorCode: showsCKErrorCode)
     response.headers.append(("X-Apple-Request-UUID", uuid))
     response.headers += CORS.headers(origin: nil, allowed: [])
     metrics.countRefusal(status: response.status)
@@ -139,8 +142,8 @@ struct Gateway: HTTPHandler {
     case .wrongMethod(let route):
       exchange.route = route.pattern
       exchange.allowedMethods = route.methods.map(\.rawValue).joined(separator: ", ")
-      throw RecordError(.badRequest, "This endpoint takes \(exchange.allowedMethods ?? "")", httpStatus: 405)
-    case .unknown: throw RecordError(.notFound, "There is no such endpoint")
+      throw Self.wrongMethod(route)
+    case .unknown: throw Self.unknownPath
     }
     exchange.route = match.route.pattern
     let address = try Address(match)
@@ -150,6 +153,7 @@ struct Gateway: HTTPHandler {
     let question = try Access.question(
       need: need, takesServerKeys: match.route.target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
     let caller = try await authenticate(question, credentials, need, &exchange)
+    exchange.party = Self.party(of: caller, in: address)
     exchange.place = try place(for: caller, exchange, match, address)
     let response = try await respond(exchange, match, address, caller)
     // Whoever lost his credentials while his answer was held must not get it; nothing is asked while nothing changed.
@@ -179,9 +183,14 @@ struct Gateway: HTTPHandler {
     case .assetTokens: return try await uploadTokens(exchange, address, user: user)
     case .assetUpload: return try await upload(request)
     case .asset:
-      return try assets.response(to: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
+      try uploads.checkFolder()
+      let url = try AssetDownloads.url(of: request, key: try await secrets.signingKey(), now: wallClock.now / 1000)
+      if let reader = url.reader { try await check(reader) }
+      return try assets.response(to: request, of: url)
     case .signIn: return try await signIn(request)
     case .sharePage: return try await visitShare(request)
+    case .welcome: return Self.welcome
+    case .openAPI: return Self.openAPIResponse
     }
   }
 
@@ -207,6 +216,8 @@ struct Exchange: Sendable {
   var isPage = false
   /// Among the requests under way, once its caller is known.
   var place: RequestPlaces.Place?
+  /// Who pays for the memory of its answer; nil: the address it came from.
+  var party: String?
 
   init(request: HTTPRequest, uuid: String, traceID: String) {
     self.request = request
@@ -221,5 +232,7 @@ struct Exchange: Sendable {
     return exchange
   }
 
-  var isMirror: Bool { request.pathSegments.first == "mirror" || request.pathSegments.first == "admin" }
+  var isMirror: Bool { Self.isMirror(request) }
+
+  static func isMirror(_ request: HTTPRequest) -> Bool { request.pathSegments.first == "mirror" || request.pathSegments.first == "admin" }
 }

@@ -32,7 +32,7 @@ public struct GatewayService: Service {
         "upload-reserve", .integer(0...1_000_000_000), default: "1000",
         help: "Megabytes of the assets' file system that uploads leave free; with less, they are refused (TRY_AGAIN_LATER). 0: none."),
       Option(
-        "user-requests", .integer(0...1_000_000), default: "128", help: "How many requests one user may have under way; a further one is THROTTLED. 0: any number."),
+        "user-requests", .integer(0...1_000_000), default: "64", help: "How many requests one user may have under way; a further one is THROTTLED. 0: any number."),
       Option(
         "user-waits", .integer(0...1_000_000), default: "128",
         help: "How many requests one user may have that wait for changes (wait=, streams of events); a further one is THROTTLED. 0: any number."),
@@ -50,7 +50,12 @@ public struct GatewayService: Service {
 
   public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
 
+  /// Before the process counts as started, which it does all the same: what needs no folder is served.
+  private static let folderPatience = Duration.seconds(2)
+
   private let gateway: Gateway
+  private let folders: DataFolders
+  private let claiming: Task<Void, Never>
   private let server: HTTPServer
 
   /// Makes the parts; the service starts with the bus.
@@ -63,13 +68,23 @@ public struct GatewayService: Service {
     let metrics = GatewayMetrics(context.metrics)
     let folder = context.options.text("assets")
     if let folder { context.metrics.addDisk(of: folder) }
+    let folders = DataFolders(context, folder.map { [(.assets, $0)] } ?? [])
     let uploads = AssetUploads(
       store: folder.map { AssetStore(directory: $0, keys: keys) }, byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
-      limits: uploadLimits(context.options), freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log, metrics: context.metrics)
-    return { bus in try GatewayService(context, state, metrics, uploads, keys, bus) }
+      limits: uploadLimits(context.options), obstacle: { folders.obstacle }, freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
+      metrics: context.metrics)
+    return { bus in
+      let service = try GatewayService(context, state, metrics, uploads, folders, keys, bus)
+      await folders.settle(within: folderPatience)
+      return service
+    }
   }
 
-  private init(_ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ keys: KeyRing, _ bus: any Bus) throws {
+  private init(
+    _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ folders: DataFolders, _ keys: KeyRing,
+    _ bus: any Bus
+  ) throws {
+    self.folders = folders
     let options = context.options
     let configuration = try ClientListening.configuration(context)
     let publicAddress = PublicAddress(configured: options.url("public-url"))
@@ -78,7 +93,7 @@ public struct GatewayService: Service {
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options),
-        places: Self.placeLimits(options)),
+        places: Self.placeLimits(options), parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
       log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
     do throws(HTTPServer.StartError) {
@@ -94,10 +109,27 @@ public struct GatewayService: Service {
       let counts = places.counts
       return [Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]), Metrics.Sample(Double(counts.held), labels: [("state", "held")])]
     }
+    Self.addParts(of: gateway.parts, to: context.metrics)
     context.metrics.addClients(of: server)
     context.log.connectionLimit(of: server, wanted: configuration.connectionLimit)
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
+    claiming = Task { [secrets = gateway.secrets] in
+      // Dropped because a gateway that ends no longer claims anything; until then it is tried again and again.
+      try? await folders.claim(on: bus) { InstallationID(signingKey: try await secrets.signingKey()) }
+    }
+  }
+
+  private static func addParts(of parts: PartBudget, to metrics: Metrics) {
+    let held = Metrics.Description("shared_request_bytes", "Bytes in hand of requests to several owners, parts and answers.")
+    let refused = Metrics.Description("shared_requests_refused_total", "Parts of such requests for which there was no room.", .counter)
+    metrics.collect([held, refused]) { [parts] in
+      var readings = Metrics.Readings()
+      let counts = parts.counts
+      readings[held.name] = Double(counts.held)
+      readings[refused.name] = Double(counts.refused)
+      return readings
+    }
   }
 
   private static func uploadLimits(_ options: Options) -> AssetUploads.Limits {
@@ -129,6 +161,7 @@ public struct GatewayService: Service {
   public var checks: [HealthCheck] {
     [
       HealthCheck("shards") { [cluster = gateway.state.cluster] in cluster.obstacle },
+      HealthCheck("assets") { [folders] in folders.obstacle },
       HealthCheck("share") { [secrets = gateway.secrets] in await secrets.obstacle },
     ]
   }
@@ -139,5 +172,8 @@ public struct GatewayService: Service {
     await server.drain(within: Self.drainLimit)
   }
 
-  public func close() async { server.stop() }
+  public func close() async {
+    claiming.cancel()
+    server.stop()
+  }
 }

@@ -10,6 +10,7 @@ struct GatewayState: Sendable {
   let cluster: Cluster
   let authenticator: Authenticator
   let waiters: ChangeWaiters
+  let apps: AppBook
   let timing: Timing
 
   /// - Parameters:
@@ -19,12 +20,13 @@ struct GatewayState: Sendable {
     self.cluster = cluster
     self.timing = timing
     authenticator = Authenticator(timing: timing)
+    apps = AppBook(timing: timing)
     waiters = ChangeWaiters(limit: waiterLimit, timing: timing)
   }
 
   /// Serves what the share service and workers push.
   func serve(on handlers: inout BusHandlers) {
-    handlers.serve(authenticator)
+    handlers.serve(authenticator) { [apps] in apps.expire() }
     handlers.on(PushZoneChanges.self) { message, _, _ in
       await waiters.notice(message.changes)
       return Answer(Acknowledgement())
@@ -41,6 +43,6 @@ extension Cluster {
   var obstacle: String? {
     guard let map = current, map.shardCount > 0 else { return "no cluster map from the share service yet" }
     let orphans = map.holders.count { $0 == nil }
-    return orphans == 0 ? nil : "\(orphans) of \(map.shardCount) shards have no worker"
+    return orphans == 0 ? nil : "\(orphans) of \(map.shardCount) shards \(orphans == 1 ? "has" : "have") no worker"
   }
 }

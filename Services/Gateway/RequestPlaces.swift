@@ -18,7 +18,7 @@ struct Requester: Hashable, Sendable {
 struct PlaceBook: Sendable {
   struct Limits: Sendable {
     /// Requests of one requester; nil: any number. Fewer than a worker's window on the bus takes, so that nobody fills it alone.
-    var perUser: Int? = 128
+    var perUser: Int? = 64
     /// Requests of one requester that ask to be held (`wait`, streams of events): they take no place on the bus while they are.
     var heldPerUser: Int? = 128
     /// Requests of one container that are not held.

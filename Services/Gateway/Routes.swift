@@ -21,6 +21,8 @@ package struct Route: Sendable {
     /// Addresses to upload to, content for one, and a file of the assets folder.
     case assetTokens, assetUpload, asset
     case signIn, sharePage
+    /// What the gateway says of itself.
+    case welcome, openAPI
   }
 
   /// How the path is spelled, also the label of the route's metrics. `{container}`, `{environment}` and `{database}` are captured, other
@@ -76,7 +78,7 @@ package struct RouteTable: Sendable {
   }
 
   package func outcome(of method: HTTPMethod, _ path: [String]) -> Outcome {
-    guard let first = path.first, let candidates = rows[first] else { return .unknown }
+    guard let candidates = rows[path.first ?? ""] else { return .unknown }
     for route in candidates {
       guard let match = Self.match(path, with: route) else { continue }
       return route.methods.contains(method) ? .match(match) : .wrongMethod(route)
@@ -125,6 +127,8 @@ extension RouteTable {
       Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),
+      Route([.get], "/", .welcome),
+      Route([.get], "/openapi.json", .openAPI),
       Route([.get, .post], "/signin", .signIn),
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]

@@ -37,10 +37,18 @@ extension Gateway {
     }
     var results: [ItemResult] = Array(repeating: .success(nil), count: references.count)
     var failures: [RecordError] = []
-    for (message, found) in await askAll(messages, { message throws(RecordError) in try await self.found(message, since: start) }) {
+    let holding = PartBudget.Holding(parts, of: caller.userRecordName ?? exchange.request.remoteAddress)
+    let answers = await askAll(messages) { [places] message throws(RecordError) in
+      let found = try await self.found(message, since: start)
+      // As bytes, and not as parsed documents, which take many times their memory.
+      let items = zip(places[message.shard] ?? [], found).map { index, item in item.isNull ? nil : Self.item(references[index], item) }
+      try holding.grow(by: items.reduce(0) { $0 + ($1?.count ?? 0) })
+      return items
+    }
+    for (message, found) in answers {
       let places = places[message.shard] ?? []
       switch found {
-      case .success(let elements): for (index, result) in zip(places, elements) where !result.isNull { results[index] = .success(result) }
+      case .success(let items): for (index, item) in zip(places, items) where item != nil { results[index] = .success(item) }
       case .failure(let error):
         failures.append(error)
         for index in places { results[index] = .failure(error) }
@@ -52,7 +60,20 @@ extension Gateway {
   }
 
   /// nil: there is no such share.
-  private typealias ItemResult = Result<JSONValue?, RecordError>
+  private typealias ItemResult = Result<[UInt8]?, RecordError>
+
+  private static func item(_ reference: ShortGUIDReference, _ found: JSONValue) -> [UInt8] {
+    var writer = JSONWriter(reservingByteCount: 512)
+    writer.beginObject()
+    writer.key("shortGUID")
+    reference.write(to: &writer)
+    found.forEachMember { key, value in
+      writer.key(key.string ?? "")
+      writer.value(value)
+    }
+    writer.endObject()
+    return writer.bytes
+  }
 
   func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError) -> [JSONValue] {
     let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)
@@ -69,16 +90,15 @@ extension Gateway {
     writer.key("results")
     writer.beginArray()
     for (reference, result) in zip(references, results) {
+      if case .success(let item?) = result {
+        writer.raw(item)
+        continue
+      }
       writer.beginObject()
       writer.key("shortGUID")
       reference.write(to: &writer)
       switch result {
-      case .success(let found?):
-        found.forEachMember { key, value in
-          writer.key(key.string ?? "")
-          writer.value(value)
-        }
-      case .success(nil): RecordError(.notFound, "There is no share with this short GUID").writeMembers(to: &writer)
+      case .success: RecordError(.notFound, "There is no share with this short GUID").writeMembers(to: &writer)
       case .failure(let error): error.writeMembers(to: &writer)
       }
       writer.endObject()

@@ -13,7 +13,7 @@ extension Notifier {
       Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
       Option(
         "connections", .integer(1...1_000_000), default: "20000",
-        help: "How many devices may be connected at a time; further ones are TRY_AGAIN_LATER. Fewer where the system allows fewer open files."),
+        help: "How many devices may be connected at a time; further ones are TRY_AGAIN_LATER. Fewer where memory or open files allow fewer."),
       Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
       Option(
         "user-devices", .integer(1...1_000_000), default: "256",
@@ -32,6 +32,12 @@ extension Notifier {
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
     self.init(limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock, random: context.random, log: context.log)
   }
+
+  /// What a held connection costs at most, its stream or poll included.
+  private static let connectionByteCount = 12 * 1024
+
+  /// How many connections three quarters of the memory hold.
+  static func connectionLimit(memoryByteCount: Int) -> Int { memoryByteCount / 4 * 3 / connectionByteCount }
 
   /// What workers and the share service tell.
   public func register(in handlers: inout BusHandlers) {
@@ -57,7 +63,8 @@ extension Notifier {
     attach(bus)
     let options = context.options
     var configuration = try ClientListening.configuration(context)
-    configuration.connectionLimit = options.integer("connections") ?? configuration.connectionLimit
+    configuration.connectionLimit = min(
+      options.integer("connections") ?? configuration.connectionLimit, Self.connectionLimit(memoryByteCount: MemoryLimit(options, role: context.role).byteCount))
     // Nothing here has a body; small buffers make ten thousand held connections cheap.
     configuration.bodyByteLimit = 64 * 1024
     configuration.headerByteLimit = 8 * 1024

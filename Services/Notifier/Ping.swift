@@ -9,8 +9,10 @@ package struct Ping: Sendable {
   /// What pings merge by, the same at every notifier.
   let key: String
   let sequence: Int64
-  /// Where the keys of those pings begin that a courier gets only while nobody has subscribed to the database; nil: it is one of them.
+  /// Where the keys of those pings begin that a courier gets only while nobody has subscribed to the database; nil: it makes none of them needless.
   let superseding: String?
+  /// It is one of them.
+  let isSupersedable: Bool
   /// `{"aps":…,"ck":…}` (mirror-api.md "Pings", wire-protocol section 9.3).
   package let json: [UInt8]
 
@@ -22,6 +24,7 @@ package struct Ping: Sendable {
     let database = change.database
     key = Self.key("zone", database.container, database.environment, [database.owner, change.zoneName])
     superseding = nil
+    isSupersedable = true
     sequence = change.sequence
     var writer = JSONWriter(reservingByteCount: 512)
     writer.beginObject()
@@ -54,8 +57,14 @@ package struct Ping: Sendable {
       notification.zone.map { [notification.scope.rawValue, notification.subscriptionID, $0.ownerName, $0.zoneName] } ?? [notification.notificationID]
     key = Self.key(notification.zone == nil ? "record" : "subscription", notification.container, notification.environment, parts)
     sequence = notification.sequence
-    let owner = notification.scope == .public ? DatabaseID.publicOwner : notification.userRecordName
-    superseding = Self.key("zone", notification.container, notification.environment, [owner, ""])
+    isSupersedable = false
+    // Of a shared database no other pings come here, and those of the private one are not its business.
+    superseding =
+      switch notification.scope {
+      case .shared: nil
+      case .private: Self.key("zone", notification.container, notification.environment, [notification.userRecordName, ""])
+      case .public: Self.key("zone", notification.container, notification.environment, [DatabaseID.publicOwner, ""])
+      }
     json = notification.json
   }
 
@@ -110,7 +119,7 @@ struct PendingPings: Sendable {
     }
     pings[ping.key] = ping
     order.append(ping.key)
-    if ping.superseding == nil { supersedableCount += 1 }
+    if ping.isSupersedable { supersedableCount += 1 }
     return outcome
   }
 
@@ -126,7 +135,7 @@ struct PendingPings: Sendable {
 
   private mutating func forget(_ key: String) -> Ping? {
     guard let ping = pings.removeValue(forKey: key) else { return nil }
-    if ping.superseding == nil { supersedableCount -= 1 }
+    if ping.isSupersedable { supersedableCount -= 1 }
     return ping
   }
 

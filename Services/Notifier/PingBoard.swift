@@ -123,7 +123,7 @@ struct PingBoard: Sendable {
 
   /// Whom to tell of a change, and as what of theirs: the owner's devices of their private database, other participants' of their shared
   /// one, everybody in the container and environment of the public one; never the device that made the change. Of a database that somebody
-  /// has subscribed to, couriers are told by subscriptions only (`listeners(to:)`).
+  /// has subscribed to, couriers are told by subscriptions only (`listeners(to:)`); of a shared one by who knows the participant's subscriptions.
   func deliveries(of change: ZoneChange) -> [Delivery] {
     let scope = Scope(container: change.database.container, environment: change.database.environment)
     let isSubscribed = change.hasSubscriptions ?? false
@@ -134,7 +134,8 @@ struct PingBoard: Sendable {
     var participants: [[ListenerID]] = []
     for user in Set(change.audience) {
       let isOwner = user == change.database.owner
-      let found = others(than: change.origin, byUser[User(scope: scope, userRecordName: user)] ?? [], withoutCouriers: isSubscribed && isOwner)
+      let found = others(
+        than: change.origin, byUser[User(scope: scope, userRecordName: user)] ?? [], withoutCouriers: isOwner ? isSubscribed : change.tellsHomes ?? false)
       if isOwner { owners = found } else if !found.isEmpty { participants.append(found) }
     }
     let shared = participants.count == 1 ? participants[0] : participants.flatMap(\.self).sorted()
@@ -148,8 +149,9 @@ struct PingBoard: Sendable {
   /// Whom to tell what a subscription says: its user's devices but the one that made the change.
   func listeners(to notification: SubscriptionNotification) -> [ListenerID] {
     let scope = Scope(container: notification.container, environment: notification.environment)
-    return others(
+    let told = others(
       than: notification.originDevice.map { ($0, nil) }, byUser[User(scope: scope, userRecordName: notification.userRecordName)] ?? [], withoutCouriers: false)
+    return notification.isForCouriersOnly == true ? told.filter { listeners[$0]?.kind == .courier } : told
   }
 
   /// - Parameter origin: a device, and whose it is; nil: anybody's of that name.

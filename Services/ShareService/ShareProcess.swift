@@ -34,6 +34,11 @@ extension ShareService {
         Metrics.Sample(Double(counts.active), labels: [("state", "active")]), Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
       ]
     }
+    context.metrics.collect("departing_users", "Users who were deleted and whose data are still being removed.") { [directory] in
+      // Dropped because a scrape says only what is known.
+      guard let count = try? await directory.departures().count else { return [] }
+      return [Metrics.Sample(Double(count))]
+    }
     for kind in StorageJob.Kind.allCases {
       context.metrics.collect("\(kind.rawValue)_last_success_timestamp_seconds", "When the last \(kind.rawValue) ended that found nothing wrong, since 1970.") {
         [jobs] in await jobs.successTimes[kind].map { [Metrics.Sample(Double($0))] } ?? []

@@ -42,6 +42,8 @@ public final class ShareService: Sendable {
   private let announcer: Announcer
   private let cluster = ClusterSource()
   let jobs: StorageJobs
+  let removals: UserRemovals
+  private let clock: any WallClock
   private let random: any RandomSource
   private let log: Log
 
@@ -55,10 +57,12 @@ public final class ShareService: Sendable {
       operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, sessions: configuration.sessions, clock: clock,
       random: random)
     jobs = StorageJobs(directory: directory, clock: clock, random: random, log: log)
+    removals = UserRemovals(directory: directory, clock: clock, log: log)
     passwords = PasswordHasher(cost: configuration.passwordCost, decoy: random.bytes(48))
     signIns = SignInDesk(directory: directory, passwords: passwords, clock: clock, log: log)
     signatures = SignatureLedger(directory: directory)
     announcer = Announcer(epoch: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
+    self.clock = clock
     self.random = random
     self.log = log
   }
@@ -73,6 +77,7 @@ public final class ShareService: Sendable {
         FetchStanding.Reply(
           standing: try await Self.answering(log) { try await directory.standing(ofUser: message.userRecordName, message.container, message.environment) }))
     }
+    handlers.on(LookUpApp.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.app(of: message.container) }) }
     handlers.on(DiscoverUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.discover(message) }) }
     handlers.on(IdentifyUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.identify(message) }) }
     handlers.on(NoteSharedZones.self) { message, _, _ in
@@ -86,6 +91,12 @@ public final class ShareService: Sendable {
       Answer(CompareSharedZones.Reply(correctedCount: try await Self.answering(log) { try await directory.compare(message) }))
     }
     handlers.on(FetchSharedZones.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.sharedZones(message) }) }
+    handlers.on(ClaimFolder.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.claim(message) }) }
+    handlers.on(FetchShardEpochs.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.shardEpochs(message) }) }
+    handlers.on(NoteShardEpochs.self) { message, _, _ in
+      try await Self.answering(log) { try await directory.note(message) }
+      return Answer(Acknowledgement())
+    }
     handlers.on(SignIn.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.signIn(message) }) }
     handlers.on(CheckPassword.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.check(message) }) }
     handlers.on(RotateSession.self) { message, _, _ in
@@ -103,7 +114,7 @@ public final class ShareService: Sendable {
       return Answer(Acknowledgement())
     }
     let operators = OperatorAPI(
-      directory: directory, jobs: jobs, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
+      directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
       report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) },
       command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
@@ -123,11 +134,13 @@ public final class ShareService: Sendable {
   func publisher(on bus: any Bus) async throws -> ClusterMapPublisher {
     let (directory, log) = (directory, log)
     let stored = try await directory.clusterMap()
+    // By the time, because whoever runs on may know greater versions than a directory that was taken back from a backup.
     let publisher = ClusterMapPublisher(
-      bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version,
+      bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version, leastVersion: clock.now,
       persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
     await announcer.attach(bus)
     await jobs.attach(bus) { publisher.current }
+    await removals.attach(bus) { publisher.current }
     await cluster.attach(
       ClusterReports(
         bus: bus, shardCount: directory.shardCount, map: { publisher.current },
@@ -140,6 +153,7 @@ public final class ShareService: Sendable {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await publisher.run() }
       group.addTask { [announcer] in await announcer.run() }
+      group.addTask { [removals] in await removals.run() }
       // The publisher ends with the bus; nothing is left to announce then.
       await group.next()
       group.cancelAll()

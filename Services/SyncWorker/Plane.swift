@@ -26,6 +26,8 @@ protocol ChangePublisher: Sendable {
 /// What a plane's handlers are given.
 struct PlaneContext: Sendable {
   let clock: any WallClock
+  /// By which leases run, whatever becomes of the wall clock (`SteadyClock`); nil: by that.
+  var steadyClock: (any WallClock)?
   let random: any RandomSource
   let log: Log
   let schemas: any SchemaSource
@@ -37,14 +39,22 @@ struct PlaneContext: Sendable {
   var assetThresholdByteCount: Int?
   /// Bytes that a database of a user without a quota of his own may hold; 0: any number.
   var userQuota: Int64 = 0
-  /// Records that one page of a query looks at (`QuerySearch.workLimit`).
-  var queryWorkLimit = QuerySearch.workLimit
+  /// Mirrored stores that a user may have of one database; 0: any number.
+  var storeLimit = 0
+  /// What one page of a query costs (`QuerySearch.pageCost`).
+  var queryPageCost = QuerySearch.pageCost
+  /// Queries that cost more than one answer may: one for all planes of a worker.
+  var queryCounts = QueryCounts()
   /// What is known of databases' subscriptions: one for all planes of a worker.
   var subscriptions = SubscriptionIndexes()
+  /// What commits fire: one for all planes of a worker.
+  let lateFirings: LateFirings
   /// Returns after that time, or early when its task is cancelled.
   var pause: @Sendable (Duration) async -> Void = { _ in await Task.yield() }
   /// Who waits for which store: one for all planes of a worker.
   var watches = StoreWatches()
+  /// Which run exported what: one for all planes of a worker.
+  var recentExports = RecentExports()
   /// Where more duplicates are left than one commit may merge.
   var duplicates = DuplicateBacklog()
   /// Whom invitations mean.
@@ -57,6 +67,14 @@ struct PlaneContext: Sendable {
   var shareNews = ShareNewsSignals()
   /// Where objects of the shared database are.
   var owners: any Owners = NoOwners()
+}
+
+/// Queries that were answered in part, or not.
+final class QueryCounts: Sendable {
+  /// Pages that ended because of what they cost.
+  let cutPages = Counter()
+  /// Searches that could not end so, and cost too much.
+  let givenUp = Counter()
 }
 
 /// An HTTP answer a plane made.
@@ -90,6 +108,11 @@ extension ShardWork {
 protocol ShardCall: Sendable {
   var store: any ShardStore { get }
   var context: PlaneContext { get }
+}
+
+/// A client's, operator's or home's call about one database.
+protocol DatabaseCall: ShardCall {
+  var request: DatabaseRequest { get }
 }
 
 extension ShardCall {

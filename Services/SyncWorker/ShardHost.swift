@@ -40,6 +40,8 @@ actor ShardHost {
   /// The worker's name, as maps have it.
   private let name: String
   private let recordStore: any RecordStore
+  /// nil: nobody keeps account of epochs.
+  private let epochs: ShardEpochs?
   private let work: [any ShardWork]
   private let log: Log
   private let checksFirst: Bool
@@ -63,16 +65,19 @@ actor ShardHost {
   private static let fullPause = Duration.seconds(1)
 
   /// - Parameters:
+  ///   - epochs: what shards are known to have had.
   ///   - work: what runs on every open shard.
   ///   - checksFirst: a shard is checked before it serves; one whose structure is damaged does not.
   ///   - pause: returns after that time, or early when its task is cancelled.
   ///   - patience: the same, before it is said that a shard does not open.
   init(
-    name: String, store: any RecordStore, work: [any ShardWork], log: Log, checksFirst: Bool = false, pause: @escaping @Sendable (Duration) async -> Void,
+    name: String, store: any RecordStore, epochs: ShardEpochs? = nil, work: [any ShardWork], log: Log, checksFirst: Bool = false,
+    pause: @escaping @Sendable (Duration) async -> Void,
     patience: @escaping @Sendable (Duration) async -> Void
   ) {
     self.name = name
     recordStore = store
+    self.epochs = epochs
     self.work = work
     self.log = log
     self.checksFirst = checksFirst
@@ -103,6 +108,9 @@ actor ShardHost {
 
   /// Shards that could not be opened, or are not served because something of theirs failed.
   var outOfServiceCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
+
+  /// Those of them whose files are not the ones that were in use.
+  var refusedCount: Int { shards.values.count { if $0.isAssigned, case .foreign = $0.outage { true } else { false } } }
 
   /// What all shards counted that were held since the start.
   var totals: ShardTotals {
@@ -240,6 +248,7 @@ actor ShardHost {
     while !Task.isCancelled, shards[number]?.isAssigned == true {
       do {
         guard let store = try await openWatched(number) else { continue }
+        await epochs?.noteFirst(store)
         do {
           try await checkIfDue(store)
         } catch {
@@ -286,6 +295,10 @@ actor ShardHost {
     let log = log.with(["shard": .integer(Int64(number))])
     let failure: RecordError
     switch error {
+    case StoreError.foreign(let reason):
+      failure = .outOfService
+      if shards[number]?.outage != error as? StoreError { log.error("a shard is refused: its file is not the one that was in use", ["reason": .text(reason)]) }
+      shards[number]?.outage = error as? StoreError
     case StoreError.corrupt(let reason), StoreError.io(let reason):
       failure = .outOfService
       if shards[number]?.outage == nil { countOutage(error) }
@@ -297,6 +310,7 @@ actor ShardHost {
     shards[number]?.problem = String(describing: error)
     tellWaiters(of: number, .refused(failure))
     if case StoreError.full = error { return min(wait, Self.fullPause) }
+    if case StoreError.foreign = error { return min(wait, Self.longestPause) }
     return wait
   }
 
@@ -341,7 +355,7 @@ actor ShardHost {
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
     return try await withThrowingTaskGroup(of: (any ShardStore)?.self) { group in
-      group.addTask { [recordStore] in try await recordStore.open(shard: number) }
+      group.addTask { [recordStore, epochs] in try await recordStore.open(shard: number, knownEpoch: await epochs?.least(ofShard: number) ?? 0) }
       group.addTask {
         for await _ in wakes {}
         return nil

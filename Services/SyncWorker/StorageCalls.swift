@@ -1,4 +1,4 @@
-// What a worker does with a whole shard for an operator: copies it for a backup, looks it over.
+// What a worker does with a whole shard for an operator: copies it for a backup, looks it over, removes what it has of a user.
 
 import MessagePack
 import RecordStore
@@ -19,6 +19,21 @@ extension Worker {
         return Answer(Acknowledgement(), body: try MessagePackEncoder().encode(copy))
       }
     }
+    handlers.on(ForgetUser.self) { [self] message, _, _ in
+      try await withStore(of: message.shard) { store in
+        guard let plane = try openParts().planes[.record] as? RecordPlane else { throw BusError(.notFound, "this worker has no record plane") }
+        let reply = try await UserRemoval(context: plane.context, user: message.userRecordName).run(on: store)
+        if reply != ForgetUser.Reply(zoneCount: 0, shareCount: 0, storeCount: 0, subscriptionCount: 0) {
+          context.log.info(
+            "a deleted user's data were removed",
+            [
+              "shard": .integer(Int64(store.shard)), "zones": .integer(Int64(reply.zoneCount)), "shares": .integer(Int64(reply.shareCount)),
+              "stores": .integer(Int64(reply.storeCount)),
+            ])
+        }
+        return Answer(reply)
+      }
+    }
     handlers.on(ScrubShard.self) { [self] message, _, _ in
       try await withStore(of: message.shard) { store in
         let report = try await store.verify(readsAssets: message.readsAssets)
@@ -28,9 +43,12 @@ extension Worker {
         if report.isStructureDamaged {
           await (try openParts()).host.failed(store, .corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup"))
         }
+        // What a damaged shard says of links is not to be believed.
+        let links = report.problems.isEmpty ? try await LooseLinks(store: store, context: try openParts().planeContext).run(removes: message.mendsLinks == true) : nil
         return Answer(
           ScrubShard.Reply(
-            problems: report.problems, recordCount: report.recordCount + report.transactionCount + report.pastStateCount, assetCount: report.assetCount))
+            problems: report.problems, recordCount: report.recordCount + report.transactionCount + report.pastStateCount, assetCount: report.assetCount,
+            looseLinkCount: links?.looseCount, removedLinkCount: links?.removedCount))
       }
     }
   }
@@ -46,7 +64,7 @@ extension Worker {
       case .fenced, .closed: throw BusError(.notMine, "shard \(shard) is no longer held here")
       case .overloaded: throw BusError(.overloaded, "shard \(shard) has too much to do")
       case .tooSlow: throw BusError(.refused, "shard \(shard) is written to faster than it can be read as a whole: try again when there is less to do")
-      case .full(let reason), .io(let reason), .corrupt(let reason), .missingKey(let reason): throw BusError(.refused, reason)
+      case .full(let reason), .io(let reason), .corrupt(let reason), .foreign(let reason), .missingKey(let reason): throw BusError(.refused, reason)
       case .newerFormat, .outOfService: throw BusError(.refused, "shard \(shard) is out of service")
       }
     }

@@ -32,6 +32,26 @@ struct StorageQuota: Hashable, Sendable {
   }
 }
 
+extension StorageQuota {
+  /// Refuses what a body has written, if the database has grown by it beyond what it may hold; what shrinks it goes on.
+  /// - Parameter earlier: the database before.
+  /// - Throws: `QUOTA_EXCEEDED`.
+  func checkGrowth(since earlier: StoredDatabase, in transaction: any ShardTransaction) throws {
+    let growth = try (transaction.database(key: earlier.key)?.byteCount ?? 0) - earlier.byteCount
+    if let problem = problem(growth: growth, of: earlier) { throw problem }
+  }
+}
+
+extension DatabaseCall {
+  /// What is charged to the database's owner, whoever writes.
+  func ownersQuota() async -> StorageQuota? {
+    let database = request.database
+    if request.caller.userRecordName == database.owner { return StorageQuota(of: request.caller, in: database, standard: context.userQuota) }
+    let standing = database.isPublic ? nil : await context.schemas.standing(of: database.owner, database.container, database.environment)
+    return StorageQuota(standing, in: database, standard: context.userQuota)
+  }
+}
+
 extension StoredRecord {
   /// What the row counts towards its database's bytes.
   var countedByteCount: Int64 { isDeleted ? 0 : record.countedByteCount }

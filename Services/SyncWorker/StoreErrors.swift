@@ -13,6 +13,9 @@ extension RecordError {
   /// The shard's file is damaged or its disk fails. The operator hears why where it was noticed, clients never.
   static let outOfService = RecordError(.tryAgainLater, "The database is out of service; its operator has been told why", retryAfter: 10)
 
+  /// What a read costs is more than one request may: it looks at too much, or takes too long.
+  static let tooMuch = RecordError(.tryAgainLater, "The request looks at more than the server reads for one; ask for less at once", retryAfter: 30)
+
   /// What an error thrown by a store, or out of a body it ran, means to the client. What the operator must know is logged here, once.
   init(storing error: any Error, log: Log) {
     switch error {
@@ -20,6 +23,7 @@ extension RecordError {
     case let error as StoreError: self.init(error, log: log)
     case let error as SharedForward.Unreached: self = error.error
     case let error as AssetError: self.init(error, log: log)
+    case is CostBudget.Exceeded: self = .tooMuch
     case is MissingAsset: self.init(.badRequest, "asset not found: upload it again")
     case let problem as MirroringProblem:
       self.init(problem.code, "\(problem.recordName): \(problem.reason)", cocoaErrorCode: problem.cocoaErrorCode)
@@ -46,7 +50,7 @@ extension RecordError {
     case .overloaded: self.init(.tryAgainLater, "Too many requests are waiting for this database", retryAfter: 1)
     case .tooSlow(let shard):
       log.warning("a read was given up: it took too long", ["shard": .integer(Int64(shard))])
-      self.init(.tryAgainLater, "The request looks at more than the server reads for one; ask for less at once", retryAfter: 30)
+      self = .tooMuch
     case .full(let reason):
       log.error("the store is full", ["reason": .text(reason)])
       self = .noSpace
@@ -61,6 +65,9 @@ extension RecordError {
       log.error("an encryption key is missing", ["reason": .text(reason)])
       self.init(
         .tryAgainLater, "Encrypted values can't be stored or read: the server lacks the key (its operator: --encryption-key)", retryAfter: Self.keyRetrySeconds)
+    case .foreign(let reason):
+      log.error("a shard is not the installation's", ["reason": .text(reason)])
+      self = .outOfService
     case .io(let reason):
       log.error("the store failed", ["reason": .text(reason)])
       self.init(.internalError, "The server could not read or write its data")

@@ -3,7 +3,7 @@
 import Assets
 import Crypto
 import Mirroring
-import RecordStore
+package import RecordStore
 import Records
 public import ServiceBus
 public import ServiceKit
@@ -19,6 +19,9 @@ public final class Worker: Sendable {
     Option(
       "user-quota", .integer(0...Int.max), default: "0",
       help: "Bytes that each private database may hold unless the user has a quota of his own; 0: any number."),
+    Option(
+      "user-stores", .integer(0...1_000_000), default: "500",
+      help: "Mirrored stores, one for each installation of an app, that a user may have of one database; 0: any number."),
     Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "How long content that no record uses any more is kept."),
     Option(
       "history-retention", .seconds(0...3_153_600_000), default: "7776000",
@@ -46,6 +49,7 @@ public final class Worker: Sendable {
   /// What exists once the share service has answered.
   struct Parts: Sendable {
     let host: ShardHost
+    let epochs: ShardEpochs
     let schemas: DirectorySchemaSource
     let generations: EnvironmentGenerations
     let duplicates: DuplicateKeeper
@@ -53,22 +57,30 @@ public final class Worker: Sendable {
     let audit: AccessAudit
     let shareNews: ShareNewsSignals
     let sharedFiring: SharedDatabaseFiring
+    let lateFirings: LateFirings
+    let queryCounts: QueryCounts
     let census: ShardCensus
+    let planeContext: PlaneContext
     let planes: Planes
   }
 
   let context: ServiceContext
   private let dataPath: String
+  private let folders: DataFolders
   private let keys: KeyRing
   private let meter: RequestMeter
   /// Of short GUIDs.
   let shareCalls: Family<Counter>
-  private let makeStore: @Sendable (_ shardCount: Int) throws -> any RecordStore
+  private let makeStore: @Sendable (_ shardCount: Int, _ installation: InstallationID) throws -> any RecordStore
   private let makePlanes: @Sendable (PlaneContext) -> Planes
   private let parts = Mutex<Parts?>(nil)
 
   /// - Throws: `ExitError` when the key file can't be used.
-  public convenience init(_ context: ServiceContext) throws {
+  public convenience init(_ context: ServiceContext) throws { try self.init(context, through: { $0 }) }
+
+  /// - Parameter through: what stands between the worker and its files: where tests decide when its process dies.
+  /// - Throws: as above.
+  package convenience init(_ context: ServiceContext, through: @escaping @Sendable (any RecordStore) -> any RecordStore) throws {
     let dataPath = context.options.requiredText("data")
     let keys = try EncryptionKeys.ring(context.options)
     if let threshold = context.options.integer("asset-threshold"), (1..<Self.lowestAssetThreshold).contains(threshold) {
@@ -77,22 +89,25 @@ public final class Worker: Sendable {
     let log = context.log
     self.init(
       context, dataPath: dataPath, keys: keys,
-      makeStore: { shardCount in
+      makeStore: { shardCount, installation in
         var options = SQLiteRecordStore.Options()
         options.keepsPastStates = Self.recordRetention(context) > .zero
-        return try SQLiteRecordStore(
-          directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets", keys: keys), keys: keys,
-          options: options, report: { log.error("a damaged record was passed over", ["problem": .text($0)]) })
+        return through(
+          try SQLiteRecordStore(
+            directory: dataPath + "/shards", shardCount: shardCount, assets: AssetStore(directory: dataPath + "/assets", keys: keys), keys: keys,
+            options: options, installation: installation, report: { log.error("a damaged record was passed over", ["problem": .text($0)]) }))
       },
       makePlanes: { [.record: RecordPlane(context: $0), .object: ObjectPlane(context: $0)] })
   }
 
   init(
-    _ context: ServiceContext, dataPath: String, keys: KeyRing = KeyRing(), makeStore: @escaping @Sendable (_ shardCount: Int) throws -> any RecordStore,
+    _ context: ServiceContext, dataPath: String, keys: KeyRing = KeyRing(),
+    makeStore: @escaping @Sendable (_ shardCount: Int, _ installation: InstallationID) throws -> any RecordStore,
     makePlanes: @escaping @Sendable (PlaneContext) -> Planes
   ) {
     self.context = context
     self.dataPath = dataPath
+    folders = DataFolders(context, [(.data, dataPath), (.assets, dataPath + "/assets")])
     self.keys = keys
     self.makeStore = makeStore
     self.makePlanes = makePlanes
@@ -127,6 +142,7 @@ public final class Worker: Sendable {
     handlers.on(ResolveShortGUIDs.self) { [self] message, _, _ in Answer(Acknowledgement(), body: try await resolve(message)) }
     handlers.on(LocateShortGUID.self) { [self] message, _, _ in Answer(try await locate(message)) }
     handlers.on(WorkerReport.self) { [self] message, _, _ in
+      if let refusal = folders.refusal { return Answer(Acknowledgement(), body: WorkerReports.refusal(refusal)) }
       let parts = try openParts()
       let totals = await parts.host.totals
       let condition = await WorkerReports.Condition(
@@ -166,7 +182,11 @@ public final class Worker: Sendable {
   /// - Throws: when the data folder can't be used, or the task is cancelled.
   public func start(on bus: any Bus) async throws -> any Service {
     let signingKey = try await fetchSigningKey(bus)
-    let parts = makeParts(bus, signingKey, try makeStore(try await firstMap().shardCount))
+    let shardCount = try await firstMap().shardCount
+    let installation = InstallationID(signingKey: signingKey)
+    try await folders.claim(on: bus) { installation }
+    let parts = makeParts(bus, signingKey, try makeStore(shardCount, installation))
+    await parts.epochs.fetch()
     self.parts.withLock { $0 = parts }
     WorkerMetrics.add(to: context.metrics, parts)
     context.metrics.addDisk(of: dataPath)
@@ -201,20 +221,23 @@ public final class Worker: Sendable {
     let audiences = ShareAudiences(context.log, pause: pause)
     let subscriptions = SubscriptionIndexes()
     let firing = SharedDatabaseFiring(schemas: schemas, indexes: subscriptions, changes: changes, random: context.random, log: context.log)
-    let publisher = AudiencePublisher(audiences: audiences, changes: changes, firing: firing)
+    let publisher = AudiencePublisher(audiences: audiences, changes: changes, indexes: subscriptions, firing: firing)
     let assets = AssetStore(directory: dataPath + "/assets", keys: keys)
-    let planeContext = PlaneContext(
+    var planeContext = PlaneContext(
       clock: context.clock, random: context.random, log: context.log, schemas: schemas, changes: publisher,
       assets: assets, signingKey: signingKey, assetThresholdByteCount: assetThreshold,
-      userQuota: Int64(context.options.integer("user-quota") ?? 0), subscriptions: subscriptions, pause: pause,
+      userQuota: Int64(context.options.integer("user-quota") ?? 0), storeLimit: context.options.integer("user-stores") ?? 500, subscriptions: subscriptions,
+      lateFirings: LateFirings(changes: publisher, random: context.random, log: context.log, pause: pause), pause: pause,
       people: DirectoryPeople(bus: bus, log: context.log), audit: audit, audiences: audiences,
       owners: OwnersByBus(bus: bus, cluster: context.cluster, timing: context.timing))
+    planeContext.steadyClock = SteadyClock(keptAt: dataPath + "/steady-clock", wall: context.clock)
     let planes = makePlanes(planeContext)
     let keeper = AssetKeeper(
       assets: assets, grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
       log: context.log, pause: pause)
     let history = HistoryKeeper(
       retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log, pause: pause)
+    let transactions = TransactionKeeper(clock: context.clock, log: context.log, pause: pause)
     let past = PastKeeper(retention: Self.recordRetention(context), clock: context.clock, log: context.log, pause: pause)
     let conflicts = PastKeeper(
       subject: .conflicts, retention: context.options.duration("conflict-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log,
@@ -223,13 +246,16 @@ public final class Worker: Sendable {
     let shareNews = ShareNews(signals: planeContext.shareNews, tell: DirectorySharingIndex(bus: bus), timing: context.timing, log: context.log)
     let census = ShardCensus(metrics: context.metrics, clock: context.clock, log: context.log, pause: pause)
     let generations = EnvironmentGenerations(schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
+    let epochs = ShardEpochs(bus: bus, log: context.log, pause: pause)
     let host = ShardHost(
-      name: context.name, store: store,
-      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value) + [keeper, history, past, conflicts, generations, duplicates, audiences, shareNews, census],
+      name: context.name, store: store, epochs: epochs,
+      work: planes.sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value)
+        + [epochs, keeper, history, transactions, past, conflicts, generations, duplicates, audiences, shareNews, census],
       log: context.log, checksFirst: context.options.flag("verify"), pause: pause, patience: pause)
     return Parts(
-      host: host, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit, shareNews: planeContext.shareNews,
-      sharedFiring: firing, census: census, planes: planes)
+      host: host, epochs: epochs, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit,
+      shareNews: planeContext.shareNews, sharedFiring: firing, lateFirings: planeContext.lateFirings, queryCounts: planeContext.queryCounts, census: census,
+      planeContext: planeContext, planes: planes)
   }
 
   // MARK: Requests
@@ -313,6 +339,7 @@ private final class RunningWorker: Service {
   private let holding: Task<Void, Never>
   private let publishing: Task<Void, Never>
   private let firing: Task<Void, Never>
+  private let lateFiring: Task<Void, Never>
 
   init(parts: Worker.Parts, cluster: Cluster, name: String) {
     self.parts = parts
@@ -321,6 +348,7 @@ private final class RunningWorker: Service {
     holding = Task { await parts.host.run(cluster.updates()) }
     publishing = Task { await parts.changes.run() }
     firing = Task { await parts.sharedFiring.run(on: parts.host) }
+    lateFiring = Task { await parts.lateFirings.run(on: parts.host) }
   }
 
   var checks: [HealthCheck] {
@@ -328,7 +356,7 @@ private final class RunningWorker: Service {
       HealthCheck("shards") { [parts, cluster, name] in
         guard cluster.current?.members.contains(where: { $0.name == name && $0.isReady }) == true else { return "the cluster map does not count on this worker yet" }
         let count = await parts.host.openingCount
-        return count == 0 ? nil : "\(count) shards are being opened"
+        return count == 0 ? nil : count == 1 ? "1 shard is being opened" : "\(count) shards are being opened"
       }
     ]
   }
@@ -339,9 +367,11 @@ private final class RunningWorker: Service {
   func close() async {
     publishing.cancel()
     firing.cancel()
+    lateFiring.cancel()
     holding.cancel()
     await holding.value
     await publishing.value
     await firing.value
+    await lateFiring.value
   }
 }

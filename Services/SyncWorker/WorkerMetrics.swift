@@ -31,6 +31,7 @@ enum WorkerMetrics {
     ("database_bytes", "Length of the shards' files, without their logs."),
     ("failed", "Shards that take no writes any more until they are opened anew: a failed sync, damage."),
     ("passed_over_records_total", "Damaged records that work in the background passed over."),
+    ("transactions_forgotten_total", "Identifiers of purged transactions that were forgotten before their time, because a store or a database had too many."),
     ("indexed_records_total", "Records filled into new indexes, and removed from dropped ones."),
   ]
 
@@ -46,6 +47,9 @@ enum WorkerMetrics {
     metrics.collect("worker_shards_out_of_service", "Assigned shards that could not be opened, or are not served because their files are damaged or their disk fails.") {
       [Metrics.Sample(Double(await parts.host.outOfServiceCount))]
     }
+    metrics.collect("worker_shards_refused", "Assigned shards that are not served because their files are missing, older copies, or another installation's.") {
+      [Metrics.Sample(Double(await parts.host.refusedCount))]
+    }
     metrics.collect("shard_outages_total", "How often shards went out of service, by why.", kind: .counter) {
       let counts = await parts.host.outageCounts
       return [
@@ -60,6 +64,18 @@ enum WorkerMetrics {
     }
     metrics.collect("notifications_dropped_total", "Notifications forgotten because a notifier did not take them in time.", kind: .counter) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
+    }
+    metrics.collect("subscriptions_late_total", "Changes that were compared with query subscriptions behind their commit, because that costs much.", kind: .counter) {
+      [Metrics.Sample(Double(parts.lateFirings.counts.late))]
+    }
+    metrics.collect("subscriptions_dropped_total", "Changes and notifications that subscribers were not told of, because too much waited or fired.", kind: .counter) {
+      [Metrics.Sample(Double(parts.lateFirings.counts.dropped))]
+    }
+    metrics.collect("query_pages_cut_total", "Pages of queries that ended early because looking for more costs too much for one.", kind: .counter) {
+      [Metrics.Sample(Double(parts.queryCounts.cutPages.count))]
+    }
+    metrics.collect("queries_given_up_total", "Queries that cost too much, or took too long, and have no place to go on from.", kind: .counter) {
+      [Metrics.Sample(Double(parts.queryCounts.givenUp.count))]
     }
     metrics.collect("zone_access_denied_total", "Requests for zones of others that their callers have no access to.", kind: .counter) {
       [Metrics.Sample(Double(parts.audit.deniedCount))]

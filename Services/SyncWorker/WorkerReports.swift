@@ -41,19 +41,30 @@ struct WorkerReports: Sendable {
     switch report.subject {
     case "summary": try await writeSummary(to: &output)
     case "shards": writeStandings(to: &output)
-    case "stores": try await writeRows("stores", to: &output) { try Self.mirrors(in: $0) }
-    case "zones": try await writeRows("zones", to: &output) { try Self.zones(in: $0) }
-    case "subscriptions": try await writeRows("subscriptions", to: &output) { try Self.subscriptions(in: $0) }
+    case "stores": try await writeRows("stores", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.mirrors(in: $0, filter) }
+    case "zones": try await writeRows("zones", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.zones(in: $0, filter) }
+    case "subscriptions": try await writeRows("subscriptions", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.subscriptions(in: $0, filter) }
     case "events":
       let after = report.query["after"].flatMap { Int64($0) } ?? 0
-      try await writeRows("events", to: &output) { try Self.events(in: $0, after: after) }
+      try await writeRows("events", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.events(in: $0, filter, after: after) }
     case "explain": try await writeExplanations(report.query, to: &output)
-    case "duplicates": try await writeRows("duplicates", to: &output) { try Self.duplicates(in: $0) }
+    case "duplicates": try await writeRows("duplicates", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.duplicates(in: $0, filter) }
     case "shares": try await writeRows("shares", to: &output) { [filter = ShareFilter(report.query)] in try Self.shares(in: $0, filter) }
     case "participants": try await writeRows("participants", to: &output) { [filter = ShareFilter(report.query)] in try Self.participants(in: $0, filter) }
-    case "quarantine": try await writeRows("quarantine", to: &output) { try Self.quarantine(in: $0) }
+    case "usage": await writeUsage(report.query, to: &output)
+    case "fields": await writeFieldCounts(report.query, to: &output)
+    case "quarantine": try await writeRows("quarantine", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.quarantine(in: $0, filter) }
     default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
     }
+    output.endObject()
+    return output.bytes
+  }
+
+  /// Of a worker that takes no work because of its folder.
+  static func refusal(_ reason: String) -> [UInt8] {
+    var output = JSONWriter()
+    output.beginObject()
+    output.member("refused", reason)
     output.endObject()
     return output.bytes
   }
@@ -187,9 +198,34 @@ struct WorkerReports: Sendable {
     return output.bytes
   }
 
-  private static func mirrors(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
-    try snapshot.mirrors(afterKey: 0, limit: rowLimit).map { mirror in
-      row(try snapshot.database(key: mirror.databaseKey)) { output in
+  /// The first stores of databases that are meant, each with its database.
+  private static func mirrors(
+    in snapshot: any ShardSnapshot, of filter: DatabaseFilter, _ page: (_ after: Int64) throws -> [StoredMirror]
+  ) throws -> [(database: StoredDatabase, mirror: StoredMirror)] {
+    var found: [(database: StoredDatabase, mirror: StoredMirror)] = []
+    var last: Int64 = 0
+    while found.count < rowLimit, case let mirrors = try page(last), let end = mirrors.last?.key {
+      for mirror in mirrors where found.count < rowLimit {
+        if let database = try snapshot.database(key: mirror.databaseKey), filter.matches(database) { found.append((database, mirror)) }
+      }
+      last = end
+    }
+    return found
+  }
+
+  /// The first databases that are meant.
+  private static func databases(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [StoredDatabase] {
+    var (found, last) = ([StoredDatabase](), Int64(0))
+    while found.count < rowLimit, case let databases = try snapshot.databases(afterKey: last, limit: rowLimit), let end = databases.last?.key {
+      found += databases.filter { filter.matches($0) }
+      last = end
+    }
+    return Array(found.prefix(rowLimit))
+  }
+
+  private static func mirrors(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
+    try mirrors(in: snapshot, of: filter) { try snapshot.mirrors(afterKey: $0, limit: rowLimit) }.map { database, mirror in
+      row(database) { output in
         output.member("scope", mirror.scope.rawValue)
         output.member("store", mirror.deviceID)
         output.member("user", mirror.userRecordName)
@@ -202,9 +238,9 @@ struct WorkerReports: Sendable {
     }
   }
 
-  private static func zones(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+  private static func zones(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
-    for database in try snapshot.databases(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
+    for database in try databases(in: snapshot, filter) where rows.count < rowLimit {
       let zones = try snapshot.zones(in: database.key, after: 0, limit: rowLimit - rows.count)
       var audiences: [Int64: Int] = [:]
       for zone in zones where database.hasShares && !zone.isDeleted {
@@ -224,9 +260,9 @@ struct WorkerReports: Sendable {
     return rows
   }
 
-  private static func subscriptions(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+  private static func subscriptions(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
-    for database in try snapshot.databases(afterKey: 0, limit: rowLimit) where rows.count < rowLimit && database.subscriptionEdition != 0 {
+    for database in try databases(in: snapshot, filter) where rows.count < rowLimit && database.subscriptionEdition != 0 {
       for subscription in try snapshot.subscriptions(in: database.key, afterKey: 0, limit: rowLimit - rows.count) {
         rows.append(
           row(database) { output in
@@ -244,16 +280,19 @@ struct WorkerReports: Sendable {
     return rows
   }
 
-  private static func duplicates(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
-    try DuplicateGroup.all(in: snapshot, limit: rowLimit).map { group in row(group.database) { group.writeMembers(to: &$0) } }
+  private static func duplicates(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
+    try DuplicateGroup.all(in: snapshot, limit: rowLimit).filter { group in group.database.map { filter.matches($0) } ?? false }.map { group in
+      row(group.database) { group.writeMembers(to: &$0) }
+    }
   }
 
-  private static func quarantine(in snapshot: any ShardSnapshot) throws -> [[UInt8]] {
+  private static func quarantine(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
-    for key in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
-      guard let mirror = try snapshot.mirror(key: key) else { continue }
-      let database = try snapshot.database(key: mirror.databaseKey)
-      for object in try snapshot.quarantined(of: key, afterKey: 0, limit: rowLimit - rows.count) {
+    let found = try mirrors(in: snapshot, of: filter) { after in
+      try snapshot.mirrorsWithQuarantine(afterKey: after, limit: rowLimit).compactMap { try snapshot.mirror(key: $0) }
+    }
+    for (database, mirror) in found where rows.count < rowLimit {
+      for object in try snapshot.quarantined(of: mirror.key, afterKey: 0, limit: rowLimit - rows.count) {
         rows.append(
           row(database) { output in
             output.member("store", mirror.deviceID)
@@ -265,10 +304,9 @@ struct WorkerReports: Sendable {
     return rows
   }
 
-  private static func events(in snapshot: any ShardSnapshot, after: Int64) throws -> [[UInt8]] {
+  private static func events(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter, after: Int64) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
-    for mirror in try snapshot.mirrors(afterKey: 0, limit: rowLimit) where rows.count < rowLimit {
-      let database = try snapshot.database(key: mirror.databaseKey)
+    for (database, mirror) in try mirrors(in: snapshot, of: filter, { try snapshot.mirrors(afterKey: $0, limit: rowLimit) }) where rows.count < rowLimit {
       let events = try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: rowLimit).filter { $0.endedAt ?? $0.startedAt > after }
       for event in events.suffix(eventLimit) {
         rows.append(

@@ -9,7 +9,7 @@ extension RecordError {
   public init(refusedWith status: Int, reason: String) {
     switch status {
     case 404: self.init(.notFound, reason)
-    case 413: self.init(.quotaExceeded, reason)
+    case 429: self.init(.throttled, reason, retryAfter: RetryPlan.retryAfterSeconds)
     case 503: self.init(.tryAgainLater, reason, retryAfter: RetryPlan.retryAfterSeconds)
     case 400..<500: self.init(.badRequest, reason, httpStatus: status)
     default: self.init(.internalError, reason, httpStatus: status)

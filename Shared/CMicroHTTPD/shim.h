@@ -23,8 +23,9 @@ typedef void *(*aquifer_mhd_uri_callback) (void *cls, const char *uri, struct MH
 typedef size_t (*aquifer_mhd_unescape_callback) (void *cls, struct MHD_Connection *connection, char *text);
 
 static inline struct MHD_Daemon *
-aquifer_mhd_start (const struct aquifer_mhd_options *options, void *cls, MHD_AccessHandlerCallback access, MHD_RequestCompletedCallback completed,
-                   MHD_NotifyConnectionCallback connection, aquifer_mhd_uri_callback uri, aquifer_mhd_unescape_callback unescape)
+aquifer_mhd_start (const struct aquifer_mhd_options *options, void *cls, MHD_AcceptPolicyCallback accept, MHD_AccessHandlerCallback access,
+                   MHD_RequestCompletedCallback completed, MHD_NotifyConnectionCallback connection, aquifer_mhd_uri_callback uri,
+                   aquifer_mhd_unescape_callback unescape)
 {
   unsigned int pool = options->thread_count > 1 ? options->thread_count : 0;
   unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
@@ -37,7 +38,7 @@ aquifer_mhd_start (const struct aquifer_mhd_options *options, void *cls, MHD_Acc
     flags |= MHD_USE_TLS;
   else
     tls[0].option = MHD_OPTION_END;
-  return MHD_start_daemon (flags, 0, NULL, NULL, access, cls,
+  return MHD_start_daemon (flags, 0, accept, cls, access, cls,
                            MHD_OPTION_LISTEN_SOCKET, options->listen_fd,
                            MHD_OPTION_CONNECTION_LIMIT, options->connection_limit,
                            MHD_OPTION_CONNECTION_TIMEOUT, options->idle_seconds,

@@ -19,9 +19,21 @@ public struct HTTPClientError: Error, Hashable, Sendable {
     case tooLarge
   }
 
+  /// What was wrong with the connection's security.
+  public enum Security: Hashable, Sendable {
+    /// The server's certificate is no authority's that is trusted, or another name's.
+    case untrusted
+    /// The file of authorities to trust can't be used.
+    case badAuthorities
+    /// The server does not speak TLS, or not as this client does.
+    case noTLS
+  }
+
   public let kind: Kind
   /// One sentence, in libcurl's words where they are good.
   public let reason: String
+  /// nil: nothing, or nobody knows.
+  public var security: Security?
 }
 
 /// A client with kept-alive connections. All transfers run on one thread of its own, which ends after the last reference is gone.
@@ -74,9 +86,10 @@ public final class HTTPClient: Sendable {
 
   /// - Parameters:
   ///   - certificateAuthorityFile: PEM of the authorities to trust instead of the system's.
+  ///   - localAddress: of this machine, that connections are made from; nil: as the system chooses.
   ///   - bodyByteLimit: of one answer of `send`.
-  public init(certificateAuthorityFile: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024) {
-    loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile)
+  public init(certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024) {
+    loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress)
     self.bodyByteLimit = bodyByteLimit
   }
 

@@ -44,14 +44,14 @@ final class Transfer {
   var isWaitingForHead: Bool { !hasHead }
   private var isStream: Bool { if case .stream = sink { true } else { false } }
 
-  init(_ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?) {
+  init(_ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?, localAddress: String?) {
     guard let handle = curl_easy_init() else { preconditionFailure("libcurl has no memory for a transfer") }
     self.handle = handle
     self.sink = sink
     self.ticket = ticket
     bodyByteLimit = request.bodyByteLimit
     headDeadline = ContinuousClock.now + request.timeout
-    configure(request, certificateAuthorityFile)
+    configure(request, certificateAuthorityFile, localAddress)
   }
 
   /// The loop has taken the handle out of libcurl's hands before.
@@ -60,7 +60,7 @@ final class Transfer {
     curl_slist_free_all(headerList)
   }
 
-  private func configure(_ request: TransferRequest, _ certificateAuthorityFile: String?) {
+  private func configure(_ request: TransferRequest, _ certificateAuthorityFile: String?, _ localAddress: String?) {
     // Options that can only fail for want of memory are not checked; a bad URL or method is reported by the transfer itself.
     ccurl_set_string(handle, CURLOPT_URL, request.url)
     ccurl_set_string(handle, CURLOPT_PROTOCOLS_STR, "http,https")
@@ -69,6 +69,7 @@ final class Transfer {
     ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
     ccurl_set_long(handle, CURLOPT_TCP_NODELAY, 1)
     if let certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, certificateAuthorityFile) }
+    if let localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(localAddress)") }
     if isStream {
       ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, request.timeout.milliseconds)
       if let idle = request.idleTimeout {
@@ -165,6 +166,7 @@ extension HTTPClientError {
 
   init(_ result: CURLcode, wasSent: Bool, isTooLarge: Bool) {
     let reason = String(cString: curl_easy_strerror(result))
+    defer { security = Security(result) }
     switch result {
     case _ where isTooLarge: self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")
     case CURLE_OPERATION_TIMEDOUT: self.init(kind: .timedOut, reason: reason)
@@ -174,6 +176,17 @@ extension HTTPClientError {
     case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE:
       self.init(kind: .unreachable, reason: reason)
     default: self.init(kind: .lost, reason: reason)
+    }
+  }
+}
+
+extension HTTPClientError.Security {
+  fileprivate init?(_ result: CURLcode) {
+    switch result {
+    case CURLE_PEER_FAILED_VERIFICATION: self = .untrusted
+    case CURLE_SSL_CACERT_BADFILE: self = .badAuthorities
+    case CURLE_SSL_CONNECT_ERROR: self = .noTLS
+    default: return nil
     }
   }
 }

@@ -17,16 +17,18 @@ final class TransferLoop: Sendable {
   // libcurl allows `curl_multi_wakeup` from any thread; nothing else is called outside of the loop's, which frees it when it ends.
   nonisolated(unsafe) private let multi: UnsafeMutableRawPointer
   private let certificateAuthorityFile: String?
+  private let localAddress: String?
 
   private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
   /// A thread with nothing to do looks around this often: milliseconds.
   private static let longestSleep: Int32 = 1000
 
-  init(certificateAuthorityFile: String?) {
+  init(certificateAuthorityFile: String?, localAddress: String?) {
     precondition(Self.isLibraryReady, "libcurl could not be initialized")
     guard let multi = curl_multi_init() else { preconditionFailure("libcurl has no memory for a client") }
     self.multi = multi
     self.certificateAuthorityFile = certificateAuthorityFile
+    self.localAddress = localAddress
     var thread = pthread_t()
     let created = pthread_create(&thread, nil, transferThread, Unmanaged.passRetained(self).toOpaque())
     guard created == 0 else { preconditionFailure("no thread is left for an HTTP client (error \(created))") }
@@ -56,7 +58,8 @@ final class TransferLoop: Sendable {
     while !isStopping {
       for command in takeCommands() {
         switch command {
-        case .start(let request, let sink, let ticket): start(Transfer(request, sink, ticket, certificateAuthorityFile: certificateAuthorityFile), &transfers)
+        case .start(let request, let sink, let ticket):
+          start(Transfer(request, sink, ticket, certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress), &transfers)
         case .cancel(let ticket): end(ticket, .cancelled, &transfers)
         case .stop: isStopping = true
         }

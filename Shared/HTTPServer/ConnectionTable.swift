@@ -11,6 +11,7 @@ final class ConnectionTable: Sendable {
     /// Descriptors that are read out before they are closed, with the instant they are closed at the latest.
     var lingering: [Int32: Int64] = [:]
     var isStopped = false
+    var pressedOutCount = 0
     var thread: pthread_t?
   }
 
@@ -19,12 +20,18 @@ final class ConnectionTable: Sendable {
   private let wake: Int32
   private let tickMilliseconds: Int32
   private let lingerMilliseconds: Int64
+  private let pressureIdleMilliseconds: Int64
+  /// Of connections.
+  private let limit: Int
 
   private static let wakeID: UInt64 = 0
   private static let lingeringFlag: UInt64 = 1 << 63
   private static let lingeringLimit = 256
 
-  init(_ configuration: HTTPServer.Configuration) throws(HTTPServer.StartError) {
+  /// - Parameter limit: of connections; those beyond it are there to be refused.
+  init(_ configuration: HTTPServer.Configuration, limit: Int) throws(HTTPServer.StartError) {
+    self.limit = limit
+    pressureIdleMilliseconds = configuration.pressureIdleLimit.milliseconds
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     wake = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     lingerMilliseconds = configuration.lingerLimit.milliseconds
@@ -50,8 +57,9 @@ final class ConnectionTable: Sendable {
   /// In the order they were accepted.
   var links: [Link] { state.withLock { $0.links.values.sorted { $0.id < $1.id } } }
 
-  /// - Parameter limit: of connections; one beyond it is there to be refused.
-  func insert(_ link: Link, limit: Int) {
+  var pressedOutCount: Int { state.withLock(\.pressedOutCount) }
+
+  func insert(_ link: Link) {
     let wasEmpty = state.withLock { state in
       if state.links.count >= limit { link.setSurplus() }
       state.links[link.id] = link
@@ -164,9 +172,27 @@ final class ConnectionTable: Sendable {
     let now = monotonicMilliseconds()
     let late = state.withLock { state in
       for link in state.links.values where link.isLate(at: now) { _ = shutdown(link.fd, Int32(SHUT_RDWR)) }
+      pressOut(&state, at: now)
       return state.lingering.filter { $0.value < now }.map(\.key)
     }
     for fd in late { closeLingering(fd) }
+  }
+}
+
+extension ConnectionTable {
+  /// Closes connections on which nothing goes on, those first that are idle longest, while nearly all places are taken: whoever comes with a
+  /// request is to find one.
+  private func pressOut(_ state: inout State, at now: Int64) {
+    let surplus = state.links.count - (limit - limit / 8)
+    guard surplus > 0 else { return }
+    // Those that are shut down and not gone yet have made room already.
+    let leaving = state.links.values.count { $0.isPressedOut }
+    let idle = state.links.values.filter { $0.idleSince <= now - pressureIdleMilliseconds }.sorted { $0.idleSince < $1.idleSince }
+    for link in idle.prefix(max(surplus - leaving, 0)) {
+      link.pressOut()
+      _ = shutdown(link.fd, Int32(SHUT_RDWR))
+      state.pressedOutCount += 1
+    }
   }
 }
 

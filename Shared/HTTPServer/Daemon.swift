@@ -14,8 +14,7 @@ final class ServerCore: Sendable {
   let connectionLimit: Int
   let isDraining = Atomic(false)
   let isStopped = Atomic(false)
-  /// Received bytes of all bodies in hand.
-  let bodyByteCount = Atomic(0)
+  let clients: ClientBook
   /// Bytes of bodies since the start.
   let receivedByteCount = Atomic(0)
   let sentByteCount = Atomic(0)
@@ -24,8 +23,22 @@ final class ServerCore: Sendable {
     self.configuration = configuration
     self.handler = handler
     self.connections = connections
-    connectionLimit = min(max(configuration.connectionLimit, 1), max(Self.fileLimit - Self.otherFileCount - Self.refusedConnectionCount, 1))
+    connectionLimit = Self.connectionLimit(configuration)
+    let perClient = configuration.connectionsPerClient ?? max(connectionLimit / 8, Self.fewConnectionCount)
+    clients = ClientBook(
+      ClientBook.Limits(
+        connections: perClient == 0 ? nil : perClient,
+        bodies: (max(configuration.totalBodyByteLimit / 6, 2 * configuration.bodyByteLimit), configuration.totalBodyByteLimit),
+        answers: (max(configuration.totalAnswerByteLimit / 6, configuration.answerByteLimit), configuration.totalAnswerByteLimit)))
   }
+
+  /// How many connections there may be: what is configured, or what the limit of open files leaves room for.
+  static func connectionLimit(_ configuration: HTTPServer.Configuration) -> Int {
+    min(max(configuration.connectionLimit, 1), max(fileLimit - otherFileCount - refusedConnectionCount, 1))
+  }
+
+  /// An eighth of very few would be none.
+  private static let fewConnectionCount = 16
 
   /// Connections that are open only to be refused; beyond them others wait in the backlog.
   static let refusedConnectionCount = 128
@@ -38,15 +51,6 @@ final class ServerCore: Sendable {
     return Int(clamping: limit.rlim_cur)
   }
 
-  /// Counts `count` more bytes, unless that would pass the limit.
-  func reserveBody(_ count: Int) -> Bool {
-    let total = bodyByteCount.add(count, ordering: .relaxed).newValue
-    if total <= configuration.totalBodyByteLimit { return true }
-    releaseBody(count)
-    return false
-  }
-
-  func releaseBody(_ count: Int) { bodyByteCount.subtract(count, ordering: .relaxed) }
 }
 
 final class Daemon: Sendable {
@@ -70,7 +74,7 @@ final class Daemon: Sendable {
     options.connection_memory = max(configuration.headerByteLimit, 1024)
     options.certificate = configuration.certificate == nil ? nil : certificateCallback
     let retained = Unmanaged.passRetained(core)
-    let daemon = aquifer_mhd_start(&options, retained.toOpaque(), accessCallback, completedCallback, connectionCallback, targetCallback, unescapeCallback)
+    let daemon = aquifer_mhd_start(&options, retained.toOpaque(), acceptCallback, accessCallback, completedCallback, connectionCallback, targetCallback, unescapeCallback)
     guard let daemon else {
       retained.release()
       return nil
@@ -110,6 +114,13 @@ private func object<T: AnyObject>(_ pointer: UnsafeMutableRawPointer?, as: T.Typ
   pointer.map { Unmanaged<T>.fromOpaque($0).takeUnretainedValue() }
 }
 
+/// A connection was accepted, and nothing of it was set up yet.
+private func acceptCallback(_ cls: UnsafeMutableRawPointer?, _ address: UnsafePointer<sockaddr>?, _ length: socklen_t) -> MHD_Result {
+  guard let core = object(cls, as: ServerCore.self) else { return .NO }
+  let text = addressText(address)
+  return core.configuration.isTrustedProxy(text) || core.clients.mayKnock(ClientNetwork(text), at: monotonicMilliseconds()) ? .YES : .NO
+}
+
 /// A connection begins or is about to be closed (its descriptor is still open here).
 private func connectionCallback(
   _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
@@ -119,11 +130,13 @@ private func connectionCallback(
   case .CONNECTION_NOTIFY_STARTED:
     let link = Link(fd: aquifer_mhd_fd(connection), remoteAddress: addressText(aquifer_mhd_peer_address(connection)), core)
     context.pointee = Unmanaged.passRetained(link).toOpaque()
-    core.connections.insert(link, limit: core.connectionLimit)
+    core.connections.insert(link)
+    link.count()
   case .CONNECTION_NOTIFY_CLOSED:
     guard let pointer = context.pointee else { return }
     let link = Unmanaged<Link>.fromOpaque(pointer).takeRetainedValue()
     context.pointee = nil
+    link.giveBack()
     core.connections.remove(link)
   }
 }

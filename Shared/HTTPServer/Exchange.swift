@@ -4,13 +4,15 @@ internal import CMicroHTTPD
 internal import Synchronization
 
 final class Exchange: Sendable {
-  private enum Phase {
+  enum Phase {
+    /// Suspended before the body, until the handler knows what becomes of it.
+    case asking(Task<Void, Never>)
     /// Reading the body.
     case receiving
     /// Suspended in the middle of the body, until its sink has room again.
     case holding
     /// Reading (and dropping) a body that is over the limit; then the refusal is sent.
-    case refusing(Refusal)
+    case refusing(HTTPResponse)
     /// The handler has begun; the connection is not suspended yet.
     case starting
     /// Suspended while the handler works.
@@ -21,13 +23,24 @@ final class Exchange: Sendable {
     case over
   }
 
-  private struct State {
+  struct State {
     var phase = Phase.receiving
     var head: RequestHead?
+    /// Whom the proxy names, and whether the request is among his.
+    var client: ClientNetwork?
+    var isCounted = false
     var body: [UInt8] = []
+    /// The most that may be collected.
+    var byteLimit = 0
+    /// Whom the handler names as the one who pays, besides the client.
+    var party: String?
     /// What takes the body instead, and how much of it has come.
     var sink: (any HTTPBodySink)?
     var streamedByteCount = 0
+    /// 0 when the body comes in chunks, or there is none.
+    var declaredByteCount = 0
+    /// The handler was asked: the library calls for the headers once more before it reads on.
+    var isHeadDue = false
     /// What of the server-wide budget this request holds.
     var reservedByteCount = 0
     var droppedByteCount = 0
@@ -36,13 +49,10 @@ final class Exchange: Sendable {
     var isAbandoned = false
   }
 
-  /// Room that is made for a body before its first byte.
-  private static let expectedByteCount = 256 * 1024
-
-  private let link: Link
-  private let connection: ConnectionHandle
-  private let core: ServerCore
-  private let state = Mutex(State())
+  let link: Link
+  let connection: ConnectionHandle
+  let core: ServerCore
+  let state = Mutex(State())
 
   init(_ link: Link, _ connection: ConnectionHandle, _ core: ServerCore) {
     self.link = link
@@ -65,145 +75,64 @@ final class Exchange: Sendable {
       guard let target else { throw Refusal(400, "The request target is not UTF-8.") }
       guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The method is not known here.") }
       let head = RequestHead(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)
+      try countForwarded(head)
       guard let answer = try admit(head, framing) else { return true }
       if expectsBody { link.setLingers() }
-      return queue(PreparedResponse(answer, for: connection, core, closes: true))
+      return queue(prepared(answer, closes: true))
     } catch {
-      _ = link.begin(self, bodyByteCount: nil)
+      _ = link.begin(self, expectsBody: false)
       if expectsBody { link.setLingers() }
       return queue(refusal(error, closes: true))
     }
   }
 
-  /// - Returns: the answer, when the handler does not want the body.
-  private func admit(_ head: RequestHead, _ framing: HeaderPolicy.Framing) throws(Refusal) -> HTTPResponse? {
-    var sink: (any HTTPBodySink)?
-    if head.method == .post || head.method == .put {
-      switch core.handler.intake(of: head.request(body: [], sink: nil, on: link, core.configuration)) {
-      case .collect: break
-      case .stream(let wanted): sink = wanted
-      case .refuse(let answer):
-        _ = link.begin(self, bodyByteCount: nil)
-        return answer
-      }
-    }
-    let limit = sink?.byteLimit ?? core.configuration.bodyByteLimit
-    var length = 0
-    switch framing {
-    case .none: break
-    case .chunked: break
-    case .length(let declared):
-      guard declared <= UInt64(limit) else {
-        sink?.abort()
-        throw Self.tooLarge(limit)
-      }
-      length = Int(declared)
-    }
-    let bodyByteCount: UInt64? = framing == .none ? nil : length > 0 ? UInt64(length) : UInt64(limit)
-    let hasHungUp = link.begin(self, bodyByteCount: bodyByteCount)
+  /// A proxy's connections are not counted; its clients' requests are.
+  private func countForwarded(_ head: RequestHead) throws(Refusal) {
+    guard let address = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)?.clientAddress else { return }
+    let network = ClientNetwork(address)
+    let isCounted = core.clients.connect(network)
     state.withLock { state in
-      state.head = head
-      state.sink = sink
-      if sink == nil { state.body.reserveCapacity(min(length, Self.expectedByteCount)) }
-      state.hasHungUp = state.hasHungUp || hasHungUp
+      state.client = network
+      state.isCounted = isCounted
     }
-    return nil
-  }
-
-  private static func tooLarge(_ limit: Int) -> Refusal { Refusal(413, "The request body has more than \(limit) bytes.") }
-
-  /// A piece of body.
-  /// - Returns: false to close the connection.
-  func receive(_ piece: UnsafeRawBufferPointer) -> Bool {
-    core.receivedByteCount.add(piece.count, ordering: .relaxed)
-    return state.withLock { state in
-      switch state.phase {
-      case .receiving:
-        if let sink = state.sink { return hand(piece, to: sink, &state) }
-        let total = state.body.count + piece.count
-        if total > core.configuration.bodyByteLimit {
-          refuseRest(Self.tooLarge(core.configuration.bodyByteLimit), &state)
-        } else if total > state.reservedByteCount {
-          // What has arrived counts, not what was declared: else a few connections that only announce bodies would shut all others out.
-          if core.reserveBody(total - state.reservedByteCount) {
-            state.reservedByteCount = total
-            state.body.append(contentsOf: piece)
-          } else {
-            refuseRest(Refusal(503, "The server has too many request bodies in hand."), &state)
-          }
-        } else {
-          state.body.append(contentsOf: piece)
-        }
-        return true
-      case .refusing:
-        // The library can't answer before the body's end; a peer that goes on for long is cut off.
-        state.droppedByteCount += piece.count
-        return state.droppedByteCount <= core.configuration.bodyByteLimit
-      case .holding, .starting, .working, .answered, .sending, .over: return false
-      }
-    }
-  }
-
-  /// - Returns: false to close the connection.
-  private func hand(_ piece: UnsafeRawBufferPointer, to sink: any HTTPBodySink, _ state: inout State) -> Bool {
-    state.streamedByteCount += piece.count
-    guard state.streamedByteCount <= sink.byteLimit else {
-      refuseRest(Self.tooLarge(sink.byteLimit), &state)
-      return true
-    }
-    // Under the lock: a sink that has room again at once finds the connection suspended.
-    if sink.receive(piece, resume: { [weak self] in self?.resumeReading() }) { return true }
-    // A server must not stop with a suspended connection.
-    guard !core.isStopped.load(ordering: .sequentiallyConsistent) else { return false }
-    state.phase = .holding
-    MHD_suspend_connection(connection.pointer)
-    return true
-  }
-
-  private func resumeReading() {
-    state.withLock { state in
-      guard case .holding = state.phase else { return }
-      state.phase = .receiving
-      MHD_resume_connection(connection.pointer)
-    }
-  }
-
-  private func refuseRest(_ refusal: Refusal, _ state: inout State) {
-    state.phase = .refusing(refusal)
-    state.sink?.abort()
-    state.sink = nil
-    state.body = []
-    core.releaseBody(state.reservedByteCount)
-    state.reservedByteCount = 0
+    if isCounted { return }
+    core.configuration.observe(.connections, address)
+    throw Refusal(429, "Your address has as many requests under way as it may have.")
   }
 
   /// The request is complete, or was resumed.
   /// - Returns: false to close the connection.
   func proceed() -> Bool {
     enum Step {
-      case start, queue(PreparedResponse), refuse(Refusal), close
+      case start, readOn, queue(PreparedResponse), refuse(HTTPResponse), close
     }
     let step: Step = state.withLock { state in
+      let isHead = state.isHeadDue
+      state.isHeadDue = false
       switch state.phase {
+      case .receiving where isHead: return .readOn
       case .receiving: return .start
-      case .refusing(let refusal): return .refuse(refusal)
+      case .refusing(let answer): return .refuse(answer)
       case .answered(let response):
         state.phase = .sending(response.feed)
         return .queue(response)
-      case .holding, .starting, .working, .sending, .over: return .close
+      case .asking, .holding, .starting, .working, .sending, .over: return .close
       }
     }
     switch step {
     case .start: return start()
+    case .readOn: return true
     case .queue(let response): return queue(response)
-    case .refuse(let reason): return queue(refusal(reason, closes: true))
+    case .refuse(let answer):
+      link.setLingers()
+      return queue(prepared(answer, closes: true))
     case .close: return false
     }
   }
 
   /// Lets the handler work, and suspends the connection unless its answer is there at once.
   private func start() -> Bool {
-    link.bodyIsComplete()
+    link.stopPace()
     guard let (request, isHead) = takeRequest() else { return queue(refusal(Refusal(503, "The server is stopping."), closes: true)) }
     let task =
       if let executor = core.handler.executor(for: request) {
@@ -261,24 +190,26 @@ final class Exchange: Sendable {
 
   private func queue(_ response: PreparedResponse) -> Bool {
     core.sentByteCount.add(response.byteCount, ordering: .relaxed)
+    link.startSending(response.feed == nil ? response.byteCount : nil)
     return response.queue(on: connection, closes: core.isDraining.load(ordering: .sequentiallyConsistent))
   }
 
   /// The request is over: answered, or its connection is lost.
   func complete() {
-    let (phase, reserved, sink) = state.withLock { state in
+    let (phase, sink, network): (Phase, (any HTTPBodySink)?, ClientNetwork?) = state.withLock { state in
+      giveBackBody(&state)
       defer {
         state.phase = .over
-        state.reservedByteCount = 0
+        state.isCounted = false
         state.sink = nil
       }
-      return (state.phase, state.reservedByteCount, state.sink)
+      return (state.phase, state.sink, state.isCounted ? state.client : nil)
     }
     sink?.abort()
-    core.releaseBody(reserved)
+    if let network { core.clients.disconnect(network) }
     link.finish()
     switch phase {
-    case .working(let task): task.cancel()
+    case .working(let task), .asking(let task): task.cancel()
     case .answered(let response): response.discard()
     case .sending(let feed): feed?.close()
     case .receiving, .holding, .refusing, .starting, .over: break
@@ -289,7 +220,7 @@ final class Exchange: Sendable {
 
   private func work(_ request: HTTPRequest, isHead: Bool) async {
     let response = await core.handler.respond(to: request)
-    answer(PreparedResponse(response, for: connection, core, isHead: isHead))
+    answer(prepared(response, isHead: isHead))
   }
 
   private func answer(_ response: PreparedResponse) {
@@ -297,7 +228,7 @@ final class Exchange: Sendable {
       switch state.phase {
       case .working: MHD_resume_connection(connection.pointer)
       case .starting: break
-      case .receiving, .holding, .refusing, .answered, .sending, .over: return false
+      case .asking, .receiving, .holding, .refusing, .answered, .sending, .over: return false
       }
       state.phase = .answered(response)
       return true
@@ -305,8 +236,16 @@ final class Exchange: Sendable {
     if !isWanted { response.discard() }
   }
 
+  /// Who pays for what the request has in hand.
+  func network(_ state: State) -> ClientNetwork { state.client ?? link.network }
+
+  private func prepared(_ answer: HTTPResponse, isHead: Bool = false, closes: Bool = false) -> PreparedResponse {
+    let network: ClientNetwork = state.withLock { $0.client ?? link.network }
+    return PreparedResponse(answer, for: connection, core, payer: answer.party.map { .party($0) } ?? .network(network), isHead: isHead, closes: closes)
+  }
+
   private func refusal(_ refusal: Refusal, closes: Bool) -> PreparedResponse {
-    PreparedResponse(core.handler.refusal(status: refusal.status, reason: refusal.reason), for: connection, core, closes: closes)
+    prepared(core.handler.refusal(status: refusal.status, reason: refusal.reason), closes: closes)
   }
 
   // MARK: From the watcher and from drain
@@ -317,7 +256,7 @@ final class Exchange: Sendable {
       return state.phase
     }
     switch phase {
-    case .working(let task): task.cancel()
+    case .working(let task), .asking(let task): task.cancel()
     case .sending(let feed): feed?.abort()
     case .receiving, .holding, .refusing, .starting, .answered, .over: break
     }
@@ -337,6 +276,10 @@ final class Exchange: Sendable {
       answer(refusal(Refusal(503, "The server is stopping."), closes: true))
       task.cancel()
     case .sending(let feed): feed?.abort()
+    case .asking(let task):
+      task.cancel()
+      core.connections.shutDown(link)
+      decide(.collect())
     case .receiving, .refusing: core.connections.shutDown(link)
     case .holding:
       core.connections.shutDown(link)

@@ -9,10 +9,12 @@ struct Forwarding: Hashable {
 }
 
 extension HTTPServer.Configuration {
+  func isTrustedProxy(_ address: String) -> Bool { !trustedProxies.isEmpty && trustedProxies.contains(address) }
+
   /// - Parameter peer: the address the connection came from.
   /// - Returns: nil unless the peer is a trusted proxy.
   func forwarding(of headers: [(name: String, value: String)], from peer: String) -> Forwarding? {
-    guard !trustedProxies.isEmpty, trustedProxies.contains(peer) else { return nil }
+    guard isTrustedProxy(peer) else { return nil }
     return Forwarding(clientAddress: clientAddress(headers), origin: origin(headers))
   }
 

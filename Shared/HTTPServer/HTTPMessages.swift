@@ -71,6 +71,8 @@ public struct HTTPResponse: Sendable {
   /// `Connection` are the server's.
   public var headers: [(name: String, value: String)]
   public var body: Body
+  /// Who pays for the body's memory until it is sent; nil: the client's address.
+  public var party: String?
 
   public init(status: Int, headers: [(name: String, value: String)] = [], body: Body = .bytes([])) {
     self.status = status
@@ -106,12 +108,14 @@ public enum HTTPBodyPiece: Sendable {
 
 /// What becomes of a request's body, decided when its headers are known.
 public enum HTTPBodyIntake: Sendable {
-  /// It is collected in memory, up to the server's limit.
-  case collect
+  /// It is collected in memory, up to a limit, or the server's; it counts for whoever is named, too, wherever it comes from.
+  case collect(byteLimit: Int? = nil, party: String? = nil)
   /// It is handed on as it arrives.
   case stream(any HTTPBodySink)
   /// It is not wanted: this is the answer, and the connection ends.
   case refuse(HTTPResponse)
+  /// That has to be asked first; nothing is read meanwhile. The answer is one of the others.
+  case ask(@Sendable () async -> HTTPBodyIntake)
 }
 
 /// Takes a body piece by piece, so that none is ever in memory as a whole. Pieces come one after the other.
@@ -131,7 +135,7 @@ public protocol HTTPBodySink: AnyObject, Sendable {
 /// A HEAD arrives as `.get`; the server leaves the body of its answer out.
 public protocol HTTPHandler: Sendable {
   func respond(to request: HTTPRequest) async -> HTTPResponse
-  /// Asked for a POST or PUT before its body is read: `request` is complete but for that. Called on a thread of the server: must not block.
+  /// Asked for a POST or PUT, and whatever else has a body, before that is read: `request` is complete but for that. Called on a thread of the server: must not block.
   func intake(of request: HTTPRequest) -> HTTPBodyIntake
   /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's
   /// own error form.
@@ -146,5 +150,5 @@ public protocol HTTPHandler: Sendable {
 extension HTTPHandler {
   public func executor(for request: HTTPRequest) -> (any TaskExecutor)? { nil }
   public func releaseHeldRequests() {}
-  public func intake(of request: HTTPRequest) -> HTTPBodyIntake { .collect }
+  public func intake(of request: HTTPRequest) -> HTTPBodyIntake { .collect() }
 }

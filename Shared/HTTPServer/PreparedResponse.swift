@@ -18,16 +18,26 @@ struct PreparedResponse: @unchecked Sendable {
   private static let copiedByteCount = 2048
 
   /// - Parameters:
+  ///   - payer: for the body's memory until it is sent.
   ///   - isHead: leaves an open-ended body out: the library would send its last chunk, which the client would take for the next answer.
   ///   - closes: ends the connection after the answer.
-  init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, isHead: Bool = false, closes: Bool = false) {
+  init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, payer: ClientBook.Payer, isHead: Bool = false, closes: Bool = false) {
     var response = response
+    var room: AnswerRoom?
     if !(200...599).contains(response.status) || !response.headers.allSatisfy(Self.isValid) {
       if case .source(let source) = response.body { source.detach() }
       response = core.handler.refusal(status: 500, reason: "The answer could not be sent.")
     }
+    if case .bytes(let bytes) = response.body, bytes.count > Self.copiedByteCount {
+      switch core.clients.takeAnswer(bytes.count, payer) {
+      case .success(let taken): room = taken
+      case .failure(let refusal):
+        core.configuration.observe(refusal, "")
+        response = core.handler.refusal(status: refusal == .clientAnswers ? 429 : 503, reason: "Too many answers wait to be taken.")
+      }
+    }
     switch response.body {
-    case .bytes(let bytes): self.init(Self.buffer(bytes), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
+    case .bytes(let bytes): self.init(Self.buffer(bytes, room), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
     case .source(let source) where isHead:
       source.detach()
       self.init(Self.buffer([]), response, closes: closes)
@@ -79,12 +89,12 @@ struct PreparedResponse: @unchecked Sendable {
     }
   }
 
-  private static func buffer(_ bytes: [UInt8]) -> OpaquePointer? {
+  private static func buffer(_ bytes: [UInt8], _ room: AnswerRoom? = nil) -> OpaquePointer? {
     if bytes.count <= copiedByteCount {
       return bytes.withUnsafeBytes { MHD_create_response_from_buffer($0.count, UnsafeMutableRawPointer(mutating: $0.baseAddress), .RESPMEM_MUST_COPY) }
     }
     // The array's storage stays where it is as long as it is referenced and nobody writes to it, so the library can send from it.
-    let retained = Unmanaged.passRetained(RetainedBytes(bytes))
+    let retained = Unmanaged.passRetained(RetainedBytes(bytes, room))
     let address = bytes.withUnsafeBytes { UnsafeMutableRawPointer(mutating: $0.baseAddress) }
     let response = MHD_create_response_from_buffer_with_free_callback_cls(bytes.count, address, releaseBytes, retained.toOpaque())
     if response == nil { retained.release() }
@@ -94,10 +104,25 @@ struct PreparedResponse: @unchecked Sendable {
 
 private final class RetainedBytes: Sendable {
   private let bytes: [UInt8]
-  init(_ bytes: [UInt8]) { self.bytes = bytes }
+  private let room: AnswerRoom?
+
+  init(_ bytes: [UInt8], _ room: AnswerRoom?) {
+    self.bytes = bytes
+    self.room = room
+  }
 }
 
 private func releaseBytes(_ context: UnsafeMutableRawPointer?) {
   guard let context else { return }
   Unmanaged<RetainedBytes>.fromOpaque(context).release()
+}
+
+extension HTTPResponse {
+  /// The whole answer, for a connection that the library is not asked about; its body is bytes, and it ends the connection.
+  var wire: [UInt8] {
+    guard case .bytes(let body) = body else { return [] }
+    var head = "HTTP/1.1 \(status) Refused\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"
+    for (name, value) in headers { head += "\(name): \(value)\r\n" }
+    return Array((head + "\r\n").utf8) + body
+  }
 }

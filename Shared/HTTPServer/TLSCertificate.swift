@@ -1,5 +1,6 @@
 // The certificate that a server shows, from files that may be renewed while it runs.
 
+internal import CLinux
 internal import CMicroHTTPD
 internal import Glibc
 internal import Synchronization

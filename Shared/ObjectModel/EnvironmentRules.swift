@@ -48,29 +48,58 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
     EnvironmentRules(unique: unique.filter { rule in !other.unique.contains { $0.saysWhatIsUniqueLike(rule) } } + other.unique)
   }
 
-  /// What is wrong with the rules for a model, a sentence each that names `entity.attribute`; empty for rules that can hold.
-  public func problems(in model: ModelIndex) -> [String] {
+  /// What is wrong with the rules for an environment's models, a sentence each that names `entity.attribute`, and the model where there are several;
+  /// empty for rules that can hold. A rule holds if one of the models knows what it speaks of.
+  public func problems(in models: [NamedModel]) -> [String] {
     var problems: [String] = []
     for (index, rule) in unique.enumerated() {
-      problems += rule.problems(in: model)
+      problems += rule.problems(in: models)
       if unique[..<index].contains(where: { $0.saysWhatIsUniqueLike(rule) }) { problems.append("\(rule.text) is declared twice.") }
     }
     return problems
   }
 }
 
+/// One of an environment's models, with the name that operators know it by.
+public struct NamedModel: Sendable {
+  /// `model` where there is but one.
+  public let name: String
+  public let index: ModelIndex
+
+  public init(name: String, index: ModelIndex) {
+    self.name = name
+    self.index = index
+  }
+
+  /// The latest first, then by hash.
+  public static func all(of models: [String: ManagedObjectModel], latest: String?) -> [NamedModel] {
+    let ordered = models.sorted { ($0.key != latest ? 1 : 0, $0.key) < ($1.key != latest ? 1 : 0, $1.key) }
+    return ordered.map { hash, model in
+      NamedModel(name: models.count == 1 ? "model" : "model \(hash.prefix(12))…\(hash == latest ? " (the latest)" : "")", index: ModelIndex(model))
+    }
+  }
+}
+
 extension EnvironmentRules.Unique {
   /// Whether the rule can hold in a model.
-  public func fits(_ model: ModelIndex) -> Bool { problems(in: model).isEmpty }
+  public func fits(_ model: ModelIndex) -> Bool { problems(in: model, called: "model").isEmpty }
 
-  fileprivate func problems(in model: ModelIndex) -> [String] {
-    guard let entity = model.entity(named: entity) else { return ["The model has no entity \(entity)."] }
+  fileprivate func problems(in models: [NamedModel]) -> [String] {
+    let problems = models.map { self.problems(in: $0.index, called: $0.name) }
+    if problems.contains(where: \.isEmpty) { return [] }
+    // Those that know the entity say more than those that don't.
+    let near = zip(models, problems).filter { $0.0.index.entity(named: entity) != nil }.map(\.1)
+    return Array((near.isEmpty ? problems : near).joined())
+  }
+
+  private func problems(in model: ModelIndex, called modelName: String) -> [String] {
+    guard let entity = model.entity(named: entity) else { return ["The \(modelName) has no entity \(entity)."] }
     if attributes.isEmpty { return ["\(entity.name) needs an attribute to be unique by."] }
     var problems: [String] = []
     if Set(attributes).count < attributes.count { problems.append("\(text) names an attribute twice.") }
     for name in attributes {
       guard let attribute = entity.attribute(named: name) else {
-        problems.append("\(entity.name).\(name) is no attribute of the model.")
+        problems.append("\(entity.name).\(name) is no attribute of the \(modelName).")
         continue
       }
       if let reason = attribute.reasonNotToBeUnique { problems.append("\(entity.name).\(name) \(reason).") }

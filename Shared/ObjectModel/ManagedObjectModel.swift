@@ -28,6 +28,8 @@ public struct Entity: Hashable, Sendable, Codable {
   public var uniquenessConstraints: [[String]]
   public var fetchIndexes: [String]
   public var userInfo: [String: String]
+  /// What the entity was called in earlier versions of the model (`elementID` of the file); nil: it has always been called so.
+  public var renamingIdentifier: String?
 
   public init(
     name: String, parentName: String? = nil, isAbstract: Bool = false, isSyncable: Bool = true, attributes: [Attribute] = [],
@@ -81,6 +83,8 @@ public struct Attribute: Hashable, Sendable, Codable {
   /// Elements of a composite attribute.
   public var elements: [Attribute]
   public var userInfo: [String: String]
+  /// What the attribute was called in earlier versions of the model (`elementID` of the file); nil: it has always been called so.
+  public var renamingIdentifier: String?
 
   public init(
     name: String, type: AttributeType, isOptional: Bool = true, isTransient: Bool = false, isDerived: Bool = false, defaultValue: String? = nil,

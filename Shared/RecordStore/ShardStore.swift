@@ -20,6 +20,8 @@ public enum StoreError: Error, Hashable, Sendable {
   case tooSlow(shard: Int)
   /// The file was written by a newer release.
   case newerFormat(found: Int, known: Int)
+  /// The file is not the one that is in use: it is missing, an older copy, or another installation's. Nothing was changed.
+  case foreign(String)
   /// Something is sealed with a key that is not there, or is to be sealed and there is none: nothing was stored; works once the process has the key.
   case missingKey(String)
   case io(String)
@@ -48,13 +50,16 @@ public protocol RecordStore: Sendable {
   var shardCount: Int { get }
 
   /// Takes shard `shard` over: waits until its previous owner has let go, then raises its epoch by one.
-  /// - Throws: `StoreError`; nothing is held afterwards. A cancelled task stops waiting.
-  func open(shard: Int) async throws -> any ShardStore
+  /// - Parameter epoch: the one it was last known to have; 0: it was never opened, and may be made.
+  /// - Throws: `StoreError`, `foreign` for a shard that is missing or has a lower epoch; nothing is held afterwards. A cancelled task stops waiting.
+  func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore
   /// The other process on this machine that has the shard; nil: none, or nobody knows.
   func holder(ofShard shard: Int) -> Int32?
 }
 
 extension RecordStore {
+  /// The same of a shard of which nobody knows whether it was ever opened.
+  public func open(shard: Int) async throws -> any ShardStore { try await open(shard: shard, knownEpoch: 0) }
   public func holder(ofShard shard: Int) -> Int32? { nil }
 }
 
@@ -63,6 +68,8 @@ public protocol ShardStore: Sendable {
   var shard: Int { get }
   /// The fencing epoch this owner holds; checked in every commit.
   var epoch: Int64 { get }
+  /// False of a shard that was taken over on a full disk, until its first commit.
+  var isEpochStored: Bool { get }
 
   /// The same shard for one party, a user: what waits of different parties takes turns, be it for the writer or for a thread that reads, and
   /// no party may have more than its share waiting (`overloaded`). What is queued otherwise is the server's own, which takes turns with them as
@@ -124,6 +131,7 @@ extension ShardStore {
 }
 
 extension ShardStore {
+  public var isEpochStored: Bool { true }
   public func turns(of party: String) -> any ShardStore { self }
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { nil }
 }

@@ -5,6 +5,9 @@ public import Records
 
 /// Reads of one consistent state. Lists are bounded by `limit` and in the order their comments give; names are ordered by their UTF-8.
 public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
+  /// For long evaluations of what was read, which no statement interrupts: to be called every millisecond or so.
+  /// - Throws: when the read has to end, because it has taken its time or others wait for its thread. The body runs again then, or its caller is refused.
+  func checkWanted() throws
   func database(_ id: DatabaseID) throws -> StoredDatabase?
   func database(key: Int64) throws -> StoredDatabase?
   /// Databases with keys after `key`, ascending: for listings.
@@ -14,6 +17,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func zone(key: Int64) throws -> StoredZone?
   /// Zones with a change after `sequence`, deleted ones included, ascending by sequence.
   func zones(in database: Int64, after sequence: Int64, limit: Int) throws -> [StoredZone]
+  /// How many there are, without those that are deleted.
+  func liveZoneCount(in database: Int64) throws -> Int
 
   /// The record, or its tombstone.
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord?
@@ -90,14 +95,20 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func mirror(key: Int64) throws -> StoredMirror?
   /// Stores with keys after `key`, ascending: for listings.
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror]
+  /// How many stores of a database are a user's.
+  func mirrorCount(of userRecordName: String, in database: Int64) throws -> Int
   /// Keys of stores with transactions that are not exported, ascending, after `key`.
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64]
 
   func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction?
+  /// The number of a transaction that is in the store's history, without reading what it says.
+  func keptTransactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64?
+  /// A transaction of the store, or of removed ones of its identifier and user, whose history is gone.
+  func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction?
   /// Ascending by number: as many as have `byteLimit` bytes of payload together, and at least one.
   /// - Throws: `StoreError.corrupt` when the first can't be read; those before a later one are given.
   func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction]
-  /// Ascending by number: an event that was begun before others and ended after them comes after them.
+  /// Ascending by number, which is the database's: an event that was begun before others and ended after them comes after them.
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent]
 
   /// Who reads a store's history at a pace of their own, ascending by name.
@@ -124,7 +135,7 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
 
   /// A database's journal of conflicts, ascending by number.
   func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict]
-  /// Numbers are the shard's: another database's entry is not found.
+  /// Numbers are the database's.
   func conflict(_ number: Int64, in database: Int64) throws -> StoredConflict?
   /// What was lost, as whoever wrote it down encoded it; nil when the entry is gone.
   func conflictContent(_ number: Int64, in database: Int64) throws -> [UInt8]?
@@ -211,14 +222,23 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   ) throws -> StoredMirror
   /// Stores everything of the row that can vary.
   func update(_ mirror: StoredMirror) throws
-  /// Forgets the store with its history, its consumers and events, what is held back for it, and how far its imports have come.
+  /// Forgets the store with its history, its consumers and events, what is held back for it, and how far its imports have come. One that is
+  /// made again for the same user knows the transactions of this one (`settledTransaction`), and its numbers go on.
   func deleteMirror(_ mirror: Int64) throws
   /// Appends a transaction and raises the store's `lastTransactionNumber` to its number, which must be the next one; its
-  /// `transactionID` must be unused.
+  /// `transactionID` must be unused (`transactionNumber`).
   /// - Parameter assets: those that its payload names, each of which counts as used once until the transaction is purged.
   /// - Throws: `ContradictingWrite`; `MissingAsset` as `put`.
   func append(_ transaction: StoredTransaction, assets: [Asset], to mirror: Int64) throws
+  /// Forgets what transactions say; they are known when they are sent again (`settledTransaction`), the last `SettledTransaction.keptCount`.
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int
+  /// Forgets settled transactions that were appended before `cutoff` (milliseconds since 1970), the oldest first, at most `limit`; returns
+  /// how many.
+  func forgetTransactions(of mirror: Int64, appendedBefore cutoff: Int64, limit: Int) throws -> Int
+  /// Forgets the transactions of stores that were removed before `cutoff`, at most `limit`; returns how many rows went: 0 when none is left.
+  func forgetFormerMirrors(removedBefore cutoff: Int64, limit: Int) throws -> Int
+  /// Forgets the transactions of all stores of a database that were removed.
+  func forgetFormerMirrors(of database: Int64) throws
 
   /// Stores a consumer in the place of the one of that name, if there is one.
   func put(_ consumer: StoredConsumer, of mirror: Int64) throws
@@ -276,6 +296,7 @@ extension ShardTransaction {
       last = zones.last?.sequence ?? last
     }
     try deleteMirrors(of: database)
+    try forgetFormerMirrors(of: database)
     try deleteConflicts(of: database, inZone: nil)
     while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty {
       for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }

@@ -19,7 +19,7 @@ public struct StoredSyncState: Hashable, Sendable {
   /// The model and configuration before the last such change.
   public var previousModelHash: String?
   public var previousConfiguration: String?
-  /// Milliseconds since 1970: until when the store's lease keeps others out.
+  /// Until when the store's lease keeps others out: milliseconds since 1970 by the machine's steady clock, which nobody sets.
   public var leaseUntil: Int64 = 0
   /// What becomes of the store's objects when their zone ends, by reason, where the client asked for something (`ZonePolicy` of Mirroring).
   public var zonePolicies: [ZoneEnd: Int] = [:]

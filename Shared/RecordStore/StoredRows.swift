@@ -23,11 +23,28 @@ public struct StoredDatabase: Hashable, Sendable {
   public var hasPlacements: Bool { placementState == .noted || placementState == .filling }
   /// Whether something of it is or was ever shared: where nothing was nobody need ask.
   public internal(set) var hasShares: Bool
+  /// The last number given to an event of one of its stores, and to a conflict: nobody learns from his own how busy other databases are.
+  var lastEventNumber: Int64
+  var lastConflictNumber: Int64
+  /// Sequences after the lower bound and up to the upper one were never given out: restores from backups went past them.
+  var gap: Range<Int64>
 
   public init(
     key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0, generation: Int64 = 0,
     placementState: PlacementState = .untracked, hasShares: Bool = false
   ) {
+    self.init(
+      key: key, id: id, incarnation: incarnation, sequence: sequence, subscriptionEdition: subscriptionEdition, byteCount: byteCount, generation: generation,
+      placementState: placementState, hasShares: hasShares, lastEventNumber: 0, lastConflictNumber: 0, gap: 0..<0)
+  }
+
+  init(
+    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64, byteCount: Int64, generation: Int64,
+    placementState: PlacementState, hasShares: Bool, lastEventNumber: Int64, lastConflictNumber: Int64, gap: Range<Int64>
+  ) {
+    self.gap = gap
+    self.lastEventNumber = lastEventNumber
+    self.lastConflictNumber = lastConflictNumber
     self.generation = generation
     self.placementState = placementState
     self.hasShares = hasShares
@@ -37,6 +54,12 @@ public struct StoredDatabase: Hashable, Sendable {
     self.sequence = sequence
     self.subscriptionEdition = subscriptionEdition
     self.byteCount = byteCount
+  }
+
+  /// How many sequences were given out up to one: what is ahead of somebody is counted in these.
+  public func stepCount(through sequence: Int64) -> Int64 {
+    if sequence <= gap.lowerBound { return sequence }
+    return gap.lowerBound + max(sequence - gap.upperBound, 0)
   }
 }
 
@@ -172,14 +195,22 @@ public struct StoredMirror: Hashable, Sendable {
   public var importedSequence: Int64
   /// The number of the store's lease, which its holder's calls name; 0: nobody ever took one.
   public var lease: Int64
+  /// Where the identifiers of its purged transactions are (`SettledTransaction`): the key of the first store of this identifier and user.
+  public internal(set) var lineage: Int64
+  /// Identifiers of transactions up to this number are forgotten, and when the last of them was appended (milliseconds since 1970); 0: none is.
+  public internal(set) var forgottenTransactionNumber: Int64
+  public internal(set) var forgottenAt: Int64
 
   public init(
     key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String, scope: DatabaseScope, modelHash: String,
     configuration: String?, deviceName: String?, createdAt: Int64, lastTransactionNumber: Int64, exportedTransactionNumber: Int64,
     purgedTransactionNumber: Int64, quarantinedCount: Int = 0, exportedStepCount: Int = 0, importedSequence: Int64 = 0,
-    lease: Int64 = 0
+    lease: Int64 = 0, lineage: Int64? = nil, forgottenTransactionNumber: Int64 = 0, forgottenAt: Int64 = 0
   ) {
     self.key = key
+    self.lineage = lineage ?? key
+    self.forgottenTransactionNumber = forgottenTransactionNumber
+    self.forgottenAt = forgottenAt
     self.identifier = identifier
     self.databaseKey = databaseKey
     self.incarnation = incarnation
@@ -205,7 +236,8 @@ public struct StoredMirror: Hashable, Sendable {
       modelHash: other.modelHash, configuration: other.configuration, deviceName: other.deviceName, createdAt: other.createdAt,
       lastTransactionNumber: other.lastTransactionNumber, exportedTransactionNumber: other.exportedTransactionNumber,
       purgedTransactionNumber: other.purgedTransactionNumber, quarantinedCount: quarantinedCount, exportedStepCount: other.exportedStepCount,
-      importedSequence: other.importedSequence, lease: other.lease)
+      importedSequence: other.importedSequence, lease: other.lease, lineage: lineage, forgottenTransactionNumber: forgottenTransactionNumber,
+      forgottenAt: forgottenAt)
   }
 
   /// The row of a store that begins anew: nothing of its history is kept, and nothing is imported.
@@ -213,7 +245,8 @@ public struct StoredMirror: Hashable, Sendable {
     StoredMirror(
       key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: userRecordName, scope: scope,
       modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: lastTransactionNumber,
-      exportedTransactionNumber: lastTransactionNumber, purgedTransactionNumber: lastTransactionNumber, quarantinedCount: quarantinedCount, lease: lease)
+      exportedTransactionNumber: lastTransactionNumber, purgedTransactionNumber: lastTransactionNumber, quarantinedCount: quarantinedCount, lease: lease,
+      lineage: lineage, forgottenTransactionNumber: forgottenTransactionNumber, forgottenAt: forgottenAt)
   }
 }
 
@@ -251,7 +284,7 @@ public struct StoredEvent: Hashable, Sendable {
   /// Old ones are looked for at events whose number is a multiple of this: looking at each would cost more than storing it.
   static let pruningInterval: Int64 = 64
 
-  /// Ascending within the shard; the token of `events?after=`. 0 before it is stored, another one when it is stored again (its end).
+  /// Ascending within the database; the token of `events?after=`. 0 before it is stored, another one when it is stored again (its end).
   public var number: Int64
   public var identifier: String
   public var kind: Kind

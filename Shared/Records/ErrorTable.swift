@@ -99,13 +99,14 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
       Row(
         413, 25, "A size or storage limit is reached.",
         client: "Delete something, or make the value smaller; saves that shrink go on.",
-        operators: "`aquifer user quota`, `--user-quota`, `--asset-limit`; how much the user stores.")
+        operators: "`aquifer user quota`, `--user-quota`, `--asset-limit`, `--user-stores`; how much the user stores.")
     case .throttled:
       Row(
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
         client: "Wait for `retryAfter` seconds, and send less.",
         operators:
-          "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-devices`.")
+          "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-devices`, `--connections-per-address`."
+      )
     case .tryAgainLater:
       Row(
         503, 6, retry: true, "A service is overloaded, restarting or moving; retry after the given time.",

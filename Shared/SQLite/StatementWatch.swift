@@ -60,8 +60,8 @@ public final class StatementWatch: Sendable {
   public var isOver: Bool { state.withLock { $0.isOver } }
 
   /// Looks at the clock.
-  /// - Returns: whether the statement that asks has to end.
-  func mustEnd() -> Bool {
+  /// - Returns: whether the statement that asks has to end, or what is done with its rows.
+  public func mustEnd() -> Bool {
     state.withLock { state in
       guard let span = state.span else { return false }
       if !state.isOver {

@@ -9,6 +9,11 @@ public enum ClientListening {
     Option(
       "trusted-proxies", .networks,
       help: "Addresses and networks (10.0.0.0/8, ::1, …) of proxies, separated by commas. Only theirs are the X-Forwarded-Proto, -Host and -For that are believed."),
+    Option(
+      "connections-per-address", .integer(0...1_000_000),
+      help:
+        "How many connections one address may have (of IPv6: one /64); further ones are THROTTLED and closed. Of a trusted proxy's clients, how many requests under way. 0: any number; without it an eighth of all connections."
+    ),
   ]
 
   /// A configuration with the address of `--http` and what the options above say.
@@ -20,6 +25,13 @@ public enum ClientListening {
     configuration.address = address.host
     configuration.port = address.port
     configuration.trustedProxies = options.text("trusted-proxies").flatMap { NetworkList($0) } ?? NetworkList()
+    configuration.connectionsPerClient = options.integer("connections-per-address")
+    let memory = MemoryLimit(options, role: context.role).byteCount
+    configuration.totalBodyByteLimit = memory / 8
+    configuration.totalAnswerByteLimit = memory / 8
+    configuration.observe = { [log = context.log] refusal, address in
+      log.warning("a client was refused for want of room", ["room": .text(refusal.rawValue), "address": .text(address)])
+    }
     configuration.certificate = try certificate(options, context.log)
     if let certificate = configuration.certificate {
       context.metrics.collect("tls_certificate_expiry_timestamp_seconds", "When the certificate that clients are shown expires.") {
@@ -74,13 +86,24 @@ extension Metrics {
     let connections = Description("http_connections", "Open connections, idle ones included.")
     let received = Description("http_request_body_bytes_total", "Bytes of requests' bodies.", .counter)
     let sent = Description("http_response_body_bytes_total", "Bytes of answers' bodies.", .counter)
-    collect([connections, received, sent]) { [weak server] in
+    let bodies = Description("http_held_body_bytes", "Bytes of requests' bodies that are in hand.")
+    let answers = Description("http_held_answer_bytes", "Bytes of answers that clients have not taken yet.")
+    let pressed = Description("http_connections_pressed_out_total", "Idle connections that were closed because nearly all places were taken.", .counter)
+    collect("http_clients_refused_total", "What clients were refused for want of room, by what there was no room for.", kind: .counter) { [weak server] in
+      let refusals = server?.refusals ?? [:]
+      return ClientRefusal.allCases.map { Sample(Double(refusals[$0] ?? 0), labels: [("room", $0.rawValue)]) }
+    }
+    collect([connections, received, sent, bodies, answers, pressed]) { [weak server] in
       var readings = Readings()
       guard let server else { return readings }
       let traffic = server.traffic
       readings[connections.name] = Double(server.connectionCount)
       readings[received.name] = Double(traffic.received)
       readings[sent.name] = Double(traffic.sent)
+      let held = server.heldByteCounts
+      readings[bodies.name] = Double(held.bodies)
+      readings[answers.name] = Double(held.answers)
+      readings[pressed.name] = Double(server.pressedOutCount)
       return readings
     }
   }

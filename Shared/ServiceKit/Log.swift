@@ -26,16 +26,24 @@ public struct Log: Sendable {
   public let level: Level
   private let sink: @Sendable (Level, StaticString, [(String, Fact)]) -> Void
   private let facts: [(String, Fact)]
+  private let paces: LogPaces?
 
-  public init(level: Level = .debug, facts: [(String, Fact)] = [], sink: @escaping @Sendable (Level, StaticString, [(String, Fact)]) -> Void) {
+  /// - Parameter paces: what of lines above `debug` is left out; nil: nothing.
+  public init(
+    level: Level = .debug, facts: [(String, Fact)] = [], paces: LogPaces? = nil, sink: @escaping @Sendable (Level, StaticString, [(String, Fact)]) -> Void
+  ) {
     self.level = level
     self.facts = facts
+    self.paces = paces
     self.sink = sink
   }
 
+  /// How many lines were left out since the process began.
+  public var leftOutCount: Int { paces?.leftOutCount ?? 0 }
+
   /// A logger that adds `facts` to every line.
   public func with(_ facts: KeyValuePairs<String, Fact>) -> Log {
-    Log(level: level, facts: self.facts + facts.map { ($0.key, $0.value) }, sink: sink)
+    Log(level: level, facts: self.facts + facts.map { ($0.key, $0.value) }, paces: paces, sink: sink)
   }
 
   public func debug(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) { write(.debug, event, facts) }
@@ -45,12 +53,43 @@ public struct Log: Sendable {
 
   private func write(_ level: Level, _ event: StaticString, _ facts: () -> KeyValuePairs<String, Fact>) {
     guard level >= self.level else { return }
+    var own = self.facts
+    if level > .debug, let paces {
+      guard let leftOut = paces.admit(event) else { return }
+      if leftOut > 0 { own.append(("leftOut", .integer(Int64(leftOut)))) }
+    }
     let request = RequestTrace.id.map { [("request", Fact.text($0))] } ?? []
-    sink(level, event, self.facts + request + facts().map { ($0.key, $0.value) })
+    sink(level, event, own + request + facts().map { ($0.key, $0.value) })
   }
 
   /// Drops everything; for tests.
   public static let silent = Log { _, _, _ in }
+}
+
+/// A pace for each event: whatever clients bring about often is a few lines a second, and a number.
+public final class LogPaces: Sendable {
+  private let now: @Sendable () -> Int64
+  /// By the address of the event's text, which never changes.
+  private let paces = Mutex<[UInt: LogPace]>([:])
+  private let leftOut = Atomic(0)
+
+  /// - Parameter now: milliseconds.
+  public init(now: @escaping @Sendable () -> Int64) { self.now = now }
+
+  public var leftOutCount: Int { leftOut.load(ordering: .relaxed) }
+
+  /// - Returns: how many lines of the event were left out since the last that was let through; nil: this one is, too.
+  func admit(_ event: StaticString) -> Int? {
+    let key = event.hasPointerRepresentation ? UInt(bitPattern: event.utf8Start) : UInt(event.unicodeScalar.value)
+    let pace = paces.withLock { paces in
+      let pace = paces[key] ?? LogPace()
+      paces[key] = pace
+      return pace
+    }
+    let count = pace.admit(at: now())
+    if count == nil { leftOut.add(1, ordering: .relaxed) }
+    return count
+  }
 }
 
 /// Lets through so many lines in a span, so that what everybody meets fills no disk.

@@ -38,7 +38,7 @@ public struct RetryPlan: Sendable {
       return next(max(pause, Self.overloadPause), elapsed: elapsed)
     case .cancelled: return .fail(Self.later("The request was cancelled"))
     case .notFound: return .fail(RecordError(.notFound, error.reason))
-    case .tooLarge: return .fail(RecordError(.quotaExceeded, "The request or its answer is larger than services pass on"))
+    case .tooLarge: return .fail(RecordError(.badRequest, "The request or its answer is larger than services pass on", httpStatus: 413))
     case .noSpace: return .fail(.noSpace)
     case .refused: return .fail(RecordError(.accessDenied, error.reason))
     // A peer of another release that doesn't know the message yet.

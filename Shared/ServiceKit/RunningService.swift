@@ -4,6 +4,7 @@ internal import Glibc
 internal import HTTPServer
 internal import JSON
 public import ServiceBus
+internal import Synchronization
 
 /// How far a process is, for `/readyz`.
 actor Stage {
@@ -14,13 +15,16 @@ actor Stage {
   }
 
   private var phase = Phase.starting
+  private let obstacle: StartObstacle
+
+  init(_ obstacle: StartObstacle) { self.obstacle = obstacle }
 
   func started(_ checks: [HealthCheck]) { phase = .running(checks) }
   func drains() { phase = .draining }
 
   var checks: [HealthCheck] {
     switch phase {
-    case .starting: [HealthCheck("started") { "the process is starting" }]
+    case .starting: [HealthCheck("started") { [obstacle] in obstacle.text ?? "the process is starting" }]
     case .running(let checks): [HealthCheck("started") { nil }] + checks
     case .draining: [HealthCheck("started") { "the process is stopping" }]
     }
@@ -39,6 +43,8 @@ public final class RunningService: Sendable {
   private let stage: Stage
   /// Follows the file of known peers; nil without keys.
   private let following: Task<Void, Never>?
+  /// Writes the ready file when there is space.
+  private let readyFileTask = Mutex<Task<Void, Never>?>(nil)
 
   init(
     context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String, stage: Stage,
@@ -61,6 +67,7 @@ public final class RunningService: Sendable {
     await stage.drains()
     bus.setReady(false)
     following?.cancel()
+    readyFileTask.withLock { $0?.cancel() }
     await service.drain()
     await bus.drain(within: limit)
     bus.close()
@@ -86,20 +93,44 @@ public final class RunningService: Sendable {
     return writer.bytes + [UInt8(ascii: "\n")]
   }
 
-  /// Written beside and renamed, so that nobody reads half of it.
+  /// Written beside and renamed, so that nobody reads half of it. On a full disk the process serves all the same, and the file is written when there is
+  /// space.
   func writeReadyFile() throws(ExitError) {
-    guard let path = context.options.text("ready-file") else { return }
+    guard try !tryReadyFile() else { return }
+    context.log.warning("the ready file can't be written yet: its disk is full")
+    readyFileTask.withLock { task in
+      task = Task { [self] in
+        while !Task.isCancelled {
+          // Dropped because a cancelled sleep ends the loop.
+          try? await context.timing.sleep(.seconds(1))
+          // Dropped because the process serves by now, and its supervisor sees that there is no file.
+          if !Task.isCancelled, (try? tryReadyFile()) ?? false { return }
+        }
+      }
+    }
+  }
+
+  /// - Returns: false when there is no space for it.
+  private func tryReadyFile() throws(ExitError) -> Bool {
+    guard let path = context.options.text("ready-file") else { return true }
     let temporary = "\(path).\(getpid())"
     let bytes = readyFacts
     let fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    if fd < 0, errno == ENOSPC { return false }
     guard fd >= 0 else { throw ExitError(.io, "--ready-file: '\(temporary)' can't be written: \(String(cString: strerror(errno))).") }
     let isWritten = write(fd, bytes, bytes.count) == bytes.count
+    let isFull = !isWritten && errno == ENOSPC
     close(fd)
     guard isWritten, rename(temporary, path) == 0 else {
+      if isFull || errno == ENOSPC {
+        unlink(temporary)
+        return false
+      }
       let reason = String(cString: strerror(errno))
       unlink(temporary)
       throw ExitError(.io, "--ready-file: '\(path)' can't be written: \(reason).")
     }
+    return true
   }
 
   private func removeReadyFile() {

@@ -34,6 +34,8 @@ public struct ServiceContext: Sendable {
   public let timing: Timing
   /// Registered on the bus and started with it, but in the share service, which makes the map itself.
   public let cluster: Cluster
+  /// What keeps the service from starting.
+  public let obstacle = StartObstacle()
 
   public init(
     name: String, role: Role, options: Options, log: Log, metrics: Metrics, clock: any WallClock, random: any RandomSource, timing: Timing, cluster: Cluster

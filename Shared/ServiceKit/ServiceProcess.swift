@@ -60,22 +60,22 @@ public struct ServiceProcess: Sendable {
     help = HelpText(command: "aquifer-\(role.rawValue)", version: Release.version, summary: summary, options: self.options, examples: examples)
   }
 
-  /// Where all processes of one machine find the share service.
-  private static let shareEndpoint = "tcp://127.0.0.1:5550"
-
   static func commonOptions(_ role: Role) -> [Option] {
     var options = [
       Option(
         "name", .text, default: "\(role.rawValue)-1",
         help: "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."),
       Option(
-        "bus", .endpoint, default: role == .share ? Self.shareEndpoint : "tcp://127.0.0.1:*",
-        help: "The ZeroMQ endpoint to bind, where other processes reach this one. Port '*': any free one."),
+        "bus", .endpoint, default: role == .share ? BusEndpoints.defaultShare : BusEndpoints.defaultOwn,
+        help:
+          "The ZeroMQ endpoint to bind, where other processes reach this one: ipc:// with a path in a folder that only this account enters (made with mode 0700), or, with keys, tcp://. '%r' stands for $XDG_RUNTIME_DIR/aquifer, or without that for /run/aquifer (root) or /tmp/aquifer-UID, '%n' for the name."
+      ),
     ]
     if role != .share {
-      options.append(Option("share", .endpoint, default: Self.shareEndpoint, help: "The bus endpoint of the share service, which knows all other processes."))
+      options.append(Option("share", .endpoint, default: BusEndpoints.defaultShare, help: "The bus endpoint of the share service, which knows all other processes."))
     }
     return options + BusKeyFiles.options + [
+      MemoryLimit.option,
       Option(
         "admin", .address, default: "127.0.0.1:0", help: "Where /livez, /readyz, /metrics and /version are served. Keep it inside: nothing there asks for credentials."),
       Option("log-level", .choice(Log.Level.allNames.map(\.name)), default: "info", help: "The least important log lines to write."),
@@ -97,19 +97,22 @@ public struct ServiceProcess: Sendable {
     let name = Self.expanded(options.requiredText("name"))
     guard RoleName.isValid(name) else { throw ExitError(.configuration, "--name is '\(name)'; it must be 1 to 64 letters, digits, '.', '_' or '-'.") }
     let keys = try BusKeyFiles.keys(options, role: role, name: name)
-    if role != .share, let reason = Endpoint.refusal(options.requiredText("share"), hasKeys: keys != nil) {
-      throw ExitError(.configuration, "--share: \(reason).")
-    }
+    let endpoints = try BusEndpoints(options, role: role, name: name, hasKeys: keys != nil, environment: environment)
     let log =
       log
       ?? Log.standardError(
         format: Log.Format(rawValue: options.requiredText("log-format")), level: Log.level(named: options.requiredText("log-level")) ?? .info, service: name)
     let metrics = Metrics()
     metrics.addProcess(role: role.rawValue, startedAt: clock.now)
+    let memory = MemoryLimit(options, role: role)
+    metrics.collect("memory_limit_bytes", "What the process may take, by its option, its control group or its role.") { [Metrics.Sample(Double(memory.byteCount))] }
+    metrics.collect("log_lines_left_out_total", "Lines that were not written because others of the same event were, in the same second.", kind: .counter) {
+      [Metrics.Sample(Double(log.leftOutCount))]
+    }
     let cluster = Cluster(name: name, role: role)
     let context = ServiceContext(
       name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random, timing: timing, cluster: cluster)
-    let stage = Stage()
+    let stage = Stage(context.obstacle)
     metrics.collect("ready", "1 when all of /readyz is well, else 0.") {
       for check in await stage.checks where await check.problem() != nil { return [Metrics.Sample(0)] }
       return [Metrics.Sample(1)]
@@ -121,7 +124,7 @@ public struct ServiceProcess: Sendable {
     }
     let admin = try startAdmin(context, stage)
     do {
-      return try await start(context, keys, stage, admin, makeBus)
+      return try await start(context, keys, endpoints, stage, admin, makeBus)
     } catch {
       admin.stop()
       throw error
@@ -135,6 +138,8 @@ public struct ServiceProcess: Sendable {
     configuration.port = address.port
     configuration.threadCount = 1
     configuration.connectionLimit = 64
+    // Whoever is inside: the port is kept from others.
+    configuration.connectionsPerClient = 0
     configuration.bodyByteLimit = 64 * 1024
     do throws(HTTPServer.StartError) {
       return try HTTPServer(
@@ -145,7 +150,9 @@ public struct ServiceProcess: Sendable {
     }
   }
 
-  private func start(_ context: ServiceContext, _ keys: BusKeys?, _ stage: Stage, _ admin: HTTPServer, _ makeBus: MakeBus) async throws -> RunningService {
+  private func start(
+    _ context: ServiceContext, _ keys: BusKeys?, _ endpoints: BusEndpoints, _ stage: Stage, _ admin: HTTPServer, _ makeBus: MakeBus
+  ) async throws -> RunningService {
     let log = context.log
     var handlers = BusHandlers { message, description in log.error("handler failed", ["message": .text(message), "error": .text(description)]) }
     let begin: Start
@@ -158,12 +165,12 @@ public struct ServiceProcess: Sendable {
     let adminURL = SocketAddress.url(context.options.address("admin")?.host ?? "", admin.port)
     let made: MadeBus
     do {
-      made = try makeBus(context.name, role, Self.expanded(context.options.requiredText("bus")), adminURL, handlers, busConfiguration(context, keys))
+      made = try makeBus(context.name, role, endpoints.own, adminURL, handlers, busConfiguration(context, keys))
     } catch {
       throw ExitError(.configuration, "--bus: \((error as? BusError)?.reason ?? "\(error)").")
     }
     BusMetrics.add(to: context.metrics, made)
-    context.cluster.start(on: made.bus, shareEndpoint: role == .share ? nil : context.options.text("share"))
+    context.cluster.start(on: made.bus, shareEndpoint: endpoints.share)
     let service: any Service
     do {
       service = try await begin(made.bus)
@@ -198,6 +205,7 @@ public struct ServiceProcess: Sendable {
     var configuration = BusConfiguration()
     configuration.keys = keys
     configuration.shardFormat = shardFormat
+    configuration.heldByteCount = max(MemoryLimit(context.options, role: role).byteCount / 8, 2 * configuration.partByteLimit)
     configuration.observe = { event in
       func pace(_ index: Int) -> Int64? { paces[index].admit(at: clock.now).map { Int64($0) } }
       switch event {
@@ -224,6 +232,7 @@ public struct ServiceProcess: Sendable {
   // MARK: The system's side
 
   public static let zeroMQ: MakeBus = { name, role, endpoint, adminURL, handlers, configuration in
+    if configuration.keys == nil, endpoint.hasPrefix("ipc://"), let problem = SocketFolder(of: endpoint).prepare() { throw BusError(.refused, problem) }
     let bus = try ZeroMQBus(name: name, role: role, endpoint: endpoint, adminURL: adminURL, handlers: handlers, configuration: configuration)
     return MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }
   }

@@ -16,7 +16,7 @@ extension Log {
   public static func standardError(format: Format? = nil, level: Level = .info, service: String) -> Log {
     let format = format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
     let clock = SystemClock()
-    return Log(level: level) { eventLevel, event, facts in
+    return Log(level: level, paces: LogPaces { clock.now }) { eventLevel, event, facts in
       let line = LogLine(milliseconds: clock.now, level: eventLevel, service: service, event: event, facts: facts)
       writeAll(line.bytes(format))
     }

@@ -58,6 +58,16 @@ extension ShareState {
     return ShareDecision(from: self, to: state)
   }
 
+  /// What the share is without a user who is no more, in whatever part of it: participant, requester or blocked; nil where he is in none, or its owner.
+  public func forgetting(_ user: KnownUser) -> ShareDecision? {
+    if participant(for: user)?.role == .owner { return nil }
+    var state = self
+    state.participants.removeAll { user.matches($0.identity) }
+    state.requesters.removeAll { user.matches($0.identity) }
+    state.blocked.removeAll { user.matches($0) }
+    return state == self ? nil : ShareDecision(from: self, to: state)
+  }
+
   /// The end of the share for everybody but its owner.
   public var stopping: ShareDecision { ShareDecision(from: self, to: nil) }
 }

@@ -11,7 +11,10 @@ public enum ModelAnswer {
   ///   - configuration: only its entities are listed; nil, or one the model does not have: all.
   ///   - added: what the schema gained, or would gain.
   ///   - schema: the schema as text, when it was asked for.
-  public static func json(_ index: ModelIndex?, configuration: String?, added: [SchemaFieldName], schema: String?) -> [UInt8] {
+  ///   - consequences: nil: nobody asked.
+  public static func json(
+    _ index: ModelIndex?, configuration: String?, added: [SchemaFieldName], schema: String?, consequences: SchemaConsequences? = nil
+  ) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 4096)
     writer.beginObject()
     writeText(index?.modelHash, "modelHash", to: &writer)
@@ -29,6 +32,7 @@ public enum ModelAnswer {
       writer.endObject()
     }
     writer.endArray()
+    consequences?.write(to: &writer)
     if let schema { writer.member("schema", schema) }
     writer.endObject()
     return writer.bytes

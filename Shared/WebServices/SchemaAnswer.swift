@@ -64,7 +64,7 @@ public enum SchemaAnswer {
     return lines.map { $0 + "\n" }.joined()
   }
 
-  private static func path(_ name: SchemaFieldName) -> String { name.field.map { "\(name.recordType).\($0)" } ?? name.recordType }
+  static func path(_ name: SchemaFieldName) -> String { name.field.map { "\(name.recordType).\($0)" } ?? name.recordType }
 
   private static func write(_ recordType: String, _ field: String?, reason: String?, to writer: inout JSONWriter) {
     writer.beginObject()

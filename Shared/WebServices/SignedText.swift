@@ -10,8 +10,7 @@ enum SignedText {
   /// - Parameter purpose: so that a text made for something else with the same key is none of its kind.
   /// - Precondition: each part has at most 65 535 bytes.
   static func make(of parts: [String], for purpose: [UInt8], signedWith key: [UInt8]) -> String {
-    var bytes = [version]
-    for part in parts { append(part, to: &bytes) }
+    var bytes = bytes(of: parts)
     bytes += HMACSHA256.code(for: purpose + bytes, key: key)
     return String(decoding: Base64.encode(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map(urlByte), as: UTF8.self)
   }
@@ -25,12 +24,20 @@ enum SignedText {
     return parts(body)
   }
 
+  /// `version, n × (length, bytes)`, for what is signed otherwise.
+  static func bytes(of parts: [String]) -> [UInt8] {
+    var bytes = [version]
+    for part in parts { append(part, to: &bytes) }
+    return bytes
+  }
+
   static func append(_ part: String, to bytes: inout [UInt8]) {
     let utf8 = Array(part.utf8)
     bytes += [UInt8(utf8.count >> 8), UInt8(utf8.count & 0xff)] + utf8
   }
 
-  private static func parts(_ body: [UInt8]) -> [String]? {
+  /// What `bytes(of:)` was made of; nil for anything else.
+  static func parts(_ body: [UInt8]) -> [String]? {
     guard body.first == version else { return nil }
     var parts: [String] = []
     var rest = body.dropFirst()

@@ -58,6 +58,7 @@ private struct EntityReader {
     var entity = Entity(
       name: name, parentName: node.attributes["parentEntity"], isAbstract: node.flag("isAbstract"),
       isSyncable: node.attributes["syncable"] != "NO", userInfo: node.userInfo)
+    entity.renamingIdentifier = node.attributes["elementID"]
     for child in node.children {
       switch child.name {
       case "attribute": entity.attributes.append(try composites.attribute(child, of: name))
@@ -120,13 +121,15 @@ struct CompositeReader {
     guard let type = AttributeType(rawValue: typeName) else {
       throw ModelReadingError("\(entity).\(name) has the unknown attribute type '\(typeName)'.", line: node.line, entity: entity, property: name)
     }
-    return Attribute(
+    var attribute = Attribute(
       name: name, type: type, isOptional: node.flag("optional"), isTransient: node.flag("transient"), isDerived: node.flag("derived"),
       defaultValue: node.attributes[type == .date ? "defaultDateTimeInterval" : "defaultValueString"],
       allowsCloudEncryption: node.flag("allowsCloudEncryption"), allowsExternalBinaryDataStorage: node.flag("allowsExternalBinaryDataStorage"),
       preservesValueOnDeletion: node.flag("preserveAfterDeletion"), usesMergeableStorage: node.flag("usesMergeableStorage"),
       valueTransformerName: node.attributes["valueTransformerName"],
       elements: type == .composite ? try elements(of: node, entity, name, nesting) : [], userInfo: node.userInfo)
+    attribute.renamingIdentifier = node.attributes["elementID"]
+    return attribute
   }
 
   private func elements(of node: XMLNode, _ entity: String, _ name: String, _ nesting: Int) throws(ModelReadingError) -> [Attribute] {

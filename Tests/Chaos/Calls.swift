@@ -2,6 +2,7 @@
 
 import Glibc
 import HTTPClient
+import Installations
 import JSON
 import Synchronization
 
@@ -64,7 +65,7 @@ final class Calls: Sendable {
       repeated.withLock { $0[reason, default: 0] += 1 }
       try await Task.sleep(for: Self.pause)
     }
-    throw ChaosError("\(method) \(path.prefix { $0 != "?" }) is not answered after \(attemptCount) attempts, the last was \(reason)")
+    throw RunError("\(method) \(path.prefix { $0 != "?" }) is not answered after \(attemptCount) attempts, the last was \(reason)")
   }
 
   /// A call that must be answered with 200.
@@ -72,7 +73,7 @@ final class Calls: Sendable {
     _ method: String, _ path: String, bearer: String? = nil, body: [UInt8]? = nil, preferred: Int = 0, isLater: (JSONValue) -> Bool = { _ in false }
   ) async throws -> JSONValue {
     let answer = try await send(method, path, bearer: bearer, body: body, preferred: preferred, isLater: isLater)
-    guard answer.status == 200 else { throw ChaosError("\(method) \(path.prefix { $0 != "?" }) is answered \(answer.status)") }
+    guard answer.status == 200 else { throw RunError("\(method) \(path.prefix { $0 != "?" }) is answered \(answer.status)") }
     return answer.json
   }
 
@@ -80,18 +81,4 @@ final class Calls: Sendable {
   func bytes(_ path: String) async throws -> [UInt8] {
     try await http.send("GET", gateways[0] + path, timeout: Self.attemptLimit).body
   }
-}
-
-func monotonicNanoseconds() -> UInt64 {
-  var time = timespec()
-  clock_gettime(CLOCK_MONOTONIC, &time)
-  return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-}
-
-func object(_ build: (inout JSONWriter) -> Void) -> [UInt8] {
-  var writer = JSONWriter()
-  writer.beginObject()
-  build(&writer)
-  writer.endObject()
-  return writer.bytes
 }

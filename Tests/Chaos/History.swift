@@ -1,5 +1,7 @@
 // What a run saw: acknowledged saves, what readers were told page by page, and what there was at the end. The checker knows nothing else.
 
+import Installations
+
 /// One change of a save. Names are unique in their database; of each but counters one client alone writes.
 struct Change: Hashable, Sendable {
   enum Kind: Hashable, Sendable {

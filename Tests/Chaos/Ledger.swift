@@ -1,6 +1,7 @@
 // Where clients and readers put down what they saw while it happens.
 
 import Glibc
+import Installations
 import Synchronization
 
 /// The history of a run in the making, and a file of what was acknowledged. The one who checks is never killed, so nothing is synced.
@@ -15,7 +16,7 @@ final class Ledger: Sendable {
 
   init(path: String) throws {
     descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw ChaosError("\(path) can't be written: \(String(cString: strerror(errno)))") }
+    guard descriptor >= 0 else { throw RunError("\(path) can't be written: \(String(cString: strerror(errno)))") }
   }
 
   deinit { close(descriptor) }

@@ -1,5 +1,7 @@
 // Does things to processes while clients save, and notes when.
 
+import Installations
+
 /// Something that was done, from its beginning until everything answered again.
 struct Happening: Hashable, Sendable {
   /// `kill worker`.

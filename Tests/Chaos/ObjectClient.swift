@@ -1,5 +1,6 @@
 // A client of the object plane: a device that saves transactions into its store.
 
+import Installations
 import JSON
 
 /// Saves until the ledger says that it is over.
@@ -103,7 +104,7 @@ actor ObjectClient {
     var log = TransactionLog(client: client, numbers: [])
     var token: String?
     while true {
-      let query = token.map { "&after=" + Population.encoded($0) } ?? ""
+      let query = token.map { "&after=" + percentEncoded($0) } ?? ""
       let page = try await population.calls.get("GET", population.storePath(store) + "/history?limit=200" + query, bearer: database.webAuthToken, preferred: index)
       for transaction in page["transactions"]?.elements ?? [] {
         if let id = transaction["transactionID"]?.string, let number = saveNumber(in: id) { log.numbers.append(number) }

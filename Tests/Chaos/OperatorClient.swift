@@ -1,5 +1,6 @@
 // An operator who makes users, and a user who uploads: what else is acknowledged beside saves.
 
+import Installations
 import JSON
 
 /// Makes users until the ledger says that it is over; each must know its token at the end.
@@ -37,7 +38,7 @@ actor OperatorClient {
   func check(_ population: Population) async throws -> Int {
     for (user, token) in tokens.sorted(by: { $0.key < $1.key }) {
       let path = "/database/1/\(Population.container)/development/public/users/caller"
-      let query = "?ckAPIToken=\(Population.encoded(population.apiToken))&ckWebAuthToken=\(Population.encoded(token))"
+      let query = "?ckAPIToken=\(percentEncoded(population.apiToken))&ckWebAuthToken=\(percentEncoded(token))"
       let answer = try await calls.send("GET", path + query)
       if answer.status != 200 { ledger.refused("\(user) was acknowledged and is not known: \(answer.status)") }
     }
@@ -74,7 +75,7 @@ actor UploadClient {
     let content = (0..<Int.random(in: 1...60_000, using: &random)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     let request = #"{"tokens":[{"recordType":"Photo","fieldName":"blob"}]}"#
     let tokens = try await population.calls.get("POST", population.recordPath("assets/upload", of: database), body: Array(request.utf8))
-    guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = Self.path(of: url) else { throw ChaosError("assets/upload names no URL") }
+    guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = Self.path(of: url) else { throw RunError("assets/upload names no URL") }
     let uploaded = try await population.calls.send("POST", path, body: content)
     guard uploaded.status == 200, let file = uploaded.json["singleFile"] else {
       // Dropped because an address that was used, or whose gateway has ended since, asks for another one; nothing was acknowledged.

@@ -1,5 +1,6 @@
 // Who takes part: users with a zone of the record plane or with stores of the object plane, two savers and a reader each.
 
+import Installations
 import JSON
 
 /// A user's database as its clients use it.
@@ -39,7 +40,7 @@ struct Population: Sendable {
         $0.member("container", Self.container)
         $0.member("environment", "development")
       })
-    guard let apiToken = made["apiToken"]?.string, let modelHash = model["modelHash"]?.string else { throw ChaosError("the container has no token or model") }
+    guard let apiToken = made["apiToken"]?.string, let modelHash = model["modelHash"]?.string else { throw RunError("the container has no token or model") }
     self.apiToken = apiToken
     self.modelHash = modelHash
     for number in 0..<userCount { try await addUser(number, ledger) }
@@ -48,7 +49,7 @@ struct Population: Sendable {
   private mutating func addUser(_ number: Int, _ ledger: Ledger) async throws {
     let user = "user-\(number)"
     let made = try await calls.get("POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
-    guard let token = made["webAuthToken"]?.string else { throw ChaosError("\(user) has no token") }
+    guard let token = made["webAuthToken"]?.string else { throw RunError("\(user) has no token") }
     if number % 2 == 1 {
       databases.append(Database(name: user, plane: .objects, webAuthToken: token))
       return
@@ -62,7 +63,7 @@ struct Population: Sendable {
   }
 
   func recordPath(_ call: String, of database: Database) -> String {
-    "/database/1/\(Self.container)/development/private/\(call)?ckAPIToken=\(Self.encoded(apiToken))&ckWebAuthToken=\(Self.encoded(database.webAuthToken))"
+    "/database/1/\(Self.container)/development/private/\(call)?ckAPIToken=\(percentEncoded(apiToken))&ckWebAuthToken=\(percentEncoded(database.webAuthToken))"
   }
 
   func storePath(_ store: String) -> String { "/mirror/1/\(Self.container)/development/private/stores/\(store)" }
@@ -76,14 +77,6 @@ struct Population: Sendable {
       $0.endObject()
     }
     _ = try await calls.get("PUT", storePath(store), bearer: database.webAuthToken, body: body)
-  }
-
-  static func encoded(_ text: String) -> String {
-    text.utf8.reduce(into: "") { result, byte in
-      let isPlain = byte < 0x80 && (Character(Unicode.Scalar(byte)).isLetter || Character(Unicode.Scalar(byte)).isNumber || "-._~".utf8.contains(byte))
-      let digits = String(byte, radix: 16, uppercase: true)
-      if isPlain { result.unicodeScalars.append(Unicode.Scalar(byte)) } else { result += "%" + (digits.count == 1 ? "0" : "") + digits }
-    }
   }
 
   private static let model = """

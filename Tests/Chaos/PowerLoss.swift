@@ -1,6 +1,7 @@
 // What a power cut takes away: everything written, made and named that was not synced (Tests/Processes/powerloss.c noted it).
 
 import Glibc
+import Installations
 
 /// Takes back what processes left unsynced when they were killed.
 struct PowerLoss: Sendable {
@@ -47,7 +48,7 @@ struct PowerLoss: Sendable {
     let pending = Self.pending(Self.parse(bytes))
     let paths = Self.paths(below: root)
     for note in pending.reversed() where try takeBack(note, &extent, paths) { count += 1 }
-    guard truncate(notes, 0) == 0 else { throw ChaosError("\(notes) can't be emptied") }
+    guard truncate(notes, 0) == 0 else { throw RunError("\(notes) can't be emptied") }
     return count
   }
 
@@ -101,12 +102,12 @@ struct PowerLoss: Sendable {
       isHit = true
       let part = old[start..<min(start + step, old.count)]
       let count = part.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(offset) + off_t(start)) }
-      guard count == part.count else { throw ChaosError("\(path) can't be written back: \(String(cString: strerror(errno)))") }
+      guard count == part.count else { throw RunError("\(path) can't be written back: \(String(cString: strerror(errno)))") }
     }
     // A file that had grown is as long as it was.
     if lseek(descriptor, 0, SEEK_END) > size, extent.isHit() {
       isHit = true
-      guard ftruncate(descriptor, off_t(size)) == 0 else { throw ChaosError("\(path) can't be cut: \(String(cString: strerror(errno)))") }
+      guard ftruncate(descriptor, off_t(size)) == 0 else { throw RunError("\(path) can't be cut: \(String(cString: strerror(errno)))") }
     }
     return isHit
   }

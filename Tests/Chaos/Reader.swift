@@ -1,5 +1,6 @@
 // A device that follows a database from token to token, and notes what it is told.
 
+import Installations
 import JSON
 
 /// Reads one page after the other; each page once.
@@ -73,10 +74,10 @@ actor Reader {
       "POST", population.recordPath("changes/zone", of: database), body: body, preferred: index,
       isLater: { $0["zones"]?.elements.first?["serverErrorCode"]?.string == "TRY_AGAIN_LATER" })
     guard let zone = answer["zones"]?.elements.first, let next = zone["syncToken"]?.string else {
-      throw ChaosError("\(feed.reader): changes/zone names no zone or no token: \(answer["zones"]?.elements.first?["reason"]?.string ?? "")")
+      throw RunError("\(feed.reader): changes/zone names no zone or no token: \(answer["zones"]?.elements.first?["reason"]?.string ?? "")")
     }
     for record in zone["records"]?.elements ?? [] {
-      guard let name = record["recordName"]?.string else { throw ChaosError("\(feed.reader): a record without a name") }
+      guard let name = record["recordName"]?.string else { throw RunError("\(feed.reader): a record without a name") }
       let tag = record["recordChangeTag"]?.string.flatMap { Int64($0, radix: 36) }
       note(Item(name: name, value: record["deleted"]?.bool == true ? nil : record["fields"]?["value"]?["value"]?.int64, tag: tag))
     }
@@ -90,16 +91,16 @@ actor Reader {
       try await population.makeStore(store, of: database)
       isMade = true
     }
-    let query = token.map { "&after=" + Population.encoded($0) } ?? ""
+    let query = token.map { "&after=" + percentEncoded($0) } ?? ""
     let page = try await population.calls.get(
       "GET", population.storePath(store) + "/changes?limit=200" + query, bearer: database.webAuthToken, preferred: index)
-    guard let next = page["importToken"]?.string else { throw ChaosError("\(feed.reader): a page without a token") }
+    guard let next = page["importToken"]?.string else { throw RunError("\(feed.reader): a page without a token") }
     for change in page["changes"]?.elements ?? [] {
       guard let name = change["objectID"]?.string else { continue }
       switch change["changeType"]?.string {
       case "save": note(Item(name: name, value: change["attributes"]?["value"]?.int64))
       case "delete": note(Item(name: name, value: nil))
-      default: throw ChaosError("\(feed.reader): a change of type \(change["changeType"]?.string ?? "none")")
+      default: throw RunError("\(feed.reader): a change of type \(change["changeType"]?.string ?? "none")")
       }
     }
     token = next

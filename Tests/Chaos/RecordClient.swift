@@ -1,5 +1,6 @@
 // A client of the record plane: creates, updates, counts and deletes in its zone, one save after the other.
 
+import Installations
 import JSON
 
 /// Saves until the ledger says that it is over.
@@ -134,7 +135,7 @@ actor RecordClient {
       "POST", population.recordPath("records/lookup", of: database), body: body, preferred: index, isLater: Self.isLater)
     guard let record = answer["records"]?.elements.first, let tag = record["recordChangeTag"]?.string,
       let value = record["fields"]?["value"]?["value"]?.int64
-    else { throw ChaosError("\(database.name): \(name) can't be looked up") }
+    else { throw RunError("\(database.name): \(name) can't be looked up") }
     return (value, tag)
   }
 

@@ -1,17 +1,7 @@
 // What a run came to, as a table and as JSON.
 
+import Installations
 import JSON
-
-/// Times of saves, milliseconds.
-struct Times: Sendable {
-  private let sorted: [Double]
-
-  init(_ values: [Double]) { sorted = values.sorted() }
-
-  var count: Int { sorted.count }
-  var max: Double { sorted.last ?? 0 }
-  func percentile(_ percent: Double) -> Double { sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, Int(Double(sorted.count) * percent / 100))] }
-}
 
 struct Report: Sendable {
   struct Row: Sendable {
@@ -75,16 +65,16 @@ struct Report: Sendable {
   var text: String {
     var lines = ["", Self.line(["while", "times", "saves", "p50 ms", "p99 ms", "max ms", "longest of each: p50", "p99", "max"])]
     for row in rows {
-      let pauses = row.happeningCount == 0 ? ["", "", ""] : [row.pauses.percentile(50), row.pauses.percentile(99), row.pauses.max].map(Self.short)
+      let pauses = row.happeningCount == 0 ? ["", "", ""] : [row.pauses.percentile(50), row.pauses.percentile(99), row.pauses.max].map(tenths)
       lines.append(
         Self.line(
           [row.kind, row.happeningCount == 0 ? "" : "\(row.happeningCount)", "\(row.saves.count)"]
-            + [row.saves.percentile(50), row.saves.percentile(99), row.saves.max].map(Self.short) + pauses))
+            + [row.saves.percentile(50), row.saves.percentile(99), row.saves.max].map(tenths) + pauses))
     }
     let repeated = repetitions.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
     lines += [
       "",
-      "\(history.saves.count) saves acknowledged (\(history.saves.reduce(0) { $0 + $1.changes.count }) changes) in \(Self.short(seconds)) s, \(happenings.count) happenings; attempts repeated: \(repeated.isEmpty ? "none" : repeated)",
+      "\(history.saves.count) saves acknowledged (\(history.saves.reduce(0) { $0 + $1.changes.count }) changes) in \(tenths(seconds)) s, \(happenings.count) happenings; attempts repeated: \(repeated.isEmpty ? "none" : repeated)",
       others + (takenBack > 0 ? "; \(takenBack) writes and names were taken back" : ""),
       "seed \(options.seed)",
     ]
@@ -98,11 +88,6 @@ struct Report: Sendable {
       let gap = String(repeating: " ", count: max(0, entry.1 - entry.0.count))
       return index == 0 ? entry.0 + gap : gap + entry.0
     }.joined()
-  }
-
-  private static func short(_ value: Double) -> String {
-    let tenths = Int((value * 10).rounded())
-    return "\(tenths / 10).\(tenths % 10)"
   }
 
   var json: [UInt8] {

@@ -1,6 +1,7 @@
 // A run: an installation, clients, what is done to it, and the check.
 
 import Glibc
+import Installations
 
 struct Run {
   let options: Options
@@ -13,9 +14,7 @@ struct Run {
 
   init(_ options: Options, binaries: String) throws {
     self.options = options
-    var template = Array(("/tmp/chaos-" + String(repeating: "X", count: 6)).utf8CString)
-    guard mkdtemp(&template) != nil else { throw ChaosError("no folder can be made in /tmp") }
-    folder = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    folder = try temporaryFolder(named: "chaos")
     let folder = folder
     loss = options.shim.map { PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl) }
     installation = try Installation(
@@ -35,11 +34,11 @@ struct Run {
       report = try await play(since: start)
     } catch {
       await end(watch)
-      throw ChaosError("\(error); its logs are in \(installation.logs)")
+      throw RunError("\(error); its logs are in \(installation.logs)")
     }
     await end(watch)
     let isAsExpected = report.isGood || options.isControl || options.planted != .none
-    if isAsExpected, !options.keepsFolder { removeFolder() } else { print("data and logs are in \(folder)") }
+    if isAsExpected, !options.keepsFolder { removeFolder(folder) } else { print("data and logs are in \(folder)") }
     return report
   }
 
@@ -48,20 +47,13 @@ struct Run {
       let count = role == .worker ? options.workerCount : role == .gateway ? options.gatewayCount : 1
       for number in 1...count { try await fleet.start(role, number) }
     }
-    guard await fleet.waitUntilWhole() else { throw ChaosError("the installation does not start") }
+    guard await fleet.waitUntilWhole() else { throw RunError("the installation does not start") }
   }
 
   private func end(_ watch: Task<Void, Never>) async {
     await fleet.stopAll()
     watch.cancel()
     await watch.value
-  }
-
-  private func removeFolder() {
-    var arguments: [UnsafeMutablePointer<CChar>?] = ["rm", "-rf", folder].map { (word: String) in strdup(word) } + [nil]
-    var pid: pid_t = 0
-    if posix_spawnp(&pid, "rm", nil, nil, &arguments, environ) == 0 { waitpid(pid, nil, 0) }
-    for argument in arguments { free(argument) }
   }
 
   private func play(since start: UInt64) async throws -> Report {

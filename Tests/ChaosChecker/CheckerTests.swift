@@ -1,5 +1,6 @@
 // The checker of the chaos runs, on histories that are made up: what is right passes, each kind of damage is found.
 
+import Installations
 import Testing
 
 @testable import aquifer_chaos

@@ -52,6 +52,23 @@ def other_device(token, name):
     equal(answer.status_code, 200, answer.text)
 
 
+def share(zone, permission, guest):
+    """Alice shares a zone with somebody: the address of the share."""
+
+    def call(path, body):
+        url = f"{WORLD.database('private')}/{path}?ckAPIToken={WORLD.api_token}&ckWebAuthToken={percent_encoded(WORLD.alice)}"
+        answer = requests.post(url, json=body, timeout=30)
+        equal(answer.status_code, 200, answer.text)
+        return answer.json()
+
+    call("zones/modify", {"operations": [{"operationType": "create", "zone": {"zoneID": {"zoneName": zone}}}]})
+    participant = {"type": "USER", "permission": permission, "userIdentity": {"lookupInfo": {"userRecordName": guest["userRecordName"]}}}
+    record = {"recordType": "cloudkit.share", "recordName": "cloudkit.zoneshare", "fields": {"cloudkit.title": {"value": zone}}, "participants": [participant]}
+    made = call("records/modify", {"operations": [{"operationType": "create", "record": record}], "zoneID": {"zoneName": zone}})["records"][0]
+    expect("shortGUID" in made, f"{made}")
+    return f"{WORLD.gateway}/share/{made['shortGUID']}"
+
+
 def modify(page, database, operations, zone=None):
     body = {"operations": operations} | ({"zoneID": {"zoneName": zone}} if zone else {})
     answer = page.run("return app.call(given[0] + '/records/modify', given[1])", database, body)
@@ -64,6 +81,7 @@ def main():
     origin, stranger = serve(), serve()
     token = operator("/admin/1/tokens", {"container": WORLD.container, "environment": "development", "allowedOrigins": [origin]})["apiToken"]
     carol = operator("/admin/1/users", {"name": "carol", "givenName": "Carol", "password": PASSWORD})
+    operator("/admin/1/users", {"name": "dave", "password": PASSWORD})
 
     def address(page_origin):
         settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": token, "clientId": "page-1"}
@@ -90,6 +108,7 @@ def main():
             page.click("#submit")
             expect("wrong" in page.text("#reason"), "the page does not say that the password is wrong")
             page.type("#password", PASSWORD)
+            page.click("#keep")
             page.click("#submit")
             page.window = own
             message = until(lambda: page.run("return app.message"), "the page gets its message")
@@ -154,6 +173,27 @@ def main():
             page.open(address(stranger))
             answer = page.run("return app.call('public/users/caller').then(answer => answer.status, error => String(error))")
             expect("Failed to fetch" in str(answer), f"a stranger's page reads {answer}")
+
+        with STEPS.step("accepts a share without being asked again who is there, because its user is kept signed in"):
+            page.open(share("Lofoten", "READ_WRITE", carol))
+            expect("You may read and change it." in page.text("main") and "Signed in as Carol (carol)" in page.text("main"), page.text("main"))
+            page.click("#accept")
+            expect("You have joined" in page.text("#message"), page.text("main"))
+
+        with STEPS.step("declines another, by keyboard alone"):
+            page.open(share("Bergen", "READ_ONLY", carol))
+            expect("You may read it." in page.text("main"), page.text("main"))
+            page.type("#decline", "\ue007")
+            expect("The invitation is declined." in page.text("#message"), page.text("main"))
+
+        with STEPS.step("is asked to sign in where it wants another account, and told when a share is for somebody else"):
+            page.open(share("Oslo", "READ_ONLY", carol))
+            page.click("#another")
+            page.type("#name", "dave")
+            page.type("#password", PASSWORD)
+            page.click("#submit")
+            until(lambda: "Nothing here for this account" in page.text("h1"), "the page says that the share is for somebody else")
+            expect("Signed in as dave" in page.text("footer"), page.text("main"))
     STEPS.done()
 
 

@@ -54,17 +54,25 @@ class Browser:
             raise BrowserError(answer["error"])
         return answer.get("value")
 
-    def element(self, css):
-        return self.send("POST", "/element", {"using": "css selector", "value": css})[ELEMENT]
+    def at(self, css, method, action, body=None):
+        """Asks something of an element; anew where the page went while it was asked."""
+        for _ in range(100):
+            element = self.send("POST", "/element", {"using": "css selector", "value": css})[ELEMENT]
+            try:
+                return self.send(method, f"/element/{element}/{action}", body)
+            except BrowserError as error:
+                if not str(error).startswith("stale element reference"):
+                    raise
+        raise BrowserError(f"{css} goes again and again")
 
     def click(self, css):
-        self.send("POST", f"/element/{self.element(css)}/click")
+        self.at(css, "POST", "click")
 
     def type(self, css, text):
-        self.send("POST", f"/element/{self.element(css)}/value", {"text": text})
+        self.at(css, "POST", "value", {"text": text})
 
     def text(self, css):
-        return self.send("GET", f"/element/{self.element(css)}/text")
+        return self.at(css, "GET", "text")
 
     @property
     def windows(self):

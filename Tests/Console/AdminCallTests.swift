@@ -13,6 +13,10 @@ private func call(_ line: String, content: String = "") throws -> AdminCall {
 struct AdminCallTests {
   @Test(arguments: [
     ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#), ("container list", "GET /admin/1/containers", ""),
+    (
+      "container set iCloud.a --display-name Photos --app-url https://a.b/#/c", "POST /admin/1/containers/iCloud.a",
+      #"{"displayName":"Photos","appURL":"https://a.b/#/c"}"#
+    ), ("container set iCloud.a --app-url=", "POST /admin/1/containers/iCloud.a", #"{"appURL":null}"#),
     ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
     ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
     ("user create alice --phone +4420", "POST /admin/1/users", #"{"name":"alice","phone":"+4420"}"#),
@@ -32,6 +36,7 @@ struct AdminCallTests {
     ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),
     ("rules export --container C", "GET /admin/1/rules/C/development", ""), ("duplicates list", "GET /admin/1/duplicates", ""),
     ("rules import r.json --container C --environment production --dry-run", "PUT /admin/1/rules/C/production?dryRun=true", ""),
+    ("shards accept 3", "POST /admin/1/shards/accept", #"{"what":"3"}"#),
     ("quarantine list", "GET /admin/1/quarantine", ""), ("quarantine retry", "POST /admin/1/quarantine/retry", ""),
     ("quarantine retry --container C --user _a", "POST /admin/1/quarantine/retry?container=C&user=_a", ""),
     ("session list", "GET /admin/1/sessions", ""), ("session list --user a", "GET /admin/1/sessions?user=a", ""),
@@ -42,7 +47,8 @@ struct AdminCallTests {
     ), ("user token alice", "POST /admin/1/users/alice/tokens", ""),
     ("user quota alice 1000", "PUT /admin/1/users/alice/quota", #"{"bytes":1000}"#),
     ("user quota alice default", "PUT /admin/1/users/alice/quota", #"{"bytes":null}"#),
-    ("user quota alice 1GB", "PUT /admin/1/users/alice/quota", #"{"bytes":"1GB"}"#),
+    ("user quota alice 1GB", "PUT /admin/1/users/alice/quota", #"{"bytes":1000000000}"#),
+    ("user quota alice 1GX", "PUT /admin/1/users/alice/quota", #"{"bytes":"1GX"}"#),
     (
       "role grant --container C --environment production --user a/b --role r", "POST /admin/1/roles",
       #"{"container":"C","environment":"production","user":"a/b","role":"r"}"#
@@ -55,7 +61,6 @@ struct AdminCallTests {
     ("schema export --container C --environment production", "GET /admin/1/schema/C/production", ""),
     ("schema promote --container C", "POST /admin/1/schema/C/development/promote", ""),
     ("schema promote --container C --dry-run --print-schema", "POST /admin/1/schema/C/development/promote?dryRun=true&printSchema=true", ""),
-    ("schema reset --container C", "POST /admin/1/schema/C/development/reset", ""),
     ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
     ("subscriptions", "GET /admin/1/subscriptions", ""),
     ("conflicts list --container C --owner _o --zone Z --state open --object a/b", "GET /admin/1/zone/C/development/_o/Z/conflicts?state=open&objectID=a%2Fb", ""),

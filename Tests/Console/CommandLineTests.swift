@@ -33,7 +33,7 @@ struct CommandLineTests {
   }
 
   @Test(arguments: [
-    ("container", "needs one of: create, list, delete"), ("usr list", "did you mean 'user'"), ("user lst", "did you mean 'list'"),
+    ("container", "needs one of: create, set, list, delete"), ("usr list", "did you mean 'user'"), ("user lst", "did you mean 'list'"),
     ("zzzzzzzzzz", "There is no command 'zzzzzzzzzz'"), ("user create", "NAME is missing"), ("user create a b", "'b' is one argument too many"),
     ("user create a --emial x", "did you mean --email"), ("user create a --email", "--email needs a value"), ("user create a --email --json", "--email needs a value"),
     ("user create a --email x --email y", "--email may be given once only"), ("status --json=yes", "--json takes no value"),
@@ -78,7 +78,7 @@ struct CommandLineTests {
 
   @Test(arguments: [
     ("--http-port 65536", "--http-port is a number from 0 to 65535"), ("--ping-port x", "--ping-port is a number from 0 to 65535"),
-    ("--workers 0", "--workers is a number from 1 to 64"), ("--user-quota -1", "--user-quota is a number from 0 to \(Int.max)"),
+    ("--workers 0", "--workers is a number from 1 to 64"), ("--user-quota -1", "--user-quota is a number of bytes, such as 500MB or 10GB"),
     ("--user-devices 0", "--user-devices is a number from 1 to 1000000"), ("--restart-pause 0", "--restart-pause is a number from 1 to 3600000"),
   ])
   func `a number of dev out of its range is refused`(words: String, reason: String) throws {
@@ -130,13 +130,49 @@ struct DevOptionsTests {
     return try DevOptions(invocation)
   }
 
-  @Test(arguments: [([], "0"), (["--user-quota", "5000"], "5000")]) func `what users may store is told to every worker`(words: [String], quota: String) throws {
+  @Test(arguments: [([], "0"), (["--user-quota", "5000"], "5000"), (["--user-quota", "10GB"], "10000000000")]) func `what users may store is told to every worker`(
+    words: [String], quota: String
+  ) throws {
     let fleet = Fleet(options: try options(words + ["--workers", "2"]), binDirectory: "/bin", data: "/d", run: "/r")
     for member in fleet.members {
       let arguments = fleet.specification(of: member, [:], log: "")?.arguments ?? []
       let told = arguments.firstIndex(of: "--user-quota").map { arguments[$0 + 1] }
       #expect(told == (member.role == .worker ? quota : nil), "\(member.name)")
     }
+  }
+
+  @Test func `options of the services reach those whose they are, behind all others`() throws {
+    let words = PassedOption.table.flatMap { option in option.placeholder == nil ? ["--\(option.name)"] : ["--\(option.name)", "x"] }
+    let fleet = Fleet(options: try options(words), binDirectory: "/bin", data: "/d", run: "/r")
+    let notifier = try #require(fleet.members.first { $0.role == .notifier })
+    for member in fleet.members {
+      let arguments = fleet.specification(of: member, [notifier: MemberAddresses(client: "http://127.0.0.1:8081")], log: "")?.arguments ?? []
+      let own = PassedOption.table.filter { $0.roles.contains(member.role) }.map { "--\($0.name)" }
+      #expect(!own.isEmpty && Set(arguments.filter { word in PassedOption.table.contains { "--\($0.name)" == word } }) == Set(own), "\(member.name)")
+      for name in own { #expect((arguments.lastIndex(of: name) ?? 0) > (arguments.lastIndex(of: "--ready-file") ?? 0)) }
+    }
+  }
+
+  @Test func `the file for shells has what is reached, in quotes where it needs any, and keeps what others wrote`() {
+    let earlier = "export AQUIFER_SERVER=old\nexport CONTAINER=c\nexport PATH=/old:$PATH\n"
+    let text = EnvironmentFile.text(
+      binDirectory: "/my bin/it's", gateway: "http://127.0.0.1:8080", notifier: "http://127.0.0.1:8081", operatorToken: "t$(id)", authority: nil, earlier: earlier)
+    #expect(
+      text == """
+        export PATH='/my bin/it'\\''s':"$PATH"
+        export AQUIFER_SERVER=http://127.0.0.1:8080 AQUIFER_PINGS=http://127.0.0.1:8081 AQUIFER_OPERATOR_TOKEN='t$(id)'
+        export CONTAINER=c
+
+        """)
+  }
+
+  @Test func `an operator token of the environment is not taken in silence`() {
+    #expect(OperatorTokenOrigin.note([:], stored: "a", data: "/d") == nil)
+    #expect(OperatorTokenOrigin.note(["AQUIFER_OPERATOR_TOKEN": "a"], stored: "a", data: "/d") == nil)
+    for stored in [nil, "b"] as [String?] {
+      #expect(OperatorTokenOrigin.note(["AQUIFER_OPERATOR_TOKEN": "a"], stored: stored, data: "/d")?.contains("AQUIFER_OPERATOR_TOKEN") == true)
+    }
+    #expect(OperatorTokenOrigin.note(["AQUIFER_OPERATOR_TOKEN_FILE": "/run/t"], stored: nil, data: "/d")?.contains("/run/t") == true)
   }
 
   @Test func `a certificate and its key go together, to the two services that clients reach`() throws {

@@ -49,7 +49,7 @@ struct VerdictTests {
       {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],
       "shards":{"count":3,"held":2,"neededFormat":21},"workers":[{"name":"worker-1","ready":true,"silent":false}]}
       """)
-    #expect(Verdict(answer, now: now).text.contains("1 shard have no worker. Wait for a worker of a release that knows the stored format 21"))
+    #expect(Verdict(answer, now: now).text.contains("1 shard has no worker. Wait for a worker of a release that knows the stored format 21"))
   }
 
   @Test func `shards that wait for the same process are one finding, which names it`() throws {
@@ -220,7 +220,7 @@ struct WatchTests {
       return .failure(HTTPSender.Failure(reason: "nobody answered in time"))
     }
     let console = Console(environment: [:], terminal: Terminal(output: { _ in }, problem: { _ in }, input: { [] }), http: http)
-    for words in [["status"], ["workers"], ["shards"], ["stores"], ["events"], ["quarantine", "list"], ["user", "list"]] { #expect(await console.run(words) == 1) }
+    for words in [["status"], ["workers"], ["shards"], ["stores"], ["events"], ["quarantine", "list"], ["container", "list"]] { #expect(await console.run(words) == 1) }
     #expect(limits.withLock(\.self) == Array(repeating: .seconds(10), count: 6) + [.seconds(60)])
   }
 

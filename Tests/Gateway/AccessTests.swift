@@ -107,6 +107,12 @@ struct AccessTests {
     #expect(try caller(Authenticate.Reply(isOperator: true), .operatorToken).isOperator)
   }
 
+  @Test func `an operator is no user, and is told so`() throws {
+    let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(isOperator: true), .user) }
+    #expect(error?.status == 401 && error?.reason.hasPrefix("This is an operator's token") == true)
+    #expect(try caller(Authenticate.Reply(isOperator: true), .app).isOperator)
+  }
+
   @Test func `a page of a foreign origin may not use a token`() throws {
     let reply = Authenticate.Reply(userRecordName: "_a", allowedOrigins: ["https://good.example"])
     #expect(try caller(reply, .user, origin: "https://good.example").userRecordName == "_a")

@@ -46,7 +46,7 @@ struct AssetUploadTests {
       _ = content.withUnsafeBytes { sink.receive($0) {} }
       return await world.gateway.respond(to: request(path, sink: sink))
     case .refuse(let response): return response
-    case .collect: throw RecordError(.internalError, "it would be collected")
+    case .collect, .ask: throw RecordError(.internalError, "it would be collected")
     }
   }
 

@@ -52,6 +52,9 @@ final class GatewayWorld: Sendable {
     /// Whose zones Alice has access to; nil: the share service does not answer.
     var sharedZones: [FetchSharedZones.Reply.Owner]? = []
     var sharedZoneQuestions = 0
+    /// nil: the share service does not know the question.
+    var app: LookUpApp.Reply? = LookUpApp.Reply(displayName: "Photo Book", appURL: "https://photos.example.org")
+    var appQuestions = 0
     /// Users who were disabled meanwhile.
     var disabled: Set<String> = []
   }
@@ -80,6 +83,14 @@ final class GatewayWorld: Sendable {
     share.on(LookUpUser.self) { message, _, _ in
       guard message.userRecordName == "_alice" else { throw BusError(.notFound, "There is no such user") }
       return Answer(LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: "alice@example.org"))
+    }
+    share.on(LookUpApp.self) { _, _, _ in
+      let app = relay.world.record.withLock { record in
+        record.appQuestions += 1
+        return record.app
+      }
+      guard let app else { throw BusError(.unknownMessage, "no such message") }
+      return Answer(app)
     }
     share.on(DiscoverUsers.self) { message, _, _ in
       Answer(
@@ -113,6 +124,10 @@ final class GatewayWorld: Sendable {
             guard let name = lookup.userRecordName, !disabled.contains(name) else { return nil }
             return IdentifyUsers.Identity(userRecordName: name, givenName: nil, familyName: nil, emailAddress: nil, phoneNumber: nil)
           }))
+    }
+    share.on(VerifyGrant.self) { message, _, _ in
+      let isRevoked = relay.world.record.withLock { record in record.revoked.contains { "grant-" + $0 == message.grant } }
+      return Answer(VerifyGrant.Reply(holds: message.grant.hasPrefix("grant-ses_") && !isRevoked))
     }
     share.on(SignIn.self) { message, _, _ in
       relay.world.record.withLock { $0.signIns.append(message) }
@@ -217,7 +232,7 @@ final class GatewayWorld: Sendable {
     case "alice", "bob": Authenticate.Reply(userRecordName: "_\(token ?? "")", allowedOrigins: origins)
     case "operator": Authenticate.Reply(isOperator: true)
     case "ses_alice": session("_alice", rotationDelay: 0)
-    case "ses_young": session("_alice", rotationDelay: 100_000)
+    case "ses_young", "ses_new": session("_alice", rotationDelay: 100_000)
     default: Authenticate.Reply(refusal: .userToken, allowedOrigins: origins)
     }
   }

@@ -33,8 +33,8 @@ struct OpenAPITests {
   }
 
   private static func isDescribed(_ target: Route.Target) -> Bool {
-    // The object plane and the operators' calls have their own page.
-    ![.objectPlane, .operatorCall, .operatorZone, .operatorUnshare].contains(target)
+    // The object plane and the operators' calls have their own page; the document and the way to it describe themselves.
+    ![.objectPlane, .operatorCall, .operatorZone, .operatorUnshare, .welcome, .openAPI].contains(target)
   }
 
   @Test func `every route of the record plane is described, and nothing else is`() throws {
@@ -92,6 +92,28 @@ struct OpenAPITests {
     let schemes = Set(try #require(document["components"]?["securitySchemes"]).members.map(\.key))
     let named = Set(try Self.operations().flatMap { $0.value["security"]?.elements.flatMap { $0.members.map(\.key) } ?? [] })
     #expect(named == schemes)
+  }
+
+  @Test func `every schema has a title of its own, and no constant is a truth value`() throws {
+    let schemas = try #require(try Self.document.get()["components"]?["schemas"])
+    var titles: Set<String> = []
+    func walk(_ value: JSONValue, _ path: String) {
+      switch value.kind {
+      case .object:
+        if value["type"]?.string == "object", value["properties"]?.kind == .object {
+          if let title = value["title"]?.string { #expect(titles.insert(title).inserted, "\(path): \(title)") } else { Issue.record("\(path) has no title") }
+        }
+        // Generators of clients make `x != Trueand` of it: it is an enum of one.
+        #expect(value["const"]?.kind != .bool, "\(path)")
+        for (key, member) in value.members { walk(member, path + "/" + key) }
+      case .array: for (index, element) in value.elements.enumerated() { walk(element, "\(path)/\(index)") }
+      default: break
+      }
+    }
+    for (name, schema) in schemas.members {
+      #expect(schema["title"]?.string == name)
+      walk(schema, name)
+    }
   }
 
   @Test func `its lists of words are the server's`() throws {

@@ -14,8 +14,8 @@ import WebServices
   private static let absent = ShortGUID(shard: 1) { Array(repeating: GatewayWorld.absent, count: $0) }.text
   private static let own = [("sec-fetch-site", "same-origin"), ("origin", "http://gateway")]
 
-  private static func result(_ type: String, _ status: String, open: String = "NONE") -> String {
-    #"{"participantType":"\#(type)","participantStatus":"\#(status)","share":{"publicPermission":"\#(open)","fields":{"cloudkit.title":{"value":"<b>Trip & Co"}}},"#
+  private static func result(_ type: String, _ status: String, open: String = "NONE", permission: String = "READ_ONLY") -> String {
+    #"{"participantType":"\#(type)","participantStatus":"\#(status)","participantPermission":"\#(permission)","share":{"publicPermission":"\#(open)","fields":{"cloudkit.title":{"value":"<b>Trip & Co"}}},"#
       + #""ownerIdentity":{"nameComponents":{"givenName":"Ann","familyName":"O'Hara"}}}"#
   }
 
@@ -38,9 +38,12 @@ import WebServices
       return Self.result("USER", message.purpose == .accept ? "ACCEPTED" : "INVITED")
     }
     let page = await post(world, "name=alice+&password=right")
-    #expect(page.status == 200 && page.text.contains("<h1>&lt;b&gt;Trip &amp; Co</h1>") && page.text.contains("Ann O&#39;Hara would like to share this with you."))
+    #expect(page.status == 200 && page.text.contains("<h1>&lt;b&gt;Trip &amp; Co</h1>"))
+    #expect(page.text.contains("Ann O&#39;Hara would like to share this with you. You may read it."))
+    #expect(page.text.contains("Signed in as <strong>alice</strong>") && page.text.contains("href=\"?account=another\""))
     let done = await post(world, "ticket=\(try ticket(in: page))&action=accept")
-    #expect(done.status == 200 && done.text.contains("It is in your app.") && !done.text.contains("<form"))
+    #expect(done.status == 200 && done.text.contains("You have joined: Ann O&#39;Hara shares this with you, and you may read it.") && !done.text.contains("<form"))
+    #expect(done.text.contains("<a id=\"open\" class=\"primary\" href=\"https://photos.example.org\">Open Photo Book</a>"))
     #expect(asked.withLock { $0.map(\.purpose) } == [.resolve, .accept])
     let last = asked.withLock { $0.last }
     let message = try #require(last)
@@ -49,39 +52,73 @@ import WebServices
 
   @Test(
     arguments: [
-      ("OWNER", "ACCEPTED", "NONE", "You share this.", nil), ("USER", "ACCEPTED", "NONE", "shares this with you", nil),
-      ("PUBLIC_USER", "UNKNOWN", "READ_ONLY", "would like to share", "accept"), ("UNKNOWN", "UNKNOWN", "NONE", "You can ask for it.", "request"),
-      ("ADMINISTRATOR", "PENDING", "NONE", "would like to share", "accept"),
+      ("OWNER", "ACCEPTED", "NONE", "You share this with others.", nil), ("USER", "ACCEPTED", "NONE", "shares this with you", nil),
+      ("PUBLIC_USER", "UNKNOWN", "READ_ONLY", "would like to share", "accept decline"), ("UNKNOWN", "UNKNOWN", "NONE", "You can ask for it.", "request"),
+      ("ADMINISTRATOR", "PENDING", "NONE", "would like to share", "accept decline"),
     ] as [(String, String, String, String, String?)])
   func `a visitor is offered what he can do`(type: String, status: String, open: String, sentence: String, action: String?) async throws {
     let world = try await world { _ in Self.result(type, status, open: open) }
     let page = await post(world, "name=alice&password=right")
     #expect(page.text.contains(sentence))
-    #expect(page.text.firstMatch(of: /name="action" value="([a-z]+)"/).map { String($0.output.1) } == action)
+    #expect(page.text.matches(of: /name="action" value="([a-z]+)"/).map { String($0.output.1) }.joined(separator: " ") == action ?? "")
+    #expect(page.text.matches(of: /class="primary"/).count == 1, "one button is what most visitors came for")
+  }
+
+  @Test(arguments: [("READ_WRITE", "You may read and change it."), ("READ_ONLY", "You may read it.")])
+  func `a visitor is told what they may do before they accept`(permission: String, sentence: String) async throws {
+    let world = try await world { _ in Self.result("USER", "INVITED", permission: permission) }
+    #expect(await post(world, "name=alice&password=right").text.contains(sentence))
+  }
+
+  @Test func `without a name and an address of its own the app is called by its container`() async throws {
+    let world = try await world { _ in Self.result("USER", "ACCEPTED") }
+    world.record.withLock { $0.app = LookUpApp.Reply() }
+    #expect(await post(world, "name=alice&password=right").text.contains("Go back to <strong>\(GatewayWorld.container)</strong>"))
   }
 
   @Test func `access is asked for`() async throws {
-    let world = try await world { Self.result("UNKNOWN", $0.purpose == .requestAccess ? "UNKNOWN" : "UNKNOWN") }
+    let world = try await world { _ in Self.result("UNKNOWN", "UNKNOWN") }
     let page = await post(world, "name=alice&password=right")
     #expect(await post(world, "ticket=\(try ticket(in: page))&action=request").text.contains("The owner was asked."))
   }
 
-  @Test func `what is not there, what is not for the visitor, and who is nobody are one page`() async throws {
+  @Test(arguments: [#"{"participantStatus":"REMOVED"}"#, "null"])
+  func `an invitation is declined, also by visitors who are on no list`(answer: String) async throws {
+    let asked = Mutex<[ResolveShortGUIDs.Purpose]>([])
+    let world = try await world { message in
+      asked.withLock { $0.append(message.purpose) }
+      return message.purpose == .decline ? answer : Self.result("USER", "INVITED")
+    }
+    let page = await post(world, "name=alice&password=right")
+    let declined = await post(world, "ticket=\(try ticket(in: page))&action=decline")
+    #expect(declined.status == 200 && declined.text.contains("The invitation is declined.") && !declined.text.contains("<form"))
+    #expect(asked.withLock(\.self) == [.resolve, .decline])
+  }
+
+  private func isSame(_ one: HTTPResponse, _ other: HTTPResponse) -> Bool {
+    func headers(_ response: HTTPResponse) -> [String] { response.headers.filter { $0.name != "X-Apple-Request-UUID" }.map { "\($0)" } }
+    return one.bytes == other.bytes && one.status == other.status && headers(one) == headers(other)
+  }
+
+  @Test func `strangers are asked to sign in, whatever the link leads to`() async throws {
     let world = try await world { _ in "null" }
     let first = await world.respond(.get, "/share/\(Self.guid)")
-    #expect(first.status == 200 && first.text.contains("There is nothing here for you, or you have to sign in."))
-    let others = [
-      await world.respond(.get, "/share/\(Self.absent)"), await world.respond(.get, "/share/nonsense"),
-      await post(world, "name=alice&password=right"), await post(world, "name=alice&password=right", to: Self.absent),
-      await post(world, "name=alice&password=right", to: "nonsense"),
-      await post(world, "name=alice&password=right", to: ShortGUID(shard: 99) { Array(repeating: 1, count: $0) }.text),
-    ]
-    for other in others {
-      #expect(other.bytes == first.bytes && other.status == first.status)
-      #expect(other.headers.filter { $0.name != "X-Apple-Request-UUID" }.map { "\($0)" } == first.headers.filter { $0.name != "X-Apple-Request-UUID" }.map { "\($0)" })
-    }
+    #expect(first.status == 200 && first.text.contains("Sign in to see what is shared"))
+    for path in ["/share/\(Self.absent)", "/share/nonsense"] { #expect(isSame(await world.respond(.get, path), first), "\(path)") }
     let wrong = [await post(world, "name=alice&password=wrong"), await post(world, "name=alice&password=wrong", to: Self.absent)]
     #expect(wrong[0].bytes == wrong[1].bytes && wrong.map(\.status) == [403, 403])
+  }
+
+  @Test func `what is not there and what is for somebody else are one page`() async throws {
+    let world = try await world { _ in "null" }
+    func page(_ guid: String) async -> HTTPResponse {
+      var page = await post(world, "name=alice&password=right", to: guid)
+      page.headers.removeAll { $0.name == "X-Apple-Request-UUID" }
+      return page
+    }
+    let first = await page(Self.guid)
+    #expect(first.status == 200 && first.text.contains("Nothing here for this account") && first.text.contains("Signed in as <strong>alice</strong>"))
+    for guid in [Self.absent, "nonsense", ShortGUID(shard: 99) { Array(repeating: 1, count: $0) }.text] { #expect(isSame(await page(guid), first), "\(guid)") }
   }
 
   @Test func `a ticket is good for its page, its user and its time`() async throws {
@@ -93,14 +130,14 @@ import WebServices
     let page = await post(world, "name=alice&password=right")
     let ticket = try ticket(in: page)
     let before = asked.withLock(\.self)
-    let late = ShareTicket(userRecordName: "_alice", shortGUID: Self.guid, expiry: 1_700_000_000_000).text(signedWith: GatewayWorld.signingKey)
-    let forged = ShareTicket(userRecordName: "_alice", shortGUID: Self.guid, expiry: .max).text(signedWith: [1, 2, 3])
+    let late = ShareTicket(userRecordName: "_alice", userName: "alice", shortGUID: Self.guid, expiry: 1_700_000_000_000).text(signedWith: GatewayWorld.signingKey)
+    let forged = ShareTicket(userRecordName: "_alice", userName: "alice", shortGUID: Self.guid, expiry: .max).text(signedWith: [1, 2, 3])
     for (text, guid) in [(late, Self.guid), (forged, Self.guid), (ticket + "x", Self.guid), (ticket, ShortGUID(shard: 1) { Array(repeating: 2, count: $0) }.text)] {
       let refused = await post(world, "ticket=\(text)&action=accept", to: guid)
       #expect(refused.status == 400 && refused.text.contains("This took too long."))
     }
     world.record.withLock { _ = $0.disabled.insert("_alice") }
-    #expect(await post(world, "ticket=\(ticket)&action=accept").text.contains("There is nothing here for you"))
+    #expect(await post(world, "ticket=\(ticket)&action=accept").text.contains("Nothing here for this account"))
     #expect(asked.withLock(\.self) == before)
   }
 
@@ -135,5 +172,96 @@ import WebServices
       #expect(page.header("Cache-Control") == "no-store" && page.header("X-Frame-Options") == "DENY" && page.header("Access-Control-Allow-Origin") == nil)
       #expect(page.header("Content-Type") == "text/html; charset=utf-8")
     }
+  }
+}
+
+/// Browsers whose users asked to be kept signed in.
+@Suite struct KeptSignInTests {
+  private static let guid = ShortGUID(shard: 1) { Array(repeating: 1, count: $0) }.text
+  private static let absent = ShortGUID(shard: 1) { Array(repeating: GatewayWorld.absent, count: $0) }.text
+  private static let share = #"{"participantType":"USER","participantStatus":"INVITED","share":{"fields":{"cloudkit.title":{"value":"Trip"}}}}"#
+
+  private func state(_ environment: Environment = .production) throws -> String {
+    SignInState(
+      container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: environment, origin: "https://app.example", callbackURL: nil,
+      expiry: 1_700_000_000_001, grant: "app"
+    ).text(signedWith: GatewayWorld.signingKey)
+  }
+
+  /// What the browser keeps after a sign-in, as it sends it back.
+  private func cookie(_ world: GatewayWorld, _ environment: Environment = .production, keep: String = "&keep=yes") async throws -> String? {
+    let signedIn = await world.respond(
+      .post, "/signin", query: [("state", try state(environment))], headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right\(keep)")
+    #expect(signedIn.status == 200)
+    return signedIn.header("Set-Cookie").map { String($0.prefix { $0 != ";" }) }
+  }
+
+  private func visit(_ world: GatewayWorld, _ guid: String = guid, cookie: String?, query: [(String, String)] = []) async -> HTTPResponse {
+    await world.respond(.get, "/share/\(guid)", query: query, headers: cookie.map { [("cookie", "a=b; \($0)")] } ?? [])
+  }
+
+  @Test func `a share of the same container shows at once`() async throws {
+    let asked = Mutex<[ResolveShortGUIDs]>([])
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"],
+      sharing: { message in
+        asked.withLock { $0.append(message) }
+        return Self.share
+      })
+    let cookie = try #require(try await cookie(world))
+    let page = await visit(world, cookie: cookie)
+    #expect(page.status == 200 && page.text.contains("<h1>Trip</h1>") && page.text.contains("Signed in as <strong>alice</strong>"))
+    #expect(asked.withLock { $0.map(\.caller.userRecordName) } == ["_alice"])
+    // They accept with the ticket of the page, as after a sign-in there.
+    let ticket = try #require(page.text.firstMatch(of: /name="ticket" value="([^"]+)"/)).output.1
+    let done = await world.respond(
+      .post, "/share/\(Self.guid)", headers: [("sec-fetch-site", "same-origin"), ("cookie", cookie)], body: "ticket=\(ticket)&action=accept")
+    #expect(done.text.contains("You have joined"))
+    let other = await visit(world, cookie: cookie, query: [("account", "another")])
+    #expect(other.text.contains("<input id=\"password\"") && !other.text.contains("Trip"))
+  }
+
+  @Test func `the cookie is sent to pages of shares alone, read by no script, and only secured where the server is`() async throws {
+    let world = try await GatewayWorld()
+    let signedIn = await world.respond(
+      .post, "/signin", query: [("state", try state())], headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right&keep=yes")
+    let cookie = try #require(signedIn.header("Set-Cookie"))
+    #expect(cookie.hasSuffix("; Path=/share/; Max-Age=1209600; HttpOnly; SameSite=Lax"))
+    #expect(!cookie.contains("ses_new"), "the session's token is the app's alone")
+  }
+
+  @Test func `nobody is kept who did not ask for it, and an earlier user's cookie goes`() async throws {
+    let world = try await GatewayWorld()
+    #expect(try await cookie(world, keep: "") == nil)
+    let signedIn = await world.respond(
+      .post, "/signin", query: [("state", try state())], headers: [("sec-fetch-site", "same-origin"), ("cookie", "aquifer-signed-in=x")],
+      body: "name=alice&password=right")
+    #expect(signedIn.header("Set-Cookie")?.hasPrefix("aquifer-signed-in=; Path=/share/; Max-Age=0") == true)
+  }
+
+  @Test func `whatever does not count, or leads to nothing for the visitor, looks as it does to strangers`() async throws {
+    let isThere = Mutex(true)
+    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], sharing: { _ in isThere.withLock(\.self) ? Self.share : "null" })
+    let stranger = await visit(world, cookie: nil)
+    #expect(stranger.text.contains("<input id=\"password\""))
+    let kept = try #require(try await cookie(world))
+    func expectStranger(_ page: HTTPResponse, _ why: Comment) { #expect(page.bytes == stranger.bytes && page.status == stranger.status, why) }
+    expectStranger(await visit(world, cookie: try await cookie(world, .development)), "signed in to another environment")
+    expectStranger(await visit(world, cookie: "aquifer-signed-in=forged"), "a forged cookie")
+    expectStranger(await visit(world, cookie: String(kept.dropLast())), "a cookie that was cut")
+    expectStranger(await visit(world, Self.absent, cookie: kept), "an unknown link")
+    isThere.withLock { $0 = false }
+    expectStranger(await visit(world, cookie: kept), "a share that is not for the visitor")
+    isThere.withLock { $0 = true }
+    #expect(await visit(world, cookie: kept).text.contains("Trip"))
+    world.record.withLock { _ = $0.disabled.insert("_alice") }
+    expectStranger(await visit(world, cookie: kept), "a user who was disabled")
+  }
+
+  @Test func `a cookie ends with its session`() async throws {
+    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], sharing: { _ in Self.share })
+    let kept = try #require(try await cookie(world))
+    world.record.withLock { _ = $0.revoked.insert("ses_new") }
+    #expect(await visit(world, cookie: kept).text.contains("<input id=\"password\""))
   }
 }

@@ -155,7 +155,22 @@ import WebServices
         "A _bea", "B _ann", "C _alice", "D _bea", "E _stranger", "F _ann",
       ])
     #expect(world.requests.count == 4)
-    #expect(json["zones"]?.elements.allSatisfy { $0["limit"]?.int64 == 5 } == true)
+    if call == "changes/zone" { #expect(json["zones"]?.elements.allSatisfy { $0["limit"]?.int64 == 5 } == true) }
+  }
+
+  @Test(arguments: ["zones/list", "zones/lookup", "changes/zone", "subscriptions/list", "subscriptions/lookup", "subscriptions/modify"])
+  func `an owner is sent what the call knows of his part, and none of the rest`(call: String) async throws {
+    let world = try await world()
+    let junk = #""junk":"\#(String(repeating: "x", count: 1000))""#
+    let zones = ["_ann", "_bea"].map { #"{"zoneID":{"zoneName":"T","ownerRecordName":"\#($0)"},"desiredKeys":["a"],\#(junk)}"# }.joined(separator: ",")
+    let deletion = #"{"operationType":"delete","subscription":{"subscriptionID":"s",\#(junk)},\#(junk)}"#
+    let body = #"{\#(junk),"reverse":true,"zones":[\#(zones)],"subscriptions":[{"subscriptionID":"s",\#(junk)}],"operations":[\#(deletion)]}"#
+    #expect(await world.alice(.post, "\(Self.path)/\(call)", body: body).status == 200)
+    let sent = world.requests.map { String(decoding: $0.body, as: UTF8.self) }
+    #expect(sent.count == (call.hasPrefix("zones") || call.hasPrefix("changes") ? 2 : 3))
+    #expect(sent.allSatisfy { !$0.contains("junk") }, "\(sent.map(\.count))")
+    if call == "changes/zone" { #expect(sent.allSatisfy { $0.contains(#""reverse":true"#) && $0.contains(#""desiredKeys":["a"]"#) }, "\(sent)") }
+    if call == "subscriptions/modify" { #expect(sent.allSatisfy { $0 == #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"s"}}]}"# }) }
   }
 
   @Test func `after much of some owners the others answer with little`() async throws {

@@ -107,7 +107,7 @@ extension GatewayWorld {
     let html = response.text
     for id in ["name", "password", "keep"] { #expect(html.contains("<label for=\"\(id)\">") && html.contains("<input id=\"\(id)\" name=\"\(id)\"")) }
     for part in [
-      "id=\"submit\"", "autocomplete=\"username\"", "autocomplete=\"current-password\"", "lang=\"en\"", "width=device-width", GatewayWorld.container,
+      "id=\"submit\"", "autocomplete=\"username\"", "autocomplete=\"current-password\"", "lang=\"en\"", "width=device-width", "Photo Book",
       "https://app.example",
     ] {
       #expect(html.contains(part), "\(part)")

@@ -44,6 +44,14 @@ struct ClientTests {
     #expect(try await client.send("GET", Self.url(server, "/failure")).status == 503)
   }
 
+  @Test func `connections are made from the address that was given`() async throws {
+    let server = try HTTPServer(handler: Echo())
+    for address in ["127.0.0.1", "127.0.0.9"] {
+      let response = try await HTTPClient(localAddress: address).send("GET", Self.url(server, "/address"))
+      #expect(String(decoding: response.body, as: UTF8.self) == address)
+    }
+  }
+
   @Test func `many requests at once are answered each with its own`() async throws {
     let server = try HTTPServer(handler: Echo())
     let client = HTTPClient()

@@ -10,6 +10,7 @@ struct Echo: HTTPHandler {
     switch request.pathSegments.first {
     case "redirect": return HTTPResponse(status: 302, headers: [("Location", "/elsewhere")])
     case "failure": return HTTPResponse(status: 503)
+    case "address": return HTTPResponse(status: 200, body: .bytes(Array(request.remoteAddress.utf8)))
     case "never":
       let (pieces, _) = AsyncStream<Void>.makeStream()
       for await _ in pieces {}

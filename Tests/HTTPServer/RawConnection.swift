@@ -50,16 +50,22 @@ final class RawConnection: Sendable {
   private let buffer = Mutex<[UInt8]>([])
   private let isClosed = Mutex(false)
 
-  /// - Parameter patience: how long a read waits before the test fails.
-  init(port: UInt16, patience: Int = 20) throws {
+  /// - Parameters:
+  ///   - patience: how long a read waits before the test fails.
+  ///   - source: the address to connect from, any of 127.0.0.0/8.
+  init(port: UInt16, patience: Int = 20, from source: UInt32 = 0x7f00_0001) throws {
     fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    var own = sockaddr_in()
+    own.sin_family = sa_family_t(AF_INET)
+    own.sin_addr.s_addr = in_addr_t(source).bigEndian
+    let bound = withUnsafeBytes(of: &own) { bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
     var name = sockaddr_in()
     name.sin_family = sa_family_t(AF_INET)
     name.sin_port = port.bigEndian
     name.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
     let code = withUnsafeBytes(of: &name) { connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
     // Everything is initialized by here, so a failure runs `deinit`, which closes.
-    guard code == 0 else { throw Failure(description: "connect: \(String(cString: strerror(errno)))") }
+    guard bound == 0, code == 0 else { throw Failure(description: "connect: \(String(cString: strerror(errno)))") }
     var time = timeval(tv_sec: patience, tv_usec: 0)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))

@@ -48,7 +48,7 @@ struct StreamingHandler: HTTPHandler {
     switch request.pathSegments.first {
     case "stream": .stream(sink)
     case "refuse": .refuse(HTTPResponse(status: 403, headers: [("X-Why", "altered")], body: .bytes(Array("no".utf8))))
-    default: .collect
+    default: .collect()
     }
   }
 

@@ -7,7 +7,9 @@ import Testing
 
 /// Runs a workload against a naive server.
 private func withServer<Value>(_ naive: NaiveServer, _ body: (Target) async throws -> Value) async throws -> Value {
-  let server = try HTTPServer(handler: naive)
+  var configuration = HTTPServer.Configuration()
+  configuration.connectionsPerClient = configuration.connectionLimit
+  let server = try HTTPServer(configuration: configuration, handler: naive)
   defer { server.stop() }
   return try await body(try #require(Target(url: "http://127.0.0.1:\(server.port)")))
 }

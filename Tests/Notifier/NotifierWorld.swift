@@ -63,13 +63,13 @@ final class NotifierWorld: Sendable {
       Answer(VerifyGrant.Reply(holds: message.grant == "token-" + message.userRecordName && directory.knows(message.userRecordName)))
     }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.key)) }
-    share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "tcp://127.0.0.1:5550", isReady: true)
+    share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "ipc:///nowhere/share.sock", isReady: true)
     running = try await ServiceProcess(role: .notifier, summary: "A test.", options: Notifier.options) { context, handlers in
       let notifier = Notifier(context, adjust: adjust)
       notifier.register(in: &handlers)
       return { bus in try await notifier.start(on: bus, context) }
     }.start(
-      arguments: ["--http=127.0.0.1:0", "--share=\(hasShare ? share.endpoint : "tcp://127.0.0.1:1")"] + arguments, environment: { _ in nil },
+      arguments: ["--http=127.0.0.1:0", "--share=\(hasShare ? share.endpoint : "ipc:///nowhere/nobody.sock")"] + arguments, environment: { _ in nil },
       makeBus: { name, role, _, adminURL, handlers, configuration in
         let bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, adminURL: adminURL, configuration: configuration)
         return ServiceProcess.MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }

@@ -62,6 +62,26 @@ struct PingBoardTests {
     #expect(world.told("ann", ["bob", "bob"]) == [.shared: [world.bob]])
   }
 
+  @Test func `couriers of participants are left to who knows their subscriptions, event streams are told of every zone`() throws {
+    var world = try World()
+    let home = world.home
+    let couriers = ["ann", "bob"].map { world.board.connect(.init(.courier, scope: home, userRecordName: $0, device: nil)) }
+    var change = change(home, owner: "ann", audience: ["ann", "bob"])
+    func told(_ change: ZoneChange) -> [DatabaseScope: [PingBoard.ListenerID]] {
+      Dictionary(uniqueKeysWithValues: world.board.deliveries(of: change).map { ($0.databaseScope, $0.listeners) })
+    }
+    // Of a worker of an earlier release.
+    #expect(told(change) == [.private: [world.ann1, world.ann2, couriers[0]], .shared: [world.bob, couriers[1]]])
+    change.tellsHomes = true
+    #expect(told(change) == [.private: [world.ann1, world.ann2, couriers[0]], .shared: [world.bob]])
+    var notification = SubscriptionNotification(
+      container: home.container, environment: home.environment, userRecordName: "bob", subscriptionID: "s", scope: .shared,
+      zone: Zone.ID(zoneName: "Z", ownerName: "ann"), sequence: 1, originDevice: nil, notificationID: "N", json: [])
+    #expect(world.board.listeners(to: notification) == [world.bob, couriers[1]])
+    notification.isForCouriersOnly = true
+    #expect(world.board.listeners(to: notification) == [couriers[1]])
+  }
+
   @Test func `the public database is everybody's in that container and environment`() throws {
     let world = try World()
     #expect(world.told(DatabaseID.publicOwner, []) == [.public: [world.ann1, world.ann2, world.bob, world.cid]])

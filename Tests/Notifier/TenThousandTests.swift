@@ -56,6 +56,11 @@ import Testing
     }
   }
 
+  @Test func `as many connections as memory holds, or as were asked for`() {
+    #expect(Notifier.connectionLimit(memoryByteCount: 256 << 20) == 16_384)
+    #expect(Notifier.connectionLimit(memoryByteCount: 512 << 20) > 20_000)
+  }
+
   @Test func `ten thousand streams of one user, or as many as files allow, get every ping once, and other users' none`() async throws {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -63,7 +68,7 @@ import Testing
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     // Both ends are this process's, and other tests run beside this one.
     let count = min(10_000, (Int(clamping: limit.rlim_cur) - 1000) / 2)
-    let world = try await NotifierWorld(["--user-devices=10000"])
+    let world = try await NotifierWorld(["--user-devices=10000", "--connections-per-address=0"])
     let address = try #require(world.url.split(separator: ":").last.flatMap { UInt16($0) })
     let request = Array(
       "GET /mirror/1/iCloud.a/development/pings?ckAPIToken=api&ckWebAuthToken=token-ann HTTP/1.1\r\nHost: h\r\n\r\n".utf8)

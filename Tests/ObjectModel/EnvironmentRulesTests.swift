@@ -19,7 +19,7 @@ struct EnvironmentRulesTests {
   }
 
   @Test func `rules that can hold have no problems`() {
-    #expect(EnvironmentRules(unique: [Self.rule("Tag", "name"), Self.rule("Tag", "name", "year")]).problems(in: Self.model).isEmpty)
+    #expect(EnvironmentRules(unique: [Self.rule("Tag", "name"), Self.rule("Tag", "name", "year")]).problems(in: [NamedModel(name: "model", index: Self.model)]).isEmpty)
   }
 
   @Test(
@@ -31,12 +31,12 @@ struct EnvironmentRulesTests {
       (rule("Tag", "name", "name"), "Tag(name, name) names an attribute twice."),
     ])
   func `a rule that can't hold is named with its entity and attribute`(rule: EnvironmentRules.Unique, problem: String) {
-    #expect(EnvironmentRules(unique: [rule]).problems(in: Self.model) == [problem])
+    #expect(EnvironmentRules(unique: [rule]).problems(in: [NamedModel(name: "model", index: Self.model)]) == [problem])
   }
 
   @Test func `all problems are told at once, the same attributes twice among them`() {
     let rules = EnvironmentRules(unique: [Self.rule("Tag", "name", "year"), Self.rule("Tug", "x"), Self.rule("Tag", "year", "name")])
-    #expect(rules.problems(in: Self.model) == ["The model has no entity Tug.", "Tag(year, name) is declared twice."])
+    #expect(rules.problems(in: [NamedModel(name: "model", index: Self.model)]) == ["The model has no entity Tug.", "Tag(year, name) is declared twice."])
   }
 
   @Test func `merged rules have the later policy of the same attributes, and all others`() {

@@ -98,7 +98,7 @@ private struct BadInput {
       BadInput("a body that is not UTF-8", "POST", "\(own)/transactions", bytes: [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], status: 400, code: badRequest),
       BadInput("a body that is too deep", "POST", "\(own)/transactions", bytes: deep(100), status: 400, code: badRequest),
       BadInput("a body with a key twice", "POST", "\(own)/transactions", bytes: Array(#"{"transactions":[],"transactions":[]}"#.utf8), status: 400, code: badRequest),
-      BadInput("a body that is too large", "POST", "\(own)/transactions", bytes: [UInt8](repeating: 0x20, count: 9 << 20), status: 413, code: "QUOTA_EXCEEDED"),
+      BadInput("a body that is too large", "POST", "\(own)/transactions", bytes: [UInt8](repeating: 0x20, count: 9 << 20), status: 413, code: "BAD_REQUEST"),
       BadInput("not JSON on the record plane", "POST", "\(records)/records/modify", bytes: Array("nope".utf8), status: 400, code: badRequest),
       BadInput("too deep on the record plane", "POST", "\(records)/records/modify", bytes: deep(100), status: 400, code: badRequest),
       BadInput("no operations", "POST", "\(records)/records/modify", [:], status: 400, code: badRequest, reason: "operations"),

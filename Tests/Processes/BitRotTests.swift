@@ -77,6 +77,9 @@ import Testing
       // Overwritten in place: the gateway has the folder open.
       try FileManager.default.removeItem(atPath: data)
       try FileManager.default.copyItem(atPath: sound, toPath: data)
+      // An older copy is refused otherwise.
+      let accepted = try await users[0].app.installation.aquifer("shards", "accept", "all")
+      #expect(accepted.code == 0, "\(accepted.problem)")
       let url = URL(filePath: "\(data)/\(file)")
       var content = try Data(contentsOf: url)
       try change(&content)

@@ -30,10 +30,10 @@ import Testing
       let own = keyed.folder.appending(path: "foreign-peers")
       try (try String(contentsOf: keyed.peers, encoding: .utf8) + line).write(to: own, atomically: true, encoding: .utf8)
       let ready = try keyed.launch("worker", "worker-2", options, keys: (keyed.key("worker-2"), own))
-      // And one without a key.
+      // And one without a key: what it could say, every account of the machine could read.
       _ = try keyed.launch("worker", "worker-3", options, keys: nil)
       try await keyed.waitForLog("worker-2", "it does not know this process's key")
-      try await keyed.waitForLog("worker-3", "start this process with --bus-key and --bus-peers")
+      try await keyed.waitForLog("worker-3", "give the process a key (--bus-key and --bus-peers)")
       try await keyed.waitForLog("share", "no line of --bus-peers has the key ")
       #expect(try await keyed.metric("aquifer_bus_refused_connections_total", of: share) ?? 0 > 0)
       #expect(try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) == 1)
@@ -77,9 +77,13 @@ import Testing
     defer { try? FileManager.default.removeItem(at: folder) }
     let (key, peers) = (folder.appending(path: "key").path, folder.appending(path: "peers").path)
     let keys = ["--bus-key", key, "--bus-peers", peers, "--share", "tcp://127.0.0.1:9"]
-    let clear = "could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc://, or tcp:// on 127.0.0.1"
+    let clear = "could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+    let open = "is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
     for (words, sentence) in [
       (["--bus", "tcp://0.0.0.0:0"], "--bus: tcp://0.0.0.0:0 \(clear)."), (["--share", "tcp://10.9.8.7:5550"], "--share: tcp://10.9.8.7:5550 \(clear)."),
+      (["--bus", "tcp://127.0.0.1:*"], "--bus: tcp://127.0.0.1:* \(open)."), (["--share", "tcp://127.0.0.1:5550"], "--share: tcp://127.0.0.1:5550 \(open)."),
+      (["--bus", "ipc://@aquifer"], "--bus: ipc://@aquifer is no path in a folder of this account's own"),
+      (["--bus", "ipc:///tmp/x.sock"], "--bus: the folder /tmp is open to other accounts, which could join the bus: chmod 700 it."),
       (["--bus-key", key], "--bus-key needs --bus-peers"), (["--bus-peers", peers], "--bus-peers needs --bus-key"),
       (keys, "--bus-key names '\(key)', which can't be read"),
     ] {

@@ -4,9 +4,9 @@ import Foundation
 
 enum Checkout {
   static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-  /// The folder of the executables: AQUIFER_PRODUCTS, or beside the test bundle that is running.
+  /// The folder of the executables: AQUIFER_BIN, or beside the test bundle that is running.
   static let products =
-    ProcessInfo.processInfo.environment["AQUIFER_PRODUCTS"].map { URL(filePath: $0).absoluteURL }
+    ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0).absoluteURL }
     ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().absoluteURL
   /// The real models, which not every machine has; nil where they are absent.
   static let sharedModels: URL? = {

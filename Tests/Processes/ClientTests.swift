@@ -23,6 +23,10 @@ struct ClientTests {
     try await Installation.run { installation in try await run("fuzz.py", against: installation) }
   }
 
+  @Test func `a client that is made of the description stores and finds records`() async throws {
+    try await Installation.run { installation in try await run("openapi_client.py", against: installation) }
+  }
+
   /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints the steps it took.
   private func run(_ script: String, against installation: Installation, environment more: [String: String] = [:]) async throws {
     try await installation.admin("POST", "/admin/1/containers", ["container": .string(Self.container)])

@@ -104,6 +104,30 @@ import Testing
     }
   }
 
+  @Test func `dev offers every option of the services that it does not set itself`() throws {
+    func options(_ executable: String) throws -> Set<String> {
+      let help = try CommandLineTool.run(["--help"], executable: Checkout.products.appending(path: executable))
+      #expect(help.code == 0, "\(help.problem)")
+      return Set(help.output.matches(of: /(?m)^ +--([a-z-]+)/).map { String($0.output.1) })
+    }
+    let dev = try CommandLineTool.run(["dev", "--help"])
+    let offered = Set(dev.output.matches(of: /(?m)^ +--([a-z-]+)/).map { String($0.output.1) })
+    // What follows from where the processes are, and what means nothing on one machine.
+    let own: Set<String> = [
+      "name", "bus", "share", "admin", "ready-file", "data", "http", "notifier-url", "assets", "log-format", "operator-token", "bus-key", "bus-peers", "version",
+      "help",
+    ]
+    var known: Set<String> = []
+    for service in ["gateway", "worker", "share", "notifier"] {
+      let found = try options("aquifer-\(service)")
+      #expect(found.count > 8)
+      #expect(found.subtracting(own).subtracting(offered) == [], "aquifer-\(service)")
+      known.formUnion(found)
+    }
+    let devs: Set<String> = ["http-port", "ping-port", "workers", "restart-pause", "server", "json"]
+    #expect(offered.subtracting(known).subtracting(devs) == [], "an option that no service has")
+  }
+
   @Test func `validation needs no server and exits with 1 on an invalid model`() throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }

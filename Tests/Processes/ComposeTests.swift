@@ -16,6 +16,10 @@ import Testing
       #expect(service["read_only"] == true, "\(name)")
       #expect(service["cap_drop"] == ["ALL"], "\(name)")
       #expect(service["security_opt"] == ["no-new-privileges:true"], "\(name)")
+      // What the process takes for its limit where nobody says another.
+      let memory = ["keys": "64m", "share": "256m", "notifier": "256m", "worker": "1024m", "gateway": "512m"]
+      #expect(service["mem_limit"].string == memory[name], "\(name)")
+      #expect(service["pids_limit"] != .null, "\(name)")
       // Does its work and ends.
       if name == "keys" { continue }
       #expect(service["healthcheck"]["test"].elements.prefix(3) == ["CMD", "aquifer", "health"], "\(name)")
@@ -47,7 +51,9 @@ import Testing
   @Test(.timeLimit(.minutes(1))) func `the services of compose_yaml start from their commands and environment, and serve`() async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
-    for name in ["data", "bus", "keys"] { try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true) }
+    for name in ["data", "bus", "keys"] {
+      try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    }
     // What containers keep apart: their folders, and one port number in several networks.
     let (gatewayPort, notifierPort) = (try freePort(), try freePort())
     let services = try compose(["AQUIFER_SERVER": "http://127.0.0.1:\(gatewayPort)", "AQUIFER_PINGS": "http://127.0.0.1:\(notifierPort)"]).services

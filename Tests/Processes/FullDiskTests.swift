@@ -119,20 +119,59 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a worker that is killed and started again on a full disk serves when there is space`() async throws {
+  @Test(.timeLimit(.minutes(2)), arguments: [SIGKILL, SIGTERM])
+  func `a worker that is started again on a full disk serves reads, and saves when there is space`(signal: Int32) async throws {
     try await World.run { world in
       let acknowledged = [try #require(try await world.save().name)]
+      var names: [String] = []
+      if signal == SIGKILL {
+        try world.records.fill()
+        names = try await world.saveUntilRefused().names
+      }
+      try world.processes.end("worker-1", by: signal)
+      // A clean end leaves no log, whose pages a new one could take.
       try world.records.fill()
-      let (names, _) = try await world.saveUntilRefused()
-      try world.processes.end("worker-1", by: SIGKILL)
       try await world.processes.start("worker-1", ["--data", world.records.path])
-      try Self.expectLater(try await world.save().answer)
+      let (before, token) = try await world.laptop.importedGraph()
+      #expect(before.objects[acknowledged[0]] != nil)
+      try Self.expectLater(try await world.saveUntilRefused().answer)
+      #expect(try await world.laptop.changes(after: token).changes.isEmpty)
       try world.records.free()
       let last = try await world.saveWhenThereIsSpace()
       let exported = try await world.saveAndExport()
       let (graph, _) = try await world.laptop.importedGraph()
       for name in acknowledged + names + [last, exported] { #expect(graph.objects[name] != nil, "\(name)") }
       #expect(world.processes.isRunning("worker-1"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `a worker of aquifer dev that is killed on a full disk comes back once, and serves reads`() async throws {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let disk = try SmallDisk(at: folder.path + "/data", megabytes: 24)
+    try await Installation.run(folder: folder) { installation in
+      let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+      let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))
+      let name = UUID().uuidString
+      try await phone.save([MainJob.insert("Tag", name)])
+      try disk.fill()
+      let worker = try #require(installation.ready.pids["worker"]?.first)
+      kill(worker, SIGKILL)
+      var status = 0
+      for _ in 0..<400 where status != 200 {
+        try await Task.sleep(for: .milliseconds(50))
+        status = try await laptop.send("GET", "/changes").status
+      }
+      #expect(try await laptop.importedGraph().graph.objects[name] != nil)
+      // It is not started again and again.
+      func pid() throws -> String {
+        try CommandLineTool.run(["-f", "--", "aquifer-worker --name worker-1 .*\(folder.lastPathComponent)"], executable: URL(filePath: "/usr/bin/pgrep")).output
+      }
+      let running = try pid()
+      try await Task.sleep(for: .seconds(6))
+      let later = try pid()
+      #expect(!running.isEmpty && running == later, "\(running) \(later)")
+      try disk.free()
     }
   }
 

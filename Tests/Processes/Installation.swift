@@ -78,7 +78,8 @@ struct Installation: Sendable {
 
   static func makeFolder() throws -> URL {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aq-\(UUID().uuidString.prefix(8))")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    // Sockets are in it, or below it.
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     return folder
   }
 

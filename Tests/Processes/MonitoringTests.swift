@@ -69,15 +69,16 @@ struct MonitoringTests {
   }
 
   @Test func `links of OPERATING md lead somewhere`() throws {
-    let text = try String(contentsOf: Monitoring.folder.appending(path: "OPERATING.md"), encoding: .utf8)
-    let headings = Set(text.matches(of: /(?m)^#+ (.+)$/).map { $0.output.1.lowercased().replacing(" ", with: "-") })
-    for match in text.matches(of: /\]\(([^)]+)\)/) {
-      let target = String(match.output.1)
-      if target.hasPrefix("#") {
-        #expect(headings.contains(String(target.dropFirst())), "\(target)")
-      } else {
-        #expect(FileManager.default.fileExists(atPath: Monitoring.folder.appending(path: target).path), "\(target)")
-      }
+    func headings(of file: URL) throws -> Set<String> {
+      let text = try String(contentsOf: file, encoding: .utf8)
+      return Set(text.matches(of: /(?m)^#+ (.+)$/).map { $0.output.1.lowercased().replacing(" ", with: "-") })
+    }
+    let file = Monitoring.folder.appending(path: "OPERATING.md")
+    for match in try String(contentsOf: file, encoding: .utf8).matches(of: /\]\(([^)]+)\)/) {
+      let parts = match.output.1.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
+      let target = parts[0].isEmpty ? file : Monitoring.folder.appending(path: parts[0])
+      #expect(FileManager.default.fileExists(atPath: target.path), "\(match.output.1)")
+      if parts.count == 2 { #expect(try headings(of: target).contains(String(parts[1])), "\(match.output.1)") }
     }
   }
 }

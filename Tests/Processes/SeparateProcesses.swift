@@ -29,7 +29,9 @@ final class SeparateProcesses: Sendable {
 
   private init(_ folder: URL) throws {
     self.folder = folder
-    for name in ["data/log", "run"] { try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true) }
+    for name in ["data/log", "run"] {
+      try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    }
   }
 
   /// Runs `body` in a new folder, and stops all that it started.
@@ -69,6 +71,11 @@ final class SeparateProcesses: Sendable {
       try await Task.sleep(for: .milliseconds(10))
     }
     throw Unexpected("\(name) is not ready")
+  }
+
+  /// Starts one that is not expected to become ready.
+  func startUnready(_ name: String, _ options: [String]) throws {
+    _ = try launch(name, bus: nil, share: nil, options, launcher: [], binaries: Checkout.products)
   }
 
   private func launch(_ name: String, bus: String?, share: String?, _ options: [String], launcher: [String], binaries: URL) throws -> Entry {

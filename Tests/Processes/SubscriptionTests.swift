@@ -32,8 +32,8 @@ private struct Client: Sendable {
     guard answer["records"][0]["serverErrorCode"] == .null else { throw Unexpected("records/modify: \(answer)") }
   }
 
-  func subscribe(_ subscription: Value) async throws {
-    let answer = try await call("subscriptions/modify", ["operations": [["operationType": "create", "subscription": subscription]]])
+  func subscribe(_ subscription: Value, database: String = "private") async throws {
+    let answer = try await call("subscriptions/modify", ["operations": [["operationType": "create", "subscription": subscription]]], database: database)
     guard answer["subscriptions"][0]["serverErrorCode"] == .null else { throw Unexpected("subscriptions/modify: \(answer)") }
   }
 
@@ -110,6 +110,34 @@ extension User {
       try await other.call("records/modify", ["zoneID": ["zoneName": "Trips"], "operations": [["operationType": "forceDelete", "record": ["recordName": "n1"]]]])
       #expect(
         try Self.content(try await Self.poll(installation, own)) == expected(alert, "qry", "notes", ["rid": "n1", "fo": 3, "af": ["title": "Dunes"]]))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func `who subscribed to the shared database hears of each of its changes once, and of the private one as ever`() async throws {
+    try await Installation.run(workers: 2) { installation in
+      let app = try await App(installation, model: model)
+      let users = try await app.usersApart(["ann", "bea", "cid"])
+      let (ann, bea, cid) = (users[0], users[1], users[2])
+      try await ann.makeZone("Trips")
+      let invitation = try await ann.share("Trips", with: [(bea, "READ_WRITE"), (cid, "READ_ONLY")])
+      for guest in [bea, cid] { _ = try await guest.accept(invitation) }
+      try await bea.makeZone("Own")
+      let (hers, his) = (Client(user: bea, name: "hers"), Client(user: cid, name: "his"))
+      try await hers.subscribe(["subscriptionID": "all", "subscriptionType": "database"], database: "shared")
+      let (courier, other) = (try await hers.courier(), try await his.courier())
+      func told(_ courier: String) async throws -> [Value] {
+        let met = try await Self.poll(installation, courier)["ck"]["met"]
+        return [met["sid"], met["zid"], met["dbs"]]
+      }
+      for title in ["first", "second"] {
+        _ = try await ann.save("n", title, in: "Trips")
+        #expect(try await told(courier) == ["all", "Trips", 2])
+        // Who has not subscribed is taken to have subscribed to everything.
+        #expect(try await told(other) == ["com.apple.coredata.cloudkit.shared.subscription", "Trips", 2])
+        // Nothing more has come before this; and the private database has no subscription.
+        try await Client(user: bea, name: "elsewhere").save("m", in: "Own", title: title)
+        #expect(try await told(courier) == ["com.apple.coredata.cloudkit.private.subscription", "Own", 1])
+      }
     }
   }
 

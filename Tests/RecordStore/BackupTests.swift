@@ -204,8 +204,10 @@ struct BackupTests {
     }
     #expect(try restore(to: folder.path + "/filled", gaps: .filled(from: earlier.path)).missing == missing)
     #expect(try restore(to: folder.path + "/emptied", gaps: .empty).missing == missing)
-    for (target, names) in [("filled", ["shard-0.sqlite", "shard-1.sqlite"]), ("emptied", ["shard-0.sqlite"])] {
-      #expect(try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/\(target)/shards").sorted() == names)
+    // Workers make none that there was before.
+    for target in ["filled", "emptied"] {
+      let names = try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/\(target)/shards").filter { $0.hasSuffix(".sqlite") }
+      #expect(names.sorted() == ["shard-0.sqlite", "shard-1.sqlite"])
     }
     // It lacks it, too.
     #expect(throws: StoreError.self) { try restore(to: folder.path + "/again", gaps: .filled(from: backup.path)) }

@@ -178,7 +178,8 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `events are numbered across the shard, filtered by kind, and numbered anew when they end`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `events are numbered across their database, filtered by kind, and numbered anew when they end`(_ kind: StoreKind) async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key

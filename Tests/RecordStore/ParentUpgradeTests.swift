@@ -21,8 +21,19 @@ struct ParentUpgradeTests {
     return record
   }
 
-  /// The file as a release of the format before wrote it, which noted no parents.
-  private static func age(_ folder: TemporaryFolder) throws { try StoredFormatTests.execute("UPDATE meta SET value = 20 WHERE key = 'format'", in: folder) }
+  /// The file as a release of the format before wrote it, which noted no parents; without what later formats brought.
+  private static func age(_ folder: TemporaryFolder) throws {
+    try StoredFormatTests.execute(
+      """
+      ALTER TABLE database DROP COLUMN gapStart; ALTER TABLE database DROP COLUMN gapEnd;
+      DROP INDEX event_number; CREATE INDEX event_mirror ON event(mirror); ALTER TABLE event DROP COLUMN number; ALTER TABLE database DROP COLUMN events;
+      DROP INDEX journal_number; DROP INDEX journal_open; ALTER TABLE journal DROP COLUMN number; ALTER TABLE database DROP COLUMN conflicts;
+      CREATE INDEX journal_open ON journal(database, id) WHERE state = 0; CREATE INDEX journal_database ON journal(database);
+      DROP TABLE settled; DROP TABLE former;
+      ALTER TABLE mirror DROP COLUMN lineage; ALTER TABLE mirror DROP COLUMN forgotten; ALTER TABLE mirror DROP COLUMN forgottenAt;
+      DROP INDEX mirror_user; UPDATE meta SET value = 20 WHERE key = 'format'
+      """, in: folder)
+  }
 
   @Test func `parents that were stored before are found from the moment the file is brought up to date`() async throws {
     let folder = try TemporaryFolder()

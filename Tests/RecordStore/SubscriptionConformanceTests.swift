@@ -83,7 +83,7 @@ struct SubscriptionConformanceTests {
     let store = try StoredFormatTests.store(folder)
     var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
     older.changes = [FormatChangeStep(format: 1, statements: FormatChange.initial.statements)]
-    let (connection, _) = try older.takeOver()
+    let connection = try older.takeOver().connection
     try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 7)")
     try connection.execute("INSERT INTO meta(key, value) VALUES ('lastKey', 1)")
     connection.close()

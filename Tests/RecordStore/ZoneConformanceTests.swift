@@ -51,6 +51,7 @@ struct ZoneConformanceTests {
       #expect(rest.map(\.zoneName) == ["a"])
       #expect(try await shard.read { try $0.zones(in: database, after: rest[0].sequence, limit: 2) } == [])
       #expect(try await shard.read { try $0.zones(in: database, after: 0, limit: 0) } == [])
+      #expect(try await shard.read { try $0.liveZoneCount(in: database) } == 3)
     }
   }
 
@@ -87,6 +88,7 @@ struct ZoneConformanceTests {
       #expect(after?.incarnation == before?.incarnation)
       #expect(after.map(\.sequence) == 54)
       let feed = try await shard.read { try $0.zones(in: place.database, after: before?.sequence ?? 0, limit: 9) }
+      #expect(try await shard.read { try $0.liveZoneCount(in: place.database) } == 1)
       #expect(feed.last == after)
       try await shard.read { (snapshot) throws in
         #expect(try snapshot.record(named: Sample.uuid(3), in: place.zone) == nil)

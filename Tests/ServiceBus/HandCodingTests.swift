@@ -98,7 +98,8 @@ private func tree(_ value: MessagePackValue) -> String {
     let bare = ZoneChange(database: database, zoneName: "", sequence: .max, syncToken: "AA==", originStore: nil, audience: [], traceID: nil)
     let full = ZoneChange(
       database: database, zoneName: "\u{1F40B}", sequence: -1, syncToken: String(repeating: "t", count: 300), originStore: "phone", originUser: "_a",
-      audience: ["_a", "_b"], hasSubscriptions: true, traceID: "R-1")
+      audience: ["_a", "_b"], hasSubscriptions: true, traceID: "R-1"
+    ).heard(by: ["_c"], subscribers: ["_b", "_c"], hasSubscriptions: true)
     return [PushZoneChanges(changes: []), PushZoneChanges(changes: [bare]), PushZoneChanges(changes: [full, bare, full])]
   }
 
@@ -127,7 +128,7 @@ private func tree(_ value: MessagePackValue) -> String {
 
   @Test func `a field that is added to a change is added to its hand-written coding`() throws {
     let change = try #require(try pushes().last?.changes.first)
-    #expect(Mirror(reflecting: change).children.count == 9, "PushZoneChanges+Coding.swift writes and reads every field by name")
+    #expect(Mirror(reflecting: change).children.count == 11, "PushZoneChanges+Coding.swift writes and reads every field by name")
   }
 }
 

@@ -200,6 +200,15 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     #expect(ShardAssignment(shardCount: 1, persisted: nil).map.version == 0)
   }
 
+  @Test func `maps that follow have the least version or a greater one`() {
+    let persisted = ClusterMap(version: 7, members: [], holders: [nil])
+    for (least, next) in [(Int64(0), Int64(8)), (8, 8), (9, 9), (1000, 1000)] {
+      var assignment = ShardAssignment(shardCount: 1, persisted: persisted, leastVersion: least)
+      #expect(assignment.map.version == 7)
+      #expect(assignment.next(peers: [peer("worker-1")], graceIsOver: true)?.version == next)
+    }
+  }
+
   @Test func `a persisted map of another shard count gives members but no holders`() {
     let persisted = ClusterMap(version: 7, members: [peer("worker-1")], holders: ["worker-1"])
     #expect(ShardAssignment(shardCount: 2, persisted: persisted).map.holders == [nil, nil])

@@ -118,9 +118,9 @@ struct ServiceProcessTests {
   }
 
   @Test func `a process that needs the cluster is ready once a map has come`() async throws {
-    let running = try await start(process(role: .notifier) { _, _ in { _ in service } }, ["--share", "tcp://127.0.0.1:5550"])
+    let running = try await start(process(role: .notifier) { _, _ in { _ in service } }, ["--share", "ipc:///nowhere/share.sock"])
     #expect(try await get(running, "/readyz").text.contains("no cluster map"))
-    let share = InMemoryBus(name: "share", role: .share, network: network, handlers: BusHandlers(), endpoint: "tcp://127.0.0.1:5550", isReady: true)
+    let share = InMemoryBus(name: "share", role: .share, network: network, handlers: BusHandlers(), endpoint: "ipc:///nowhere/share.sock", isReady: true)
     await share.waitForPeers { !$0.isEmpty }
     _ = try await share.call(PublishClusterMap(map: ClusterMap(version: 1, members: [], holders: [])), to: .role(.notifier), within: .seconds(10))
     #expect(try await get(running, "/readyz").status == 200)
@@ -166,7 +166,7 @@ struct ServiceProcessTests {
 
   @Test func `a bus that can't be bound is named`() async throws {
     do {
-      _ = try await plain.start(arguments: ["--bus", "ipc:///nonexistent/x.sock"], environment: { _ in nil }, log: .silent)
+      _ = try await plain.start(arguments: ["--bus", "ipc:///proc/nonexistent/x.sock"], environment: { _ in nil }, log: .silent)
       Issue.record("it started")
     } catch let error as ExitError {
       #expect(error.code == .configuration)

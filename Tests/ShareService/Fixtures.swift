@@ -53,7 +53,36 @@ struct World {
   let service: ShareService
   let operators: OperatorAPI
   let published: Published
+  let reports: Reports
   let clock: FixedClock
+
+  /// What the workers say, by subject: JSON; nothing, and all of it, where the test says nothing.
+  final class Reports: Sendable {
+    private let answers = Mutex<[String: [String]]>([:])
+    private let asked = Mutex<[(subject: String, query: [String: String])]>([])
+
+    /// One answer after the other; the last one again and again.
+    func set(_ subject: String, _ answers: String...) { self.answers.withLock { $0[subject] = answers } }
+    var questions: [(subject: String, query: [String: String])] { asked.withLock { $0 } }
+
+    fileprivate func answer(_ subject: String, _ query: [String: String]) -> OperatorAnswer? {
+      asked.withLock { $0.append((subject, query)) }
+      let text = answers.withLock { answers -> String? in
+        guard let list = answers[subject], let first = list.first else { return nil }
+        if list.count > 1 { answers[subject] = Array(list.dropFirst()) }
+        return first
+      }
+      guard ["fields", "shares", "usage"].contains(subject) else { return nil }
+      return OperatorAnswer(body: Array((text ?? Self.nothing(subject, query)).utf8))
+    }
+
+    /// No rows; of fields, what a worker says of those that no record has.
+    private static func nothing(_ subject: String, _ query: [String: String]) -> String {
+      let fields = (query["fields"] ?? "").split(separator: "\n").map { $0.split(separator: "\t") }
+      let rows = fields.map { #"{"recordType":"\#($0[0])","field":"\#($0[1])","records":0}"# }
+      return #"{"\#(subject)":[\#(rows.joined(separator: ","))],"uncountedShards":[],"silent":[]}"#
+    }
+  }
 
   /// What was announced.
   final class Published: Sendable {
@@ -82,11 +111,13 @@ struct World {
     configuration.tokenRotation = rotation
     configuration.tokenGrace = grace
     service = try ShareService(configuration, clock: clock, random: random, log: .silent)
-    let published = Published()
+    let (published, reports) = (Published(), Reports())
     self.published = published
+    self.reports = reports
     operators = OperatorAPI(
-      directory: service.directory, jobs: service.jobs, passwords: service.passwords, random: random, log: .silent, publish: { published.add($0) },
-      report: { _, _ in nil }, command: { _, _ in nil })
+      directory: service.directory, jobs: service.jobs, removals: service.removals, passwords: service.passwords, random: random, log: .silent,
+      publish: { published.add($0) },
+      report: { reports.answer($0, $1) }, command: { _, _ in nil })
   }
 
   /// A world with the container `photos`.

@@ -56,6 +56,21 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     #expect(try await world.schema().version == version)
   }
 
+  @Test func `rules for several models hold if one of them has the entity, and a refusal names those that lack it`() async throws {
+    let world = try await World.withContainer()
+    let first = try #require(try await world.ok("PUT", model, modelXML())["modelHash"]?.string)
+    let second = try #require(try await world.ok("PUT", model, modelXML("Tag", attributes: ["name": "String"]))["modelHash"]?.string)
+    let both = #"{"unique":[{"entity":"Post","attributes":["title"],"policy":"report"},{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#
+    try await world.ok("PUT", rules, both)
+    #expect(try await world.schema().rules?.unique.map(\.entity) == ["Post", "Tag"])
+    let refused = try await world.refused("PUT", rules, document(entity: "Song"), status: 400)
+    #expect(refused["reason"]?.string == "The model \(second.prefix(12))… (the latest) has no entity Song. The model \(first.prefix(12))… has no entity Song.")
+    let lacking = try await world.refused("PUT", rules, document(attribute: "name"), status: 400)
+    #expect(lacking["reason"]?.string == "Post.name is no attribute of the model \(first.prefix(12))….")
+    try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/promote")
+    #expect(try await world.schema(.production).rules?.unique.map(\.entity) == ["Post", "Tag"])
+  }
+
   @Test func `promoting takes rules along, and resetting development drops them`() async throws {
     let world = try await World.withContainer()
     try await world.ok("PUT", model, modelXML(attributes: ["title": "String", "likes": "Integer 64"]))

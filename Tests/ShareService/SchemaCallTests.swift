@@ -235,7 +235,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     let world = try await World.withContainer()
     for environment in ["development", "production"] { try await world.ok("PUT", "\(mirror)/\(environment)/model", modelXML()) }
     let before = try await world.schema().version
-    #expect(try await world.ok("POST", "\(mirror)/development/schema/reset").count == 0)
+    try await world.ok("POST", "\(mirror)/development/schema/reset")
     let after = try await world.schema()
     #expect(after.schema == Schema.initial && after.models.isEmpty && after.latestModelHash == nil && after.version > before)
     // Workers let go of what was saved before.

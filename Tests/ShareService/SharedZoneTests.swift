@@ -220,6 +220,9 @@ extension Directory {
   /// As the release before left it.
   fileprivate func downgrade() throws {
     try connection.execute(
-      "DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone; PRAGMA user_version=6;")
+      """
+      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone; PRAGMA user_version=6;
+      """)
   }
 }

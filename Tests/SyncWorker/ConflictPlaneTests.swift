@@ -313,3 +313,24 @@ func `T-C05 an edit of what was deleted meanwhile is in the journal with all of 
     #expect(try await world.send(world.request("GET", "zones/nowhere/conflicts")).status == 404)
   }
 }
+
+@Test(arguments: StoreKind.allCases, ["insert", "update"])
+func `a store that never imported knew nothing: what it overwrites is in the journal`(_ kind: StoreKind, _ changeType: String) async throws {
+  for keepsPastStates in [true, false] {
+    try await ObjectPlaneWorld.with(kind, keepsPastStates: keepsPastStates) { world in
+      let a = try await Device("A", world)
+      try await world.setUp("B")
+      try await world.edit("A", change("insert", "Tag", "T", #""name":"A's""#))
+      try await world.edit("B", change(changeType, "Tag", "T", #""name":"B's""#))
+      let entries = try await world.conflicts("A")
+      #expect(entries.count == 1 && entries.first?["lost"]?["name"]?.string == "A's" && entries.first?["kept"]?["name"]?.string == "B's")
+      // What it wrote itself it knows, and what says the same loses nothing.
+      try await world.edit("B", change("update", "Tag", "T", #""name":"B's again""#))
+      try await world.edit("B", change(changeType, "Tag", "T", #""name":"B's again""#))
+      #expect(try await world.conflicts("A").count == 1)
+      try await a.pull()
+      try await world.edit("A", change("update", "Tag", "T", #""name":"A knows""#))
+      #expect(try await world.conflicts("A").count == 1)
+    }
+  }
+}

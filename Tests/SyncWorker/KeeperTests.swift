@@ -14,7 +14,7 @@ import Testing
 private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
 
 /// Runs a keeper's first round.
-private func runRound(on store: any ShardStore, _ keeper: (@escaping @Sendable (Duration) async -> Void) -> any ShardWork) async {
+func runRound(on store: any ShardStore, _ keeper: (@escaping @Sendable (Duration) async -> Void) -> any ShardWork) async {
   let (rounds, round) = AsyncStream.makeStream(of: Void.self)
   let work = keeper { duration in
     // Pauses between slices are short.

@@ -22,7 +22,7 @@ struct LineStore: RecordStore {
   let lines: Lines
 
   var shardCount: Int { base.shardCount }
-  func open(shard: Int) async throws -> any ShardStore { LineShard(base: try await base.open(shard: shard), lines: lines) }
+  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore { LineShard(base: try await base.open(shard: shard, knownEpoch: knownEpoch), lines: lines) }
 }
 
 struct LineShard: ShardStore {

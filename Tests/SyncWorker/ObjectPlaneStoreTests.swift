@@ -237,3 +237,27 @@ private let badBodies: [(body: String, reason: String)] = [
     #expect(try await world.get("A/events", ["limit": "2"]).json["moreComing"]?.bool == true)
   }
 }
+
+// MARK: Too many
+
+@Test(arguments: StoreKind.allCases) func `a user has so many stores of a database, and room again when one is forgotten`(_ kind: StoreKind) async throws {
+  try await ObjectPlaneWorld.with(kind, storeLimit: 3) { world in
+    for name in ["A", "B", "C"] { try await world.setUp(name) }
+    func setUp(_ name: String, user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
+      try await world.send(world.request("PUT", "stores/\(name)", user: user, scope: scope), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+    }
+    let refused = try await setUp("D")
+    #expect(refused.status == 413 && refused.code == "QUOTA_EXCEEDED", "\(refused.text)")
+    #expect(refused.reason == "You have 3 stores of the database, which is the limit: DELETE those of devices that are gone")
+    #expect(try await world.get("D/status").status == 404, "nothing of it is there")
+    // What is there is set up again; others, and the same user's in another database, have room of their own.
+    #expect(try await setUp("A").status == 200)
+    #expect(try await setUp("D", user: "_bob").status == 200)
+    for name in ["A", "B", "C"] { #expect(try await setUp("\(name)-public", scope: .public).status == 200) }
+    #expect(try await setUp("D-public", scope: .public).code == "QUOTA_EXCEEDED")
+    #expect(try await setUp("E-public", user: "_bob", scope: .public).status == 200)
+    #expect(try await world.send(world.request("DELETE", "stores/B")).status == 200)
+    #expect(try await setUp("D").status == 200)
+    #expect(try await setUp("B").code == "QUOTA_EXCEEDED")
+  }
+}

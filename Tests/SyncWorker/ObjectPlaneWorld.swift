@@ -7,7 +7,6 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
-import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
@@ -15,6 +14,7 @@ import Synchronization
 import Testing
 import WebServices
 
+@testable import RecordStore
 @testable import SyncWorker
 
 /// The stores every test of the plane can run over.
@@ -98,7 +98,7 @@ final class ObjectPlaneWorld: Sendable {
   let keys: KeyRing
   var assets: AssetStore { AssetStore(directory: folder + "/assets", keys: keys) }
 
-  private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?) {
+  private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?, storeLimit: Int) {
     self.keys = keys
     self.store = store
     self.folder = folder
@@ -106,6 +106,7 @@ final class ObjectPlaneWorld: Sendable {
     let context = PlaneContext(
       clock: clock, random: random, log: .silent, schemas: schemas, changes: changes,
       assets: AssetStore(directory: folder + "/assets", keys: keys), signingKey: Array("signing key".utf8), assetThresholdByteCount: assetThreshold,
+      storeLimit: storeLimit, lateFirings: LateFirings(changes: changes, random: random, log: .silent),
       pause: { [clock] duration in
         let end = clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
         while clock.now < end, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
@@ -122,7 +123,8 @@ final class ObjectPlaneWorld: Sendable {
   /// Runs `body` in a fresh world and cleans up behind it.
   static func with(
     _ kind: StoreKind, models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
-    keepsPastStates: Bool = false, keys: KeyRing = testKeys, assetThreshold: Int? = nil, commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil },
+    keepsPastStates: Bool = false, keys: KeyRing = testKeys, assetThreshold: Int? = nil, storeLimit: Int = 0,
+    commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil },
     _ body: (ObjectPlaneWorld) async throws -> Void
   ) async throws {
     let folder = NSTemporaryDirectory() + "aquifer-object-plane-\(SecureRandomName.make())"
@@ -136,7 +138,7 @@ final class ObjectPlaneWorld: Sendable {
       let assets = AssetStore(directory: folder + "/assets", keys: keys)
       store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, keys: keys, options: options).open(shard: 0)
     }
-    let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold)
+    let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold, storeLimit: storeLimit)
     do {
       try await body(world)
     } catch {
@@ -144,6 +146,21 @@ final class ObjectPlaneWorld: Sendable {
       throw error
     }
     await store.close()
+  }
+
+  /// Runs `body` over the same shard as it is after a restore from a backup of now; its earlier self is closed. Of SQLite only.
+  func restored(_ body: (ObjectPlaneWorld) async throws -> Void) async throws {
+    await store.close()
+    try ShardRenewal(shard: 0, startedAt: 0, now: clock.now).run(at: folder + "/shards/shard-0.sqlite")
+    let again = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, keys: keys).open(shard: 0)
+    let world = ObjectPlaneWorld(again, folder: folder, schemas: schemas, keys: keys, assetThreshold: nil, storeLimit: 0)
+    do {
+      try await body(world)
+    } catch {
+      await again.close()
+      throw error
+    }
+    await again.close()
   }
 
   /// Runs `body` with the shard's background exports going on beside it.
@@ -287,7 +304,7 @@ final class Device {
   let store: String
   let world: ObjectPlaneWorld
   private(set) var graph = DeviceGraph()
-  private(set) var token: String?
+  var token: String?
 
   init(_ store: String, _ world: ObjectPlaneWorld) async throws {
     self.store = store

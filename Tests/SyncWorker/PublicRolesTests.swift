@@ -67,7 +67,7 @@ import Testing
 
   @Test func `a search whose records are hidden ends its page in time, and its marker tells nothing`() async throws {
     let types = [Schema.RecordType(name: "Post", fields: [Schema.Field(name: "n", type: .int64, indexes: [.queryable, .sortable])], grants: Self.secret)]
-    let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: types, roles: ["editors", "auditors"]), queryWorkLimit: 128)
+    let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: types, roles: ["editors", "auditors"]), queryPageCost: 128 * QuerySearch.readCost)
     let names = (0..<700).map { "hidden-\(100_000 + $0)" }
     for start in stride(from: 0, to: names.count, by: 100) {
       let operations = names[start..<start + 100].map {

@@ -172,7 +172,7 @@ import WebServices
     let nothing = RecordQuery(recordType: "Note", filters: [RecordQuery.Filter(key: .field("n"), comparator: .equals, value: .int64(-1))])
     let pages = try await world.store.read { snapshot in
       try [query, nothing].map { query in
-        var search = QuerySearch(query: query, after: nil, limit: 200, isZoneWide: false, indexes: [], workLimit: 128)
+        var search = QuerySearch(query: query, after: nil, limit: 200, isZoneWide: false, indexes: [], pageCost: 128 * (QuerySearch.readCost + 2))
         try search.run(in: ZoneView(row: zone, access: nil), snapshot)
         return search.page
       }

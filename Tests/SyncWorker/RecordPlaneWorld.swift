@@ -140,28 +140,30 @@ final class RecordPlaneWorld {
 
   init(
     _ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1, container: String = RecordPlaneWorld.container.rawValue,
-    assets: AssetStore = AssetStore(directory: "/nonexistent"), queryWorkLimit: Int = QuerySearch.workLimit
+    assets: AssetStore = AssetStore(directory: "/nonexistent"), queryPageCost: Int = QuerySearch.pageCost
   ) {
     self.store = store
     self.container = ContainerID(rawValue: container) ?? Self.container
     random = SeededRandom(seed: seed)
     schemas = FixedSchemas(schema)
-    let audiences = ShareAudiences(.silent)
+    let (audiences, subscriptions) = (ShareAudiences(.silent), SubscriptionIndexes())
+    let publisher = AudiencePublisher(audiences: audiences, changes: changes, indexes: subscriptions)
     var context = PlaneContext(
-      clock: clock, random: random, log: .silent, schemas: schemas, changes: AudiencePublisher(audiences: audiences, changes: changes), assets: assets,
-      signingKey: Array("signing key".utf8))
-    context.queryWorkLimit = queryWorkLimit
+      clock: clock, random: random, log: .silent, schemas: schemas, changes: publisher, assets: assets, signingKey: Array("signing key".utf8),
+      lateFirings: LateFirings(changes: publisher, random: random, log: .silent))
+    context.queryPageCost = queryPageCost
+    context.subscriptions = subscriptions
     context.people = people
     context.audiences = audiences
     plane = RecordPlane(context: context)
   }
 
   /// Over a store in memory.
-  static func inMemory(schema: Schema = Schema(), seed: UInt64 = 1, queryWorkLimit: Int = QuerySearch.workLimit) async throws -> RecordPlaneWorld {
+  static func inMemory(schema: Schema = Schema(), seed: UInt64 = 1, queryPageCost: Int = QuerySearch.pageCost) async throws -> RecordPlaneWorld {
     let random = SeededRandom(seed: seed)
     return RecordPlaneWorld(
       try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }).open(shard: 0), schema: schema, seed: seed,
-      queryWorkLimit: queryWorkLimit)
+      queryPageCost: queryPageCost)
   }
 
   func request(

@@ -27,6 +27,24 @@ import Testing
     #expect(try await world.lookUp(["a"], zone: "New").status == 404)
   }
 
+  @Test func `a database has so many zones, those counted that the same request makes and deletes`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    let id = world.request("zones/list").database
+    try await world.store.enqueue { transaction in
+      let database = try transaction.makeDatabase(id)
+      let count = try transaction.liveZoneCount(in: database.key)
+      for number in 0..<(Limit.zonesPerDatabase - 2 - count) { _ = try transaction.makeZone(named: "Z\(number)", in: database.key) }
+    }.value
+    func codes(_ operations: (String, String)...) async throws -> [String?] {
+      let list = operations.map { #"{"operationType":"\#($0)","zone":{"zoneID":{"zoneName":"\#($1)"}}}"# }.joined(separator: ",")
+      return try await world.post("zones/modify", #"{"operations":[\#(list)]}"#).zones.map(\.code)
+    }
+    #expect(try await codes(("create", "A"), ("create", "B"), ("create", "C")) == [nil, nil, "QUOTA_EXCEEDED"])
+    #expect(try await codes(("create", "A"), ("create", "D")) == [nil, "QUOTA_EXCEEDED"], "a zone that is there already needs no room")
+    #expect(try await codes(("delete", "A"), ("create", "C"), ("create", "D")) == [nil, nil, "QUOTA_EXCEEDED"])
+  }
+
   @Test func `a zone made again is empty`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

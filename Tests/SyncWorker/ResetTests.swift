@@ -7,6 +7,7 @@ import RecordStore
 import Records
 import ServiceBus
 import Testing
+import WebServices
 
 @testable import SyncWorker
 
@@ -201,5 +202,35 @@ extension ObjectPlaneWorld {
     #expect(try await save("6", third).status == 200)
     for lease in ["0", "4000", #""x""#, "{}"] { #expect(try await setUp(#","lease":\#(lease)"#).reason?.contains("lease") == true) }
     #expect(try await world.liveRecords().map(\.recordName) == ["1", "3", "4", "6"])
+  }
+}
+
+@Test func `T-L05 a lease lasts as long as it was promised, whatever becomes of the wall clock`() async throws {
+  try await ObjectPlaneWorld.with(.memory) { world in
+    let steady = FixedClock()
+    var context = world.plane.context
+    context.steadyClock = steady
+    let plane = ObjectPlane(context: context)
+    func setUp(_ more: String) async throws -> (status: Int, json: JSONValue) {
+      let body = Array(#"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"\#(more)}"#.utf8)
+      do {
+        let answer = try await plane.respond(to: world.request("PUT", "stores/S"), body: body, in: world.store, startNext: {})
+        return (answer.status, try JSONValue(parsing: answer.body))
+      } catch let error as RecordError {
+        return (error.status, try JSONValue(parsing: error.mirrorDictionary(uuid: "uuid")))
+      }
+    }
+    #expect(try await setUp(#","lease":60"#).status == 200)
+    // The wall clock is set on, then back by more than an hour.
+    world.clock.advance(by: 3_600_000)
+    steady.advance(by: 30_000)
+    let refused = try await setUp(#","lease":60"#)
+    #expect(refused.status == 409 && refused.json["retryAfter"]?.int64 == 30, "it does not end before its time")
+    world.clock.advance(by: -9_000_000)
+    #expect(try await setUp(#","lease":60"#).status == 409)
+    steady.advance(by: 30_001)
+    let taken = try await setUp(#","lease":60"#)
+    #expect(taken.status == 200, "it does not live longer")
+    #expect(taken.json["leaseUntil"]?.string == MirrorDate.text(world.clock.now + 60_000), "what the client is told is what its clock says")
   }
 }

@@ -33,7 +33,9 @@ struct SharedDatabaseFiringTests {
     let firing = Self.firing(world)
     for user in ["_bob", "_carol"] { try await firing.fire(change, of: user, in: world.store) }
     let told = world.changes.takeNotifications()
-    #expect(try told.map { try $0.line }.sorted() == ["_bob all: met Trips", "_bob once: met Trips"])
+    #expect(
+      try told.map { try $0.line }.sorted() == ["_bob all: met Trips", "_bob once: met Trips", "_carol com.apple.coredata.cloudkit.shared.subscription: met Trips"])
+    #expect(change.tellsHomes == true && change.hasSubscriptions == nil && change.subscribers == nil)
     for one in told {
       let subject = try JSONValue(parsing: one.json)["ck"]?["met"]
       #expect(subject?["zoid"]?.string == "_alice" && subject?["dbs"]?.int64 == 2)
@@ -46,6 +48,32 @@ struct SharedDatabaseFiringTests {
     try await firing.fire(own, of: "_bob", in: world.store)
     let second = world.changes.takeNotifications()
     #expect(second.map(\.subscriptionID) == ["all"] && second.map(\.originDevice) == ["phone"])
+  }
+
+  @Test func `a subscription in a shared database takes its user's place among those who are told of every change, and nobody else's`() async throws {
+    let world = try await RecordPlaneWorld.inMemory()
+    try await world.makeZone()
+    _ = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
+    let zone = #""subscription":{"subscriptionID":"zone","subscriptionType":"zone",\#(World.zoneID())}"#
+    let made = try await world.shared("subscriptions/modify", #"{"operations":[{"operationType":"create",\#(zone)}]}"#, by: "_bob")
+    try #require(made.json["subscriptions"]?.elements.first?.code == nil, "\(made.text)")
+    _ = world.changes.take()
+    _ = world.changes.takeNotifications()
+    _ = try await world.modify([World.note("a")])
+    #expect(try world.told() == ["_bob zone: fet Trips"])
+    let change = try #require(world.changes.take().last)
+    // The owner, who has none of their own, hears of their database as ever.
+    #expect(change.hasSubscriptions == nil && change.subscribers == ["_bob"] && change.tellsHomes == true)
+    let firing = Self.firing(world)
+    for user in ["_bob", "_carol"] { try await firing.fire(change, of: user, in: world.store) }
+    let told = world.changes.takeNotifications()
+    #expect(told.map(\.userRecordName) == ["_carol"] && told.map(\.isForCouriersOnly) == [true])
+    let ping = try JSONValue(parsing: try #require(told.first).json)
+    #expect(ping["ck"]?["met"]?["tok"]?.string == change.syncToken && ping["aps"]?["content-available"]?.int64 == 1)
+    try await world.subscribe("own", #""subscriptionType":"database""#)
+    _ = world.changes.take()
+    _ = try await world.modify([World.note("b")])
+    #expect(world.changes.take().last?.hasSubscriptions == true)
   }
 
   @Test func `a change of a zone that nobody shares concerns no other worker`() async throws {

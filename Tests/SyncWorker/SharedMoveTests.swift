@@ -140,6 +140,22 @@ extension ModelSchemas {
 }
 
 @Suite struct `Moves as participants see them` {
+  @Test func `what moved on through a zone that a participant joined later is gone for them`() async throws {
+    try await SharedWorld.with { world in
+      let (first, second) = try await world.setUpTwoZones(["first"])
+      var phone = Phone(world)
+      try await phone.pull()
+      #expect(phone.graph.objects["P"] != nil)
+      try await world.ownMove("P", to: second)
+      try await world.ownMove("P", to: nil)
+      try await world.share(second, of: "_alice", .readWrite)
+      let told = try await phone.pull()
+      #expect(told.told.contains("delete P"), "of \(first)")
+      #expect(phone.graph.objects.keys.sorted() == ["other"])
+      #expect(try await phone.pull().isEmpty)
+    }
+  }
+
   private func rename(_ photo: String, _ name: String) -> String { objectChange("update", "Photo", photo, "", #""displayName":"\#(name)""#) }
 
   @Test(arguments: [nil, 1, 2]) func `T-P02 who sees both zones hears of a move, whatever page it comes with`(limit: Int?) async throws {

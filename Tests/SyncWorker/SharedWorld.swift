@@ -130,7 +130,9 @@ final class SharedWorld: Sendable {
             guard let row = try snapshot.database(SharedWorld.database(name)) else { return [] }
             return try snapshot.members(user, of: row.key)
           }
-          if !members.isEmpty, !state.withLock({ $0.hidden.contains(name) }) { owners.append(SharedOwner(name: name, isActive: members.contains(where: \.isActive))) }
+          if !members.isEmpty, !state.withLock({ $0.hidden.contains(name) }) {
+            owners.append(SharedOwner(name: name, isActive: members.contains(where: \.isActive), sequence: members.map { max($0.since, $0.until ?? 0) }.max() ?? 0))
+          }
         }
         return SharedOwnerList(owners: owners, isCurrent: !state.withLock { $0.isListOld })
       } catch {
@@ -144,7 +146,7 @@ final class SharedWorld: Sendable {
     link = Link(stores)
     var context = PlaneContext(
       clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"),
-      signingKey: Array("signing key".utf8), owners: link)
+      signingKey: Array("signing key".utf8), lateFirings: LateFirings(changes: changes, random: random, log: .silent), owners: link)
     context.pause = { [clock] duration in
       clock.advance(by: duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
       await Task.yield()

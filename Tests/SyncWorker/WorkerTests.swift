@@ -47,7 +47,7 @@ private final class WorkerNeighbourhood: Sendable {
       name: "worker-1", role: .worker, options: try Options(Worker.options, arguments: [], environment: { _ in nil }), log: .silent, metrics: metrics,
       clock: FixedClock(), random: SeededRandom(seed: 1), timing: .system, cluster: cluster)
     let subject = Worker(
-      context, dataPath: "/nonexistent", makeStore: { [lines] _ in LineStore(base: store, lines: lines) },
+      context, dataPath: "/nonexistent", makeStore: { [lines] _, _ in LineStore(base: store, lines: lines) },
       makePlanes: planes ?? { [.record: RecordPlane(context: $0)] })
     var handlers = BusHandlers()
     subject.register(in: &handlers)

@@ -15,7 +15,7 @@ enum Main {
         """,
       options: Notifier.options,
       examples: [
-        "aquifer-notifier --share tcp://127.0.0.1:5550",
+        "aquifer-notifier --share ipc:///run/aquifer/share.sock",
         "aquifer-notifier --http 0.0.0.0:8081 --public-url https://pings.example.org --name notifier-%h",
         "curl -N -H 'Authorization: Bearer TOKEN' http://127.0.0.1:8081/mirror/1/iCloud.org.example.photos/development/pings",
       ]

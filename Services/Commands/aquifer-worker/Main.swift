@@ -9,7 +9,7 @@ enum Main {
   static func main() async {
     await ServiceProcess(
       role: .worker, summary: "Holds shards: zones, records, history, and the mirroring between them.", options: Worker.options,
-      examples: ["aquifer-worker --data /var/lib/aquifer --share tcp://127.0.0.1:5550"], shardFormat: Worker.shardFormat
+      examples: ["aquifer-worker --data /var/lib/aquifer --share ipc:///run/aquifer/share.sock"], shardFormat: Worker.shardFormat
     ) { context, handlers in
       let worker = try Worker(context)
       worker.register(in: &handlers)

@@ -22,6 +22,8 @@ struct Dev {
     let start = clock.now
     let folder = try DevFolder(options.dataDirectory)
     defer { folder.cleanUp() }
+    let stored = text(ofFile: folder.data + "/operator-token").map { Console.line(Array($0.utf8)) }
+    if let note = OperatorTokenOrigin.note(ProcessEnvironment.variables, stored: stored, data: folder.data) { terminal.problem("aquifer dev: \(note)") }
     let signals = try SignalPipe(catching: [SIGTERM, SIGINT, SIGHUP, SIGCHLD])
     let executable = try Self.ownPath()
     let fleet = Fleet(
@@ -40,9 +42,9 @@ struct Dev {
     return try await supervisor.run { event in
       switch event {
       case .ready:
-        writeReadyFile(supervisor, folder)
+        writeFiles(supervisor, folder, fleet)
         announce(supervisor, folder, after: clock.now - start)
-      case .changed: writeReadyFile(supervisor, folder)
+      case .changed: writeFiles(supervisor, folder, fleet)
       case .ended(let member, let pid, let status, let pause):
         terminal.problem(
           "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it is started again in \(Self.milliseconds(pause)) ms, its log is \(folder.log(of: member.name))")
@@ -106,6 +108,27 @@ struct Dev {
 
   // MARK: What it tells
 
+  /// For shells first: who reads the ready file may go on with that.
+  private func writeFiles(_ supervisor: Supervisor, _ folder: DevFolder, _ fleet: Fleet) {
+    let path = folder.data + "/env"
+    let text = EnvironmentFile.text(
+      binDirectory: fleet.binDirectory, gateway: ReadyFile.clientAddress(of: .gateway, supervisor.running) ?? "",
+      notifier: ReadyFile.clientAddress(of: .notifier, supervisor.running) ?? "", operatorToken: operatorToken(folder),
+      authority: ProcessEnvironment.variables["AQUIFER_CERTIFICATE_AUTHORITY"], earlier: text(ofFile: path) ?? "")
+    do throws(SystemProblem) {
+      try ReadyFile.write(Array(text.utf8), to: path)
+    } catch {
+      terminal.problem("aquifer dev: \(error.reason)")
+    }
+    writeReadyFile(supervisor, folder)
+  }
+
+  /// nil for a file that can't be read.
+  private func text(ofFile path: String) -> String? {
+    // Dropped because what is not there yet says nothing.
+    (try? ModelFile.read(path)).map { String(decoding: $0, as: UTF8.self) }
+  }
+
   private func writeReadyFile(_ supervisor: Supervisor, _ folder: DevFolder) {
     guard let path = options.readyFile else { return }
     do throws(SystemProblem) {
@@ -128,7 +151,7 @@ struct Dev {
       ]))
 
       Next, in another terminal:
-        export AQUIFER_SERVER=\(gateway) AQUIFER_OPERATOR_TOKEN=\(token)
+        source \(folder.data)/env
         aquifer status
         aquifer container create iCloud.org.example.photos
         aquifer user create alice

@@ -33,6 +33,8 @@ struct DevFolder {
       run = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     } else {
       run = try Self.made(inside)
+      // Whoever enters it can join the bus.
+      guard chmod(run, 0o700) == 0 else { throw SystemProblem("\(run) can't be closed to others") }
       try Self.empty(run)
     }
   }

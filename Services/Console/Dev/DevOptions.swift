@@ -20,6 +20,8 @@ struct DevOptions: Hashable, Sendable {
   /// The processes' `--log-level`; nil: as without it.
   let logLevel: String?
   let restartPolicy: RestartPolicy
+  /// Options that services get as they were given; a flag has an empty value.
+  let passed: [PassedOption: String]
 
   /// Paths as they were given: the services start in the same folder.
   struct TLSFiles: Hashable, Sendable {
@@ -33,9 +35,13 @@ struct DevOptions: Hashable, Sendable {
     httpPort = try Self.number(invocation, "http-port", 8080, in: 0...65535)
     pingPort = try Self.number(invocation, "ping-port", 8081, in: 0...65535)
     workerCount = try Self.number(invocation, "workers", 1, in: 1...Self.workerLimit)
-    userQuota = try Self.number(invocation, "user-quota", 0, in: 0...Int.max)
+    guard let quota = Units.byteCount(invocation.value("user-quota") ?? "0") else {
+      throw UsageError("--user-quota is a number of bytes, such as 500MB or 10GB", path: ["dev"])
+    }
+    userQuota = Int(quota)
     userDevices = invocation.value("user-devices") == nil ? nil : try Self.number(invocation, "user-devices", 1, in: 1...1_000_000)
     readyFile = invocation.value("ready-file")
+    passed = Dictionary(uniqueKeysWithValues: PassedOption.table.compactMap { option in invocation.value(option.name).map { (option, $0) } })
     encryptionKey = invocation.value("encryption-key")
     logLevel = invocation.value("log-level")
     if let logLevel, !Self.logLevels.contains(logLevel) { throw UsageError("--log-level is one of \(Self.logLevels.joined(separator: ", "))", path: ["dev"]) }

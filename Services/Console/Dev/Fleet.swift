@@ -41,6 +41,10 @@ struct Fleet: Hashable, Sendable {
         arguments += ["--user-requests", String(count), "--user-waits", String(count), "--container-requests", String(max(count * 2, 1024))]
       }
     }
+    // Last: what was said counts more than what follows from something else.
+    for (option, value) in options.passed.sorted(by: { $0.key.name < $1.key.name }) where option.roles.contains(member.role) {
+      arguments += ["--\(option.name)"] + (option.placeholder == nil ? [] : [value])
+    }
     return ChildSpecification(executable: "\(binDirectory)/aquifer-\(member.role.rawValue)", arguments: arguments, logPath: log)
   }
 

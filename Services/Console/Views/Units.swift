@@ -43,6 +43,30 @@ enum Units {
     return "\(scaled / places).\(String(repeating: "0", count: (places == 100 ? 2 : 1) - fraction.count))\(fraction) \(units[unit])"
   }
 
+  /// Bytes as people write them: `500`, `500MB`, `1.5 GB`, `2GiB`; nil for what is no such count. Powers of 1000, of 1024 with an i.
+  static func byteCount(_ text: String) -> Int64? {
+    let text = text.filter { $0 != " " }
+    let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+    let unit = text.dropFirst(digits.count).lowercased()
+    if unit.isEmpty { return Int64(digits).flatMap { $0 >= 0 ? $0 : nil } }
+    let factors: [String: Int64] = [
+      "b": 1, "kb": 1000, "mb": 1_000_000, "gb": 1_000_000_000, "tb": 1_000_000_000_000, "pb": 1_000_000_000_000_000, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+      "tib": 1 << 40, "pib": 1 << 50,
+    ]
+    let parts = digits.split(separator: ".", omittingEmptySubsequences: false)
+    guard let factor = factors[unit], (1...2).contains(parts.count), let whole = Int64(parts[0]), whole >= 0 else { return nil }
+    let (bytes, isTooLarge) = whole.multipliedReportingOverflow(by: factor)
+    if isTooLarge { return nil }
+    guard parts.count == 2 else { return bytes }
+    // Six digits are more than anybody writes, and no product of theirs is too large.
+    guard (1...6).contains(parts[1].count), let fraction = Int64(parts[1]) else { return nil }
+    var scale: Int64 = 1
+    for _ in 0..<parts[1].count { scale *= 10 }
+    let rest = factor / scale * fraction + factor % scale * fraction / scale
+    let (sum, overflows) = bytes.addingReportingOverflow(rest)
+    return overflows ? nil : sum
+  }
+
   /// `0-3,7,9-11`.
   static func ranges(_ numbers: [Int64]) -> String {
     var ranges: [ClosedRange<Int64>] = []

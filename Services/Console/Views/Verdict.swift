@@ -54,13 +54,20 @@ struct Verdict: Hashable, Sendable {
       find("there is no worker", "Start aquifer-worker, or read its log: nothing is saved or imported.")
     } else if unheld > 0 {
       let which = neededFormat.map { " of a release that knows the stored format \($0) (older ones are not given what a newer one has opened)" } ?? ""
-      find("\(Units.count(unheld, "shard")) have no worker", "Wait for a worker\(which) to become ready, or start one; `aquifer shards` lists them.")
+      find(
+        "\(Units.count(unheld, "shard")) \(unheld == 1 ? "has" : "have") no worker",
+        "Wait for a worker\(which) to become ready, or start one; `aquifer shards` lists them.")
     }
     for (role, consequence) in [("notifier", "devices are not pinged and find changes only when they ask"), ("gateway", "clients reach nobody")]
     where !members.contains(where: { $0["role"]?.string == role }) {
       find("there is no \(role)", "Start aquifer-\(role), or read its log: \(consequence).")
     }
-    for member in members where member["ready"]?.bool == false {
+    for worker in workers {
+      guard let reason = worker["refused"]?.string else { continue }
+      find("\(name(worker)) takes no work: \(reason)", "Give it the folder with this installation's data (OPERATING.md, AquiferDataRefused).")
+    }
+    let refused = Set(workers.filter { $0["refused"] != nil }.compactMap { $0["name"]?.string })
+    for member in members where member["ready"]?.bool == false && !refused.contains(name(member)) {
       let url = member["adminURL"]?.string.map { "\($0)/readyz" } ?? "its /readyz"
       find("\(name(member)) is not ready", "`aquifer health \(url)` says why, on its machine.")
     }
@@ -91,11 +98,11 @@ struct Verdict: Hashable, Sendable {
     if let oldest = workers.compactMap({ $0["oldestWaitingAt"]?.int64 }).min(), (now - oldest) / 1000 >= Self.lateExport {
       let count = workers.reduce(0) { $0 + ($1["waitingTransactions"]?.int64 ?? 0) }
       find(
-        "\(Units.count(count, "saved transaction")) wait for their export, the oldest for \(Units.span((now - oldest) / 1000))",
+        "\(Units.count(count, "saved transaction")) \(count == 1 ? "waits for its" : "wait for their") export, the oldest for \(Units.span((now - oldest) / 1000))",
         "`aquifer stores` shows whose, `aquifer events` why.")
     }
     let heldBack = workers.reduce(0) { $0 + ($1["quarantined"]?.int64 ?? 0) }
-    if heldBack > 0 { notes.append("\(Units.count(heldBack, "object")) are held back (`aquifer quarantine list`)") }
+    if heldBack > 0 { notes.append("\(Units.count(heldBack, "object")) \(heldBack == 1 ? "is" : "are") held back (`aquifer quarantine list`)") }
   }
 
   private func name(_ object: JSONValue) -> String { object["name"]?.string ?? "?" }

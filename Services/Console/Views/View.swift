@@ -11,7 +11,7 @@ enum View {
   }
 
   /// The calls that have one.
-  static let kinds: Set<AdminCall.Kind> = [.status, .workers, .shards, .stores, .events, .listQuarantine]
+  static let kinds: Set<AdminCall.Kind> = [.status, .workers, .shards, .stores, .events, .listQuarantine, .listUsers, .showUser]
 
   /// - Parameter now: milliseconds since 1970, for ages.
   /// - Returns: nil for a call without a view of its own.
@@ -22,6 +22,8 @@ enum View {
     case .shards: ClusterViews.shards(answer)
     case .stores: StoreViews.stores(answer, now: now)
     case .events: StoreViews.events(answer, now: now)
+    case .listUsers: UserViews.users(answer)
+    case .showUser: UserViews.user(answer)
     case .listQuarantine: StoreViews.quarantine(answer, now: now)
     default: nil
     }

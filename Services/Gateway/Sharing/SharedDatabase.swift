@@ -15,9 +15,15 @@ struct SharedDatabase: Sendable {
   let caller: String
   let forwarding: Forwarding
   let owners: SharedOwners
+  /// What this request keeps in memory beside its body.
+  let holding: PartBudget.Holding
 
   /// Owners asked at a time.
   static let parallelCount = 8
+  /// What an owner's answer counts before it is there.
+  private static let expectedByteCount = 128 * 1024
+  /// Memory of a parsed document for each byte of its text, at worst.
+  private static let documentFactor = 9
   /// Bytes of answers after which the owners that are still to be asked answer as little as they can.
   static let pageByteCount = 3_000_000
 
@@ -70,9 +76,16 @@ struct SharedDatabase: Sendable {
 
   // MARK: Asking
 
+  /// The request's body, parsed, as long as the request is answered.
+  /// - Throws: `badRequest`; `throttled` or `tryAgainLater` when there is no room for it.
+  func document() throws(RecordError) -> JSONValue {
+    try holding.grow(by: Self.documentFactor * body.count)
+    return try JSONValue.request(body)
+  }
+
   /// What became of one owner's part.
   enum Outcome: Sendable {
-    case answered(JSONValue, byteCount: Int)
+    case answered(PartAnswer)
     /// The worker refused the request: what it says is the answer.
     case refused(Answer<DatabaseRequest.Reply>)
     /// The owner's shard is away for now, or can't answer: the others' answers are good without it.
@@ -80,15 +93,19 @@ struct SharedDatabase: Sendable {
   }
 
   /// Asks some owners at once.
-  /// - Returns: in the order of the calls.
-  func outcomes(of calls: [(owner: String, body: [UInt8])], suffix: String = "") async -> [Outcome] {
+  /// - Parameter body: of the part with an index in `owners`; made when its owner is asked, and gone when he has answered.
+  /// - Returns: in the order of the owners.
+  func outcomes(of owners: [String], suffix: String = "", body: @escaping @Sendable (_ index: Int) -> [UInt8]) async -> [Outcome] {
     await withTaskGroup(of: (index: Int, outcome: Outcome).self) { group in
       var next = 0
       func ask() {
-        guard next < calls.count else { return }
-        let (index, call) = (next, calls[next])
+        guard next < owners.count else { return }
+        let (index, owner) = (next, owners[next])
         next += 1
-        group.addTask { (index, await outcome(of: call.owner, call.body, suffix)) }
+        group.addTask {
+          let outcome = await outcome(of: owner, body(index), suffix)
+          return (index, outcome)
+        }
       }
       for _ in 0..<Self.parallelCount { ask() }
       var outcomes: [Int: Outcome] = [:]
@@ -96,19 +113,24 @@ struct SharedDatabase: Sendable {
         outcomes[index] = outcome
         ask()
       }
-      return calls.indices.map { outcomes[$0] ?? .away(RecordError(.internalError, "An owner was not asked")) }
+      return owners.indices.map { outcomes[$0] ?? .away(RecordError(.internalError, "An owner was not asked")) }
     }
   }
 
   private func outcome(of owner: String, _ body: [UInt8], _ suffix: String) async -> Outcome {
     do throws(RecordError) {
+      // Its bytes once here and once on the bus.
+      let expected = Self.expectedByteCount + 2 * body.count
+      try holding.grow(by: expected)
+      defer { holding.shrink(by: expected) }
       let answer = try await forwarding.forward(asked(of: owner, suffix: suffix), body: body)
       // What is wrong with one owner's data is not wrong with the request.
       if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status { return .away(Self.error(of: answer)) }
       guard (200..<300).contains(answer.reply.status) else { return .refused(answer) }
+      try holding.grow(by: answer.body.count)
       // Dropped because a worker whose answer can't be read is as good as away.
       guard let json = try? JSONValue(parsing: answer.body) else { return .away(RecordError(.internalError, "A worker's answer can't be read")) }
-      return .answered(json, byteCount: answer.body.count)
+      return .answered(PartAnswer(json, byteCount: answer.body.count))
     } catch {
       return .away(error)
     }
@@ -131,6 +153,34 @@ struct SharedDatabase: Sendable {
   }
 
   static func answer(_ output: JSONWriter) -> Answer<DatabaseRequest.Reply> { Answer(DatabaseRequest.Reply(status: 200), body: output.bytes) }
+}
+
+/// What one owner's worker answered. The items' bytes, and not the parsed document, which takes many times their memory.
+struct PartAnswer: Sendable {
+  struct Item: Sendable {
+    let json: [UInt8]
+    /// Of an item that is an error.
+    let serverErrorCode: String?
+  }
+
+  /// Of `zones` or `subscriptions`.
+  let items: [Item]
+  let syncToken: String?
+  let moreComing: Bool
+  /// Of the answer as it came.
+  let byteCount: Int
+
+  init(_ answer: JSONValue, byteCount: Int) {
+    items =
+      (answer["zones"] ?? answer["subscriptions"])?.elements.map { item in
+        var output = JSONWriter()
+        output.value(item)
+        return Item(json: output.bytes, serverErrorCode: item["serverErrorCode"]?.string)
+      } ?? []
+    syncToken = answer["syncToken"]?.string
+    moreComing = answer["moreComing"]?.bool == true
+    self.byteCount = byteCount
+  }
 }
 
 extension JSONWriter {

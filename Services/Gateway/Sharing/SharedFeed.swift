@@ -9,14 +9,14 @@ extension SharedDatabase {
   /// An owner's part of a page; `problem`: he can't be reached, and his zones are listed as errors.
   private struct Page {
     let owner: FetchSharedZones.Reply.Owner
-    var zones: [JSONValue] = []
+    var zones: [PartAnswer.Item] = []
     var problem: RecordError?
   }
 
   /// Each owner's worker answers as for a database of its own, with what the caller sees of it. An owner who can't be reached keeps his place in
   /// the token.
   func fetchDatabaseChanges(tokenKeys: [String]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let changes = try DatabaseChangesRequest(try JSONValue.request(body))
+    let changes = try DatabaseChangesRequest(try document())
     var token = try Self.token(at: changes.position)
     let all = try await sharedZones()
     let owners = Self.turned(all.filter { !$0.hasNothingNew(for: token) }, by: token)
@@ -28,24 +28,25 @@ extension SharedDatabase {
         moreComing = true
         break
       }
-      let wave = owners[start..<min(start + Self.parallelCount, owners.count)]
+      let wave = Array(owners[start..<min(start + Self.parallelCount, owners.count)])
       let known = token
-      for (owner, outcome) in zip(wave, await outcomes(of: wave.map { ($0.owner, Self.body(changes, after: known[$0.owner])) })) {
+      let outcomes = await outcomes(of: wave.map(\.owner)) { Self.body(changes, after: known[wave[$0].owner]) }
+      for (owner, outcome) in zip(wave, outcomes) {
         switch outcome {
         case .refused(let answer): return answer
         case .away(let error):
           failures.append(error)
           pages.append(Page(owner: owner, problem: error))
-        case .answered(let json, _):
-          let zones = json["zones"]?.elements ?? []
+        case .answered(let answer):
+          let zones = answer.items
           // A page can't be cut: what comes after its first zones is only known to who made it. The next request has it.
           guard count == 0 || count + zones.count <= changes.resultsLimit else {
             moreComing = true
             continue
           }
           count += zones.count
-          if json["moreComing"]?.bool == true { moreComing = true }
-          if let position = try Self.position(json["syncToken"]?.string) { token[owner.owner] = position }
+          if answer.moreComing { moreComing = true }
+          if let position = try Self.position(answer.syncToken) { token[owner.owner] = position }
           pages.append(Page(owner: owner, zones: zones))
         }
       }
@@ -61,7 +62,7 @@ extension SharedDatabase {
     output.key("zones")
     output.beginArray()
     for page in pages {
-      for zone in page.zones { output.value(zone) }
+      for zone in page.zones { output.raw(zone.json) }
       if let problem = page.problem { writeErrors(problem, of: page.owner, to: &output) }
     }
     output.endArray()

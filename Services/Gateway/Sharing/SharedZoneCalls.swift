@@ -9,7 +9,10 @@ extension SharedDatabase {
   /// Zones of an owner who can't be reached are listed as errors: a client that compares lists must not take them for gone.
   func listZones() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let owners = try await sharedZones().filter { $0.zones.contains(where: \.isActive) }
-    let outcomes = await outcomes(of: owners.map { ($0.owner, body) })
+    // Nothing in the request says anything of the zones that are wanted.
+    _ = try document()
+    let ask = Array("{}".utf8)
+    let outcomes = await outcomes(of: owners.map(\.owner)) { _ in ask }
     if let answer = try wholeAnswer(outcomes) { return answer }
     var output = JSONWriter(reservingByteCount: 256 * (owners.count + 1))
     output.beginObject()
@@ -17,7 +20,7 @@ extension SharedDatabase {
     output.beginArray()
     for (owner, outcome) in zip(owners, outcomes) {
       switch outcome {
-      case .answered(let json, _): json["zones"]?.forEachElement { output.value($0) }
+      case .answered(let answer): for zone in answer.items { output.raw(zone.json) }
       case .away(let error): Self.writeErrors(error, of: owner, to: &output)
       case .refused: continue
       }
@@ -35,13 +38,15 @@ extension SharedDatabase {
   }
 
   func lookUpZones() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let json = try JSONValue.request(body)
-    return try await splitByZone(json, try LookupZonesRequest.zones(of: json), pagesRecords: false)
+    let zones = try LookupZonesRequest.zones(of: try document())
+    return try await splitByZone(zones, pagesRecords: false) { places, _ in LookupZonesRequest.body(of: places.map { zones[$0] }) }
   }
 
   func fetchZoneChanges() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    let json = try JSONValue.request(body)
-    return try await splitByZone(json, try ZoneChangesRequest.zones(of: json).map(\.zone), pagesRecords: true)
+    let json = try document()
+    return try await splitByZone(try ZoneChangesRequest.zones(of: json).map(\.zone), pagesRecords: true) { places, isShort in
+      ZoneChangesRequest.part(of: json, places: places, isShort: isShort)
+    }
   }
 
   /// An owner's items of `zones`, by their places in the request.
@@ -50,28 +55,31 @@ extension SharedDatabase {
     var places: [Int] = []
   }
 
-  private func splitByZone(_ json: JSONValue, _ zones: [ZoneReference], pagesRecords: Bool) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
+  /// - Parameter body: of the part with the zones at some places; short: with a record of each zone at most, so that there is progress and no more.
+  private func splitByZone(
+    _ zones: [ZoneReference], pagesRecords: Bool, body: @escaping @Sendable (_ places: [Int], _ isShort: Bool) -> [UInt8]
+  ) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     var parts: [Part] = []
     for (place, zone) in zones.enumerated() {
       let owner = owner(of: zone)
       if let index = parts.firstIndex(where: { $0.owner == owner }) { parts[index].places.append(place) } else { parts.append(Part(owner: owner, places: [place])) }
     }
     // One owner's request is passed on as it came, and what fails for him fails the request, as in a private database.
-    if parts.count <= 1 { return try await forwarding.forward(asked(of: parts.first?.owner ?? caller), body: body) }
+    if parts.count <= 1 { return try await forwarding.forward(asked(of: parts.first?.owner ?? caller), body: self.body) }
     var outcomes: [Outcome] = []
     var byteCount = 0
     // With pages of records not all at once: what came decides how much is still asked for.
     let stride = pagesRecords ? Self.parallelCount : parts.count
     for start in Swift.stride(from: 0, to: parts.count, by: stride) {
       let isFull = pagesRecords && byteCount > Self.pageByteCount
-      let calls = parts[start..<min(start + stride, parts.count)].map { (owner: $0.owner, body: Self.body(json, items: $0.places, isShort: isFull)) }
-      for outcome in await self.outcomes(of: calls) {
-        if case .answered(_, let count) = outcome { byteCount += count }
+      let wave = Array(parts[start..<min(start + stride, parts.count)])
+      for outcome in await self.outcomes(of: wave.map(\.owner), body: { body(wave[$0].places, isFull) }) {
+        if case .answered(let answer) = outcome { byteCount += answer.byteCount }
         outcomes.append(outcome)
       }
     }
     if let answer = try wholeAnswer(outcomes) { return answer }
-    var items: [Int: Result<JSONValue, RecordError>] = [:]
+    var items: [Int: Result<PartAnswer.Item, RecordError>] = [:]
     for (part, outcome) in zip(parts, outcomes) {
       for (place, result) in zip(part.places, try Self.items(of: outcome, count: part.places.count)) { items[place] = result }
     }
@@ -79,7 +87,7 @@ extension SharedDatabase {
     output.beginObject()
     output.array("zones", of: zones.enumerated()) { item, output in
       switch items[item.offset] {
-      case .success(let value)?: output.value(value)
+      case .success(let value)?: output.raw(value.json)
       case .failure(let error)?: ZoneDictionary.writeError(error, of: item.element, defaultOwner: caller, to: &output)
       case nil: return
       }
@@ -88,40 +96,13 @@ extension SharedDatabase {
     return Self.answer(output)
   }
 
-  private static func items(of outcome: Outcome, count: Int) throws(RecordError) -> [Result<JSONValue, RecordError>] {
+  private static func items(of outcome: Outcome, count: Int) throws(RecordError) -> [Result<PartAnswer.Item, RecordError>] {
     switch outcome {
     case .away(let error): return Array(repeating: .failure(error), count: count)
     case .refused: return []
-    case .answered(let json, _):
-      let zones = json["zones"]?.elements ?? []
-      guard zones.count == count else { throw RecordError(.internalError, "A worker's answer has other zones than it was asked for") }
-      return zones.map { .success($0) }
+    case .answered(let answer):
+      guard answer.items.count == count else { throw RecordError(.internalError, "A worker's answer has other zones than it was asked for") }
+      return answer.items.map { .success($0) }
     }
-  }
-
-  /// The request with only some of its items.
-  /// - Parameter isShort: with a record of each zone at most, so that there is progress and no more.
-  private static func body(_ json: JSONValue, items places: [Int], isShort: Bool) -> [UInt8] {
-    let zones = json["zones"]?.elements ?? []
-    var output = JSONWriter(reservingByteCount: 1024)
-    output.beginObject()
-    json.forEachMember { key, value in
-      guard let name = key.string, name != "zones", !(isShort && name == "resultsLimit") else { return }
-      output.key(name)
-      output.value(value)
-    }
-    if isShort { output.member("resultsLimit", 1) }
-    output.array("zones", of: places) { place, output in
-      guard isShort, zones[place].kind == .object else { return output.value(zones[place]) }
-      output.beginObject()
-      zones[place].forEachMember { key, value in
-        guard let name = key.string, name != "resultsLimit" else { return }
-        output.key(name)
-        output.value(value)
-      }
-      output.endObject()
-    }
-    output.endObject()
-    return output.bytes
   }
 }

@@ -2,6 +2,7 @@
 
 import Records
 import SQLite
+import ServiceBus
 import ServiceKit
 
 extension Directory {
@@ -9,6 +10,13 @@ extension Directory {
     let id: ContainerID
     /// Milliseconds since 1970.
     let created: Int64
+    let app: LookUpApp.Reply
+  }
+
+  /// What is not given stays; `.some(nil)` forgets it.
+  struct AppChange: Sendable {
+    var displayName: String??
+    var appURL: String??
   }
 
   /// - Throws: `exists`.
@@ -24,8 +32,30 @@ extension Directory {
 
   /// Ascending by name.
   func containers() throws -> [ContainerRow] {
-    try connection.statement(SQL("container.list", "SELECT name, created FROM container ORDER BY name")).all { row in
-      ContainerRow(id: try Self.containerID(row.text(0)), created: row.int64(1))
+    try connection.statement(SQL("container.list", "SELECT name, created, displayName, appURL FROM container ORDER BY name")).all { row in
+      ContainerRow(
+        id: try Self.containerID(row.text(0)), created: row.int64(1), app: LookUpApp.Reply(displayName: row.optionalText(2), appURL: row.optionalText(3)))
+    }
+  }
+
+  /// What a container's app is called to people, and where it is.
+  /// - Throws: `notFound`.
+  func app(of id: ContainerID) throws -> LookUpApp.Reply {
+    let found = try connection.statement(SQL("container.app", "SELECT displayName, appURL FROM container WHERE name = ?1")).binding(id.rawValue)
+      .first { LookUpApp.Reply(displayName: $0.optionalText(0), appURL: $0.optionalText(1)) }
+    guard let found else { throw Self.noContainer(id.rawValue) }
+    return found
+  }
+
+  /// - Returns: what is known of the app now.
+  /// - Throws: `notFound`.
+  func setApp(of id: ContainerID, _ change: AppChange) throws -> LookUpApp.Reply {
+    try self.change {
+      let known = try app(of: id)
+      let app = LookUpApp.Reply(displayName: change.displayName ?? known.displayName, appURL: change.appURL ?? known.appURL)
+      try connection.statement(SQL("container.setApp", "UPDATE container SET displayName = ?2, appURL = ?3 WHERE name = ?1"))
+        .binding(id.rawValue, app.displayName, app.appURL).run()
+      return app
     }
   }
 

@@ -18,14 +18,12 @@ extension Directory {
 
   /// Replaces an environment's rules.
   /// - Parameter isDryRun: answers the same and changes nothing.
-  /// - Throws: `notFound` for the container, `badRequest` naming every entity and attribute of the latest model for which a rule can't hold.
+  /// - Throws: `notFound` for the container, `badRequest` naming every entity and attribute for which a rule can't hold in any model.
   func setRules(_ rules: EnvironmentRules, of key: EnvironmentKey, isDryRun: Bool) throws {
     let state = try environment(key)
     if !rules.unique.isEmpty {
-      guard let model = state.latestModelHash.flatMap({ state.models[$0] }) else {
-        throw RecordError(.badRequest, "\(key) has no model yet: push it first, rules speak of its entities")
-      }
-      let problems = rules.problems(in: ModelIndex(model))
+      guard !state.models.isEmpty else { throw RecordError(.badRequest, "\(key) has no model yet: push it first, rules speak of its entities") }
+      let problems = rules.problems(in: NamedModel.all(of: state.models, latest: state.latestModelHash))
       guard problems.isEmpty else { throw RecordError(.badRequest, problems.joined(separator: " ")) }
     }
     if isDryRun { return }
@@ -36,11 +34,10 @@ extension Directory {
     environments[key] = nil
   }
 
-  /// Within a change: adds development's rules to production's, as far as they can hold in its latest model. Those that only production has stay.
-  func promoteRules(from source: EnvironmentKey, to target: EnvironmentKey, latestModel: ManagedObjectModel?) throws {
-    guard let model = latestModel.map({ ModelIndex($0) }) else { return }
+  /// Within a change: adds development's rules to production's, as far as they can hold in one of its models. Those that only production has stay.
+  func promoteRules(from source: EnvironmentKey, to target: EnvironmentKey, models: [NamedModel]) throws {
     var added = try rules(of: source)
-    added.unique.removeAll { !$0.fits(model) }
+    added.unique.removeAll { rule in !models.contains { rule.fits($0.index) } }
     if !added.unique.isEmpty { try store(try rules(of: target).merging(added), of: target) }
   }
 

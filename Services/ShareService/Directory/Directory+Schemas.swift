@@ -61,12 +61,31 @@ extension Directory {
     return state
   }
 
+  /// What a model would change in an environment's schema.
+  /// - Throws: `notFound` for the container.
+  func difference(_ model: PushedModel, _ key: EnvironmentKey) throws -> SchemaDiff {
+    let schema = try environment(key).schema
+    return SchemaDiff(from: schema, to: Self.merging(model, into: schema))
+  }
+
+  private static func merging(_ model: PushedModel, into schema: Schema) -> Schema {
+    schema.merging(SchemaGenerator.schema(for: model.index, configuration: model.configuration), replacesConflicts: true)
+  }
+
+  /// Why `promote` will refuse, of what it would not refuse now, once production has a model that development may lack.
+  func promotionProblems(after model: PushedModel, in container: ContainerID) throws -> [SchemaRefusal] {
+    let production = try environment(EnvironmentKey(container: container, environment: .production)).schema
+    let development = try environment(EnvironmentKey(container: container, environment: .development)).schema
+    let known = Set(SchemaDiff(from: production, to: development).refusals)
+    return SchemaDiff(from: Self.merging(model, into: production), to: development).refusals.filter { !known.contains($0) }
+  }
+
   /// Makes an environment's schema fit a model: development takes all of it, production what is new.
   /// - Parameter isDryRun: answers the same and changes nothing.
   /// - Throws: `notFound` for the container, `badRequest` for a record type that would have too many fields.
   func push(_ model: PushedModel, to key: EnvironmentKey, isDryRun: Bool) throws -> SchemaOutcome {
     let state = try environment(key)
-    let merged = state.schema.merging(SchemaGenerator.schema(for: model.index, configuration: model.configuration), replacesConflicts: true)
+    let merged = Self.merging(model, into: state.schema)
     let diff = SchemaDiff(from: state.schema, to: merged)
     guard key.environment == .development || diff.isAdditive else { return .refused(diff.refusals) }
     try Self.checkFieldCounts(merged)
@@ -111,7 +130,8 @@ extension Directory {
       return (merged, latest)
     } and: {
       let latest = try latestModelHash(of: target)
-      try promoteRules(from: source, to: target, latestModel: latest.flatMap { development.models[$0] ?? production.models[$0] })
+      let models = production.models.merging(development.models.filter { SchemaGate.schemaGap(ModelIndex($0.value), merged).isEmpty }) { $1 }
+      try promoteRules(from: source, to: target, models: NamedModel.all(of: models, latest: latest))
     }
     return .changed(added: diff.added, schema: merged)
   }

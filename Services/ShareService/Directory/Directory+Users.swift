@@ -222,6 +222,8 @@ extension Directory {
     return token
   }
 
+  func userExists(_ name: String) throws -> Bool { try key(ofUser: name) != nil }
+
   func existingUser(_ name: String) throws -> (key: Int64, recordName: String) {
     guard let user = try key(ofUser: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
     return user

@@ -26,6 +26,12 @@ enum DirectoryFormat: Int64, CaseIterable {
   /// Who has access to whose zones, and users' telephone numbers. Cost: none, the new table is empty (workers fill it when they open their shards) and
   /// the new column NULL.
   case sharedZones = 7
+  /// What apps are called to people, and where they are. Cost: none, the new columns are NULL.
+  case apps = 8
+  /// Users who were deleted, and whose data are being removed. Cost: none, the new table is empty.
+  case departures = 9
+  /// Which folders and states of shards are in use. Cost: none, the new table has a row for each shard that a worker had.
+  case dataEpochs = 10
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -62,7 +68,10 @@ enum DirectoryFormat: Int64, CaseIterable {
       guard format <= current else {
         throw InstallationProblem("\(path) has format \(format), this release knows up to \(current): use the release that wrote it, or a newer one.")
       }
-      for change in allCases where change.rawValue > format { try connection.execute(change.statements) }
+      for change in allCases where change.rawValue > format {
+        try connection.execute(change.statements)
+        if change == .dataEpochs { try noteEarlierShards(in: connection) }
+      }
       try connection.execute("PRAGMA application_id=\(Self.applicationID)")
       try connection.execute("PRAGMA user_version=\(current)")
     }
@@ -77,6 +86,10 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .generations: "ALTER TABLE environment ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
     case .rules: "ALTER TABLE environment ADD COLUMN rules TEXT;"
     case .sharedZones: Self.sharedZoneTables
+    case .apps: "ALTER TABLE container ADD COLUMN displayName TEXT; ALTER TABLE container ADD COLUMN appURL TEXT;"
+    case .departures:
+      "CREATE TABLE departure (recordName TEXT PRIMARY KEY, name TEXT NOT NULL, requested INTEGER NOT NULL, due INTEGER NOT NULL, isLast INTEGER NOT NULL) WITHOUT ROWID;"
+    case .dataEpochs: Self.dataEpochTable
     }
   }
 

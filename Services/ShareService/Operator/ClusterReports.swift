@@ -11,6 +11,9 @@ struct ClusterReports: Sendable {
   /// Subjects whose reports are lists under the subject's own name, put together over all workers.
   private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates", "shares", "participants"]
 
+  /// Lists that say which shards they looked at from end to end.
+  private static let counts: Set<String> = ["usage", "fields"]
+
   let bus: any Bus
   let shardCount: Int
   /// The latest map; nil before the first.
@@ -30,6 +33,7 @@ struct ClusterReports: Sendable {
     case "status": await status(query)
     case "workers": OperatorAnswer { [reports = await gather("summary", query)] in Self.write(reports, to: &$0) }
     case "shards": await shards()
+    case _ where Self.counts.contains(subject): count(subject, await gather(subject, query))
     case _ where Self.lists.contains(subject): Self.merge(subject, await gather(subject, query))
     default: nil
     }
@@ -151,6 +155,23 @@ struct ClusterReports: Sendable {
       for report in reports { report.content?[subject]?.forEachElement { writer.value($0) } }
       writer.endArray()
       writeSilent(reports, to: &writer)
+    }
+  }
+
+  /// The rows of all workers, and which shards nobody looked at from end to end: there may be more in them.
+  private func count(_ subject: String, _ reports: [Report]) -> OperatorAnswer {
+    var uncovered = Set(0..<shardCount)
+    for report in reports { report.content?["shards"]?.forEachElement { shard in if let shard = shard.int64 { uncovered.remove(Int(shard)) } } }
+    return OperatorAnswer { writer in
+      writer.key(subject)
+      writer.beginArray()
+      for report in reports { report.content?[subject]?.forEachElement { writer.value($0) } }
+      writer.endArray()
+      writer.key("uncountedShards")
+      writer.beginArray()
+      for shard in uncovered.sorted() { writer.integer(Int64(shard)) }
+      writer.endArray()
+      Self.writeSilent(reports, to: &writer)
     }
   }
 

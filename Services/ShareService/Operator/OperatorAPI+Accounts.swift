@@ -6,14 +6,23 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET`, `POST {"container"}`, `DELETE /{id}`.
+  /// `GET`, `POST {"container"}`, `POST /{id} {"displayName","appURL"}` with what changes (null: forgotten), `DELETE /{id}`.
   func containers(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
       let rows = try await directory.containers()
       return OperatorAnswer(list: "containers", rows) { row, writer in
         writer.member("container", row.id.rawValue)
+        Self.write(row.app, to: &writer)
         writer.member("created", row.created)
+      }
+    case ("POST", 1):
+      let id = try Self.container(request.rest[0])
+      let app = try await directory.setApp(of: id, try Self.appChange(request.body))
+      await publish(DirectoryChanged(credentials: true, schemas: []))
+      return OperatorAnswer { writer in
+        writer.member("container", id.rawValue)
+        Self.write(app, to: &writer)
       }
     case ("POST", 0):
       let name = try RequestObject(request.body, keys: "container").required("container")
@@ -32,6 +41,21 @@ extension OperatorAPI {
     }
   }
 
+  private static func write(_ app: LookUpApp.Reply, to writer: inout JSONWriter) {
+    if let name = app.displayName { writer.member("displayName", name) }
+    if let url = app.appURL { writer.member("appURL", url) }
+  }
+
+  private static func appChange(_ body: [UInt8]) throws(RecordError) -> Directory.AppChange {
+    let object = try RequestObject(body, keys: "displayName", "appURL")
+    var change = Directory.AppChange()
+    if object.has("displayName") { change.displayName = .some(try object.text("displayName", limit: AppText.nameByteLimit)) }
+    if object.has("appURL") { change.appURL = .some(try object.text("appURL", limit: urlByteLimit)) }
+    if case .some(.some(let name)) = change.displayName, !AppText.isName(name) { throw RecordError(.badRequest, "'displayName' \(AppText.nameRule)") }
+    if case .some(.some(let url)) = change.appURL, !AppText.isAddress(url) { throw RecordError(.badRequest, "'appURL' \(AppText.addressRule)") }
+    return change
+  }
+
   private static func environments(of container: ContainerID) -> [String] {
     Environment.allCases.map { EnvironmentKey(container: container, environment: $0).description }
   }
@@ -40,7 +64,7 @@ extension OperatorAPI {
   func tokens(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.apiTokens()
+      let rows = try await directory.apiTokens().filter { $0.container.rawValue == request.query["container"] ?? $0.container.rawValue }
       return OperatorAnswer(list: "tokens", rows) { row, writer in
         writer.member("apiToken", row.beginning + "…")
         writer.member("container", row.container.rawValue)
@@ -86,7 +110,7 @@ extension OperatorAPI {
   func keys(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.serverKeys()
+      let rows = try await directory.serverKeys().filter { $0.container.rawValue == request.query["container"] ?? $0.container.rawValue }
       return OperatorAnswer(list: "keys", rows) { row, writer in
         writer.member("keyID", row.keyID)
         writer.member("container", row.container.rawValue)
@@ -116,21 +140,4 @@ extension OperatorAPI {
   }
 
   private static let pemByteLimit = 4096
-}
-
-/// Where browsers may be sent with a token.
-enum CallbackURL {
-  static let rule = "is a URL that a browser can be sent to, such as https://example.org/signed-in, without '#'"
-  /// Their text runs, or shows, in the page that leads there.
-  private static let refusedSchemes: Set<String> = ["javascript", "vbscript", "data", "blob", "file", "filesystem", "about", "view-source"]
-
-  /// An app's own scheme will do.
-  static func isAcceptable(_ text: String) -> Bool {
-    guard let mark = text.firstRange(of: "://"), mark.upperBound < text.endIndex, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return false }
-    let scheme = text[..<mark.lowerBound].lowercased()
-    guard let first = scheme.utf8.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first), !refusedSchemes.contains(scheme),
-      scheme.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || "0123456789+-.".utf8.contains($0) })
-    else { return false }
-    return !text.utf8.contains { "#<>\"\\^`{|};,".utf8.contains($0) }
-  }
 }

@@ -1,5 +1,6 @@
 // Models and schemas over HTTP (mirror-api.md, "Model and schema").
 
+import JSON
 import ObjectModel
 import Records
 import ServiceBus
@@ -7,7 +8,7 @@ import WebServices
 import XCDataModel
 
 extension OperatorAPI {
-  /// `PUT` with a model file; `configuration`, `dryRun`, `printSchema`.
+  /// `PUT` with a model file; `configuration`, `dryRun`, `printSchema`, `changeTypes`.
   func model(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
     guard request.method == "PUT", request.rest.isEmpty else { throw Self.noSuchCall(request) }
     let index: ModelIndex
@@ -27,18 +28,20 @@ extension OperatorAPI {
       return OperatorAnswer(status: Self.unprocessable, body: ModelAnswer.refusal(problems, uuid: request.uuid))
     }
     let model = PushedModel(contents: request.body, index: index, configuration: configuration)
-    switch try await directory.push(model, to: key, isDryRun: request.flag("dryRun")) {
-    case .refused(let refusals): return Self.refusal(refusals, request)
-    case .changed(let added, let schema):
-      if !request.flag("dryRun") { await publish(DirectoryChanged(credentials: false, schemas: [key.description])) }
-      let text = request.flag("printSchema") ? SchemaPrinter.text(of: schema) : nil
-      return OperatorAnswer(body: ModelAnswer.json(index, configuration: configuration, added: added, schema: text))
+    let consequences = try await consequences(of: model, in: key)
+    guard !consequences.hidesRecords || request.flag("changeTypes") || key.environment == .production else { return Self.refusal(consequences, request) }
+    return await answer(try await directory.push(model, to: key, isDryRun: request.flag("dryRun")), request, key) { added, schema in
+      ModelAnswer.json(index, configuration: configuration, added: added, schema: schema, consequences: consequences)
     }
+  }
+
+  private static func refusal(_ consequences: SchemaConsequences, _ request: Request) -> OperatorAnswer {
+    OperatorAnswer(status: ServerErrorCode.badRequest.row.httpStatus, body: SchemaAnswer.refusal(consequences, uuid: request.uuid))
   }
 
   private static let unprocessable = 422
 
-  /// `GET`, `PUT` with a text (`dryRun`, `printSchema`), `POST promote` (the same), `POST reset`, `GET diff`.
+  /// `GET`, `PUT` with a text (`dryRun`, `printSchema`, `changeTypes`), `POST promote` (the same), `POST reset`, `GET diff`.
   func schema(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
     switch (request.method, request.rest) {
     case ("GET", []):
@@ -56,9 +59,7 @@ extension OperatorAPI {
       guard key.environment == .development else {
         throw RecordError(.badRequest, "Only development can be reset: production keeps its schema and records")
       }
-      try await directory.resetDevelopment(key.container)
-      await publish(DirectoryChanged(credentials: false, schemas: [key.description]))
-      return OperatorAnswer { _ in }
+      return try await reset(key)
     default: throw Self.noSuchCall(request)
     }
   }
@@ -71,10 +72,31 @@ extension OperatorAPI {
     } catch {
       throw RecordError(.badRequest, "The schema text can't be read. \(error)")
     }
+    let diff = SchemaDiff(from: try await directory.environment(key).schema, to: schema.inEnvironment)
+    let consequences = try await counted(SchemaConsequences(of: diff), in: key)
+    guard !consequences.hidesRecords || request.flag("changeTypes") || key.environment == .production else { return Self.refusal(consequences, request) }
     let outcome = try await directory.replaceSchema(of: key, with: schema, isDryRun: request.flag("dryRun"))
     let state = try await directory.environment(key)
     let latest = state.latestModelHash.flatMap { state.models[$0] }.map { ModelIndex($0) }
-    return await answer(outcome, request, key) { added, schema in ModelAnswer.json(latest, configuration: nil, added: added, schema: schema) }
+    return await answer(outcome, request, key) { added, schema in
+      ModelAnswer.json(latest, configuration: nil, added: added, schema: schema, consequences: consequences)
+    }
+  }
+
+  /// Answers with what there was, and what is left.
+  private func reset(_ key: EnvironmentKey) async throws -> OperatorAnswer {
+    let before = try await usage(of: key)
+    try await directory.resetDevelopment(key.container)
+    await publish(DirectoryChanged(credentials: false, schemas: [key.description]))
+    let after = try await usage(of: key)
+    return OperatorAnswer { writer in
+      for (name, usage) in [("before", before), ("after", after)] {
+        writer.key(name)
+        writer.beginObject()
+        usage.write(to: &writer)
+        writer.endObject()
+      }
+    }
   }
 
   /// - Parameter body: of what was added, and the schema as text when it was asked for.

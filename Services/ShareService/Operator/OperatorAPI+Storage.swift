@@ -2,9 +2,23 @@
 
 import JSON
 import Records
+import ServiceKit
 import WebServices
 
 extension OperatorAPI {
+  /// `POST shards/accept` `{"what"}`: the number of a shard, `data`, `assets` or `all`. Answers what was forgotten.
+  func acceptData(_ body: [UInt8]) async throws -> OperatorAnswer {
+    guard let what = try JSONValue.request(body)["what"]?.string else { throw RecordError(.badRequest, "what is missing") }
+    let accepted = try await directory.acceptData(what)
+    log.warning("data were accepted as they are", ["what": .text(accepted.joined(separator: " "))])
+    return OperatorAnswer { writer in
+      writer.key("accepted")
+      writer.beginArray()
+      for subject in accepted { writer.string(subject) }
+      writer.endArray()
+    }
+  }
+
   /// `POST` begins one (202; 409 while one is under way), `GET` says how the last one stands.
   func storage(_ request: Request, _ kind: StorageJob.Kind) async throws -> OperatorAnswer {
     switch (request.method, request.rest, kind) {
@@ -15,7 +29,7 @@ extension OperatorAPI {
       guard let directory = try JSONValue.request(request.body)["directory"]?.string else { throw RecordError(.badRequest, "directory is missing") }
       return try await jobs.backUp(to: directory).answer(status: 202)
     case ("POST", [], .scrub):
-      return try await jobs.scrub(readsAssets: request.flag("assets")).answer(status: 202)
+      return try await jobs.scrub(readsAssets: request.flag("assets"), mendsLinks: request.flag("mendLinks")).answer(status: 202)
     default: throw Self.noSuchCall(request)
     }
   }

@@ -6,12 +6,13 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET`, `POST {"name","email","phone","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
+  /// `GET` with `usage` and `container`, `GET /{name}` with `brief`, `DELETE /{name}`, `POST {"name","email","phone","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
   /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/tokens`, `PUT /{name}/quota`.
   func users(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count, request.rest.last) {
-    case ("GET", 0, _):
-      return try await listUsers()
+    case ("GET", 0, _): return try await listUsers(request)
+    case ("GET", 1, _): return try await showUser(request)
+    case ("DELETE", 1, _): return try await deleteUser(request)
     case ("POST", 0, _):
       let user = try await newUser(request.body)
       let (recordName, token) = try await directory.createUser(user)
@@ -52,21 +53,6 @@ extension OperatorAPI {
       }
     case ("PUT", 2, "quota"): return try await setQuota(request)
     default: throw Self.noSuchCall(request)
-    }
-  }
-
-  private func listUsers() async throws -> OperatorAnswer {
-    let users = try await directory.users()
-    return OperatorAnswer(list: "users", users) { user, writer in
-      writer.member("name", user.name)
-      writer.member("userRecordName", user.recordName)
-      if let address = user.emailAddress { writer.member("email", address) }
-      if let number = user.phoneNumber { writer.member("phone", number) }
-      if let name = user.givenName { writer.member("givenName", name) }
-      if let name = user.familyName { writer.member("familyName", name) }
-      writer.member("disabled", user.isDisabled)
-      writer.member("discoverable", user.isDiscoverable)
-      writer.member("password", user.hasPassword)
     }
   }
 
@@ -133,7 +119,7 @@ extension OperatorAPI {
   func sessions(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.sessions(ofUser: request.query["user"])
+      let rows = try await directory.sessions(ofUser: request.query["user"]).filter { $0.container.rawValue == request.query["container"] ?? $0.container.rawValue }
       return OperatorAnswer(list: "sessions", rows) { row, writer in
         writer.member("session", row.name)
         writer.member("user", row.userName)

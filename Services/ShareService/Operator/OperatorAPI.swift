@@ -56,6 +56,7 @@ struct OperatorAnswer: Sendable {
 struct OperatorAPI: Sendable {
   let directory: Directory
   let jobs: StorageJobs
+  let removals: UserRemovals
   let passwords: PasswordHasher
   let random: any RandomSource
   let log: Log
@@ -114,6 +115,7 @@ struct OperatorAPI: Sendable {
     case "keys": return try await keys(request(after: 3))
     case "roles": return try await roles(request(after: 3))
     case "sessions": return try await sessions(request(after: 3))
+    case "usage": return try await usage(request(after: 3))
     case "explain": return try await explain(request(after: 3))
     case "backup": return try await storage(request(after: 3), .backup)
     case "scrub": return try await storage(request(after: 3), .scrub)
@@ -123,6 +125,9 @@ struct OperatorAPI: Sendable {
     case "rules":
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
       return try await rules(request(after: 5), Self.environment(path[3], path[4]))
+    case "shards" where path.count == 4 && path[3] == "accept":
+      guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
+      return try await acceptData(body)
     case "quarantine" where path.count == 4 && path[3] == "retry":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else { throw Self.noSuchCall(path) }

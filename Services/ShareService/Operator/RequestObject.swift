@@ -16,6 +16,9 @@ struct RequestObject {
     }
   }
 
+  /// Also when it is null.
+  func has(_ key: String) -> Bool { value[key] != nil }
+
   /// nil when absent or null.
   /// - Throws: `badRequest` for another kind, an empty text, one over `limit` bytes, or control characters.
   func text(_ key: String, limit: Int = Limit.nameByteCount, allowsLines: Bool = false) throws(RecordError) -> String? {

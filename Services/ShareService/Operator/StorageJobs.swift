@@ -1,5 +1,6 @@
 // Backups and scrubs: one of each at a time, shard after shard, while everything runs.
 
+import Assets
 import JSON
 import MessagePack
 import RecordStore
@@ -21,6 +22,9 @@ struct StorageJob: Hashable, Sendable {
   var recordCount = 0
   var byteCount: Int64 = 0
   var assetCount = 0
+  /// Link records that lead nowhere, and those that were removed.
+  var looseLinkCount = 0
+  var removedLinkCount = 0
   var problems: [String] = []
   /// Shards that a backup is without, and why.
   var missing: [BackupManifest.Missing] = []
@@ -41,7 +45,13 @@ struct StorageJob: Hashable, Sendable {
       writer.member("done", done)
       writer.member("shards", total)
       writer.member("records", recordCount)
-      if kind == .backup { writer.member("bytes", byteCount) } else { writer.member("assets", assetCount) }
+      if kind == .backup {
+        writer.member("bytes", byteCount)
+      } else {
+        writer.member("assets", assetCount)
+        writer.member("looseLinks", looseLinkCount)
+        writer.member("removedLinks", removedLinkCount)
+      }
       writer.key("problems")
       writer.beginArray()
       for problem in problems { writer.string(problem) }
@@ -113,9 +123,9 @@ actor StorageJobs {
     return job
   }
 
-  func scrub(readsAssets: Bool) throws(RecordError) -> StorageJob {
+  func scrub(readsAssets: Bool, mendsLinks: Bool) throws(RecordError) -> StorageJob {
     let job = try begin(.scrub)
-    tasks[.scrub] = Task { await self.finish(.scrub, { try await self.scrubAll(readsAssets: readsAssets) }) }
+    tasks[.scrub] = Task { await self.finish(.scrub, { try await self.scrubAll(readsAssets: readsAssets, mendsLinks: mendsLinks) }) }
     return job
   }
 
@@ -168,7 +178,7 @@ actor StorageJobs {
     jobs[.backup]?.byteCount += digest.byteCount
     try folder.finish(
       BackupManifest(
-        installation: BackupManifest.installation(signingKey: directory.signingKey), startedAt: startedAt, createdAt: clock.now,
+        installation: InstallationID(signingKey: directory.signingKey).text, startedAt: startedAt, createdAt: clock.now,
         shardCount: directory.shardCount, directoryByteCount: digest.byteCount, directoryDigest: digest.digest, shards: copies, missing: missing))
   }
 
@@ -185,16 +195,18 @@ actor StorageJobs {
     return copy
   }
 
-  private func scrubAll(readsAssets: Bool) async throws {
+  private func scrubAll(readsAssets: Bool, mendsLinks: Bool) async throws {
     note(try await directory.problems())
     var failure: (any Error)?
     for shard in 0..<directory.shardCount {
       do {
         let reply = try await ask(holderOf: shard, attempts: failure == nil ? Self.attemptCount : Self.laterAttemptCount) {
-          ScrubShard(shard: shard, readsAssets: readsAssets)
+          ScrubShard(shard: shard, readsAssets: readsAssets, mendsLinks: mendsLinks)
         }.reply
         jobs[.scrub]?.recordCount += reply.recordCount
         jobs[.scrub]?.assetCount += reply.assetCount
+        jobs[.scrub]?.looseLinkCount += reply.looseLinkCount ?? 0
+        jobs[.scrub]?.removedLinkCount += reply.removedLinkCount ?? 0
         note(reply.problems.map { "shard \(shard): \($0)" })
       } catch {
         // One that can't be read must not hide what is wrong with the others.

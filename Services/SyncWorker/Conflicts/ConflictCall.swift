@@ -8,6 +8,7 @@ import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+import Sharing
 import WebServices
 
 /// A call on a database's journal, made by one of its stores or for a zone.
@@ -27,6 +28,10 @@ struct ConflictCall: ShardCall {
   let stamp: Stamp
   /// How values are told.
   let values: MirrorValueWriter
+  /// Of the database's owner; nil: none.
+  var quota: StorageQuota?
+  /// The participant for whom a guest writes; nil: the database is the caller's.
+  var guest: String?
 
   // MARK: Listing
 
@@ -71,6 +76,32 @@ struct ConflictCall: ShardCall {
     try await settle(number, as: .restored, startNext: startNext) { $0.lost }
   }
 
+  /// Has a new object that was lost to somebody else's zone in a zone of the caller's own, connected with what is there.
+  func restore(_ number: Int64, to zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    try await settle(number, as: .restored, to: zoneName, startNext: startNext) { $0.lost }
+  }
+
+  /// Notes that what was lost is there again.
+  func noteRestored(_ number: Int64, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    try await settle(number, as: .restored, startNext: startNext) { _ in [] }
+  }
+
+  /// What an entry lost; empty: it is settled.
+  func lost(_ number: Int64) async throws(RecordError) -> [HistoryChange] {
+    try await read { snapshot in
+      let entry = try find(number, in: snapshot).entry
+      return entry.isSettled ? [] : entry.loss.lost
+    }
+  }
+
+  private func find(_ number: Int64, in snapshot: any ShardSnapshot) throws -> (database: StoredDatabase, stored: StoredConflict, entry: ConflictEntry) {
+    guard let database = try snapshot.database(request.database), let stored = try snapshot.conflict(number, in: database.key),
+      visibleUser.map({ $0 == stored.userRecordName }) ?? true, (SharedZoneName.zone(stored.zoneName) != nil) == isShared,
+      zoneName.map({ $0 == stored.zoneName }) ?? true, let entry = try entry(stored, in: snapshot)
+    else { throw RecordError(.notFound, "There is no conflict \(number) in this database") }
+    return (database, stored, entry)
+  }
+
   /// Decides between two values.
   func resolve(_ number: Int64, _ asked: ResolveConflictRequest, _ reader: TransactionReader, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     try await settle(number, as: .resolved, startNext: startNext) { loss in
@@ -97,19 +128,17 @@ struct ConflictCall: ShardCall {
   }
 
   private func settle(
-    _ number: Int64, as state: ConflictState, startNext: @Sendable () -> Void, _ changes: @escaping @Sendable (ConflictLoss) throws -> [HistoryChange]
+    _ number: Int64, as state: ConflictState, to ownZone: String? = nil, startNext: @Sendable () -> Void,
+    _ changes: @escaping @Sendable (ConflictLoss) throws -> [HistoryChange]
   ) async throws(RecordError) -> PlaneAnswer {
     let at = context.clock.now
     let restoration = RestoredChanges(call: self, at: at)
     let commit = store.enqueue { transaction -> Settled in
-      guard let database = try transaction.database(request.database), let stored = try transaction.conflict(number, in: database.key),
-        visibleUser.map({ $0 == stored.userRecordName }) ?? true, SharedZoneName.zone(stored.zoneName) == nil, zoneName.map({ $0 == stored.zoneName }) ?? true,
-        let entry = try entry(stored, in: transaction)
-      else { throw RecordError(.notFound, "There is no conflict \(number) in this database") }
-      let isSettled = entry.state == .restored || entry.state == .resolved
-      let wanted = isSettled ? [] : try changes(entry.loss)
-      let written = wanted.isEmpty ? nil : try restoration.write(wanted, to: stored.zoneName, of: database, in: transaction)
-      if !isSettled { try transaction.settleConflict(number, in: database.key, as: state.rawValue, at: at) }
+      let (database, stored, entry) = try find(number, in: transaction)
+      var wanted = entry.isSettled ? [] : try changes(entry.loss)
+      if let ownZone, !wanted.isEmpty { wanted = try RestoredChanges.connected(wanted, in: transaction.makeZone(named: ownZone, in: database.key), transaction) }
+      let written = wanted.isEmpty ? nil : try restoration.write(wanted, to: ownZone ?? stored.zoneName, of: database, in: transaction)
+      if !entry.isSettled { try transaction.settleConflict(number, in: database.key, as: state.rawValue, at: at) }
       let settled = try transaction.conflict(number, in: database.key).flatMap { try self.entry($0, in: transaction) } ?? entry
       return Settled(entry: settled.json(values: values), written: written)
     }
@@ -123,6 +152,10 @@ struct ConflictCall: ShardCall {
   }
 }
 
+extension ConflictEntry {
+  fileprivate var isSettled: Bool { state == .restored || state == .resolved }
+}
+
 /// Changes that the server makes for somebody: all of them or none.
 struct RestoredChanges: Sendable {
   let call: ConflictCall
@@ -131,7 +164,22 @@ struct RestoredChanges: Sendable {
 
   struct Written: Sendable {
     let zone: StoredZone
-    let fired: [FiredSubscription]?
+    let fired: [Firing]?
+  }
+
+  /// Changes with what they connect with objects of a zone, and nothing else.
+  static func connected(_ changes: [HistoryChange], in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> [HistoryChange] {
+    let made = Set(changes.map(\.objectID))
+    var present: Set<String> = []
+    for name in Set(changes.flatMap(\.names)).subtracting(made) where try snapshot.record(named: name, in: zone.key)?.isDeleted == false { present.insert(name) }
+    let kept = made.union(present)
+    return changes.map { change in change.without { !kept.contains($0) } }
+  }
+
+  /// What the caller may do in a zone; nil: everything.
+  private func access(to zone: StoredZone, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
+    guard let guest = call.guest else { return call.schema.permissions(of: call.request.caller, in: call.request.database) }
+    return VisibleRecords(ZoneAccess(try snapshot.members(guest, inZone: zone.zoneName, of: zone.databaseKey)), to: zone.key, in: snapshot)
   }
 
   /// - Throws: what keeps one of them from being written; nothing is then.
@@ -143,6 +191,7 @@ struct RestoredChanges: Sendable {
     }
     let (context, schema, random) = (call.context, call.schema, call.context.random)
     let source = ZoneSource(zone, in: transaction)
+    if schema.uniqueRules != nil { try DuplicateMerge.prepare(zone.databaseKey, schema, in: transaction) }
     var stamp = call.stamp
     stamp.timestamp = at
     var exporter = Exporter(
@@ -157,20 +206,35 @@ struct RestoredChanges: Sendable {
     let plan = exporter.plan()
     if let problem = plan.problems.first { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
     let firing = try context.watch(schema, by: stamp.userRecordName).firing(in: zone.databaseKey, transaction)
+    let access = try access(to: zone, in: transaction)
     let verdict = try ExportWrites(
-      zone: zone, source: source, transaction: transaction, permissions: schema.permissions(of: call.request.caller, in: call.request.database), schema: schema,
+      zone: zone, source: source, transaction: transaction, permissions: access, schema: schema,
       environment: call.request.database.environment
     ).verdict(on: plan.writes)
     if let problem = verdict.refused.first?.problem { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
     let writer = ZoneWriter(
       transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
+    var touched: [DuplicateMerge.Touched] = []
     for write in verdict.writes {
       let existing = try source.row(named: write.item.recordName)
+      let earlier = existing.flatMap { $0.isDeleted ? nil : $0.record }
       switch write.item {
-      case .save(let record, _): _ = try writer.save(record, replacing: existing)
-      case .delete: if let existing { _ = try writer.delete(existing, modified: stamp) }
+      case .save(let record, _):
+        _ = try writer.save(record, replacing: existing)
+        touched.append(DuplicateMerge.Touched(earlier: earlier, later: record))
+      case .delete:
+        guard let existing else { continue }
+        _ = try writer.delete(existing, modified: stamp)
+        touched.append(DuplicateMerge.Touched(earlier: earlier, later: nil))
       }
     }
+    if try DuplicateMerge.concerns(zone.databaseKey, schema, in: transaction) {
+      var merge = DuplicateMerge(transaction: transaction, zone: zone, schema: schema, writer: writer, stamp: stamp, random: random)
+      // Dropped because what can't be judged is not merged, now.
+      if let access { merge.mayWrite = { (try? access.mayWrite($0)) ?? false } }
+      if try merge.run(touched).isUnfinished { context.duplicates.note(call.store.shard) }
+    }
+    try call.quota?.checkGrowth(since: database, in: transaction)
     return Written(zone: try transaction.zone(key: zone.key) ?? zone, fired: try firing?.finish())
   }
 }

@@ -28,13 +28,14 @@ extension StoreCall {
     return try await call.resolve(number, asked, reader, startNext: startNext)
   }
 
-  private func conflictCall() async throws(RecordError) -> (call: ConflictCall, mirror: StoredMirror) {
+  func conflictCall() async throws(RecordError) -> (call: ConflictCall, mirror: StoredMirror) {
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let call = ConflictCall(
       request: request, store: store, context: context, model: model, schema: schema, visibleUser: conflictUser, zoneName: nil,
       isShared: mirror.scope == .shared && !mirror.isGuest,
-      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.deviceID), values: MirrorValueWriter(assets: assetLinks))
+      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.deviceID), values: MirrorValueWriter(assets: assetLinks),
+      quota: await ownersQuota(), guest: isGuest ? user : nil)
     return (call, mirror)
   }
 
@@ -64,7 +65,7 @@ extension ZoneCall {
     return ConflictCall(
       request: request, store: store, context: context, model: model, schema: schema, visibleUser: nil, zoneName: zoneName,
       stamp: Stamp(timestamp: now, userRecordName: user),
-      values: MirrorValueWriter(assets: context.assetLinks(baseURL: request.baseURL, shard: store.shard)))
+      values: MirrorValueWriter(assets: context.assetLinks(for: request, shard: store.shard)), quota: await ownersQuota())
   }
 }
 

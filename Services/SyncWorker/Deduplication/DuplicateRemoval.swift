@@ -87,12 +87,12 @@ extension StoredEvent {
 /// What a commit did to zones on the server's own account, to be told when it is durable.
 struct ZoneEffects: Sendable {
   private(set) var changes: [ZoneChange] = []
-  private(set) var fired: [FiredSubscription] = []
+  private(set) var fired: [Firing] = []
 
   init() {}
 
   /// - Parameter fired: nil when nobody has subscribed to anything of the database.
-  init(_ zone: StoredZone, of database: DatabaseID, _ fired: [FiredSubscription]?) {
+  init(_ zone: StoredZone, of database: DatabaseID, _ fired: [Firing]?) {
     changes = [ZoneChange(zone, of: database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil)]
     self.fired = fired ?? []
   }

@@ -89,7 +89,7 @@ struct GraphMove: Sendable {
   private struct Committed<Value: Sendable>: Sendable {
     var moved: MovedGraph<Value>
     var changed: [StoredZone] = []
-    var fired: [FiredSubscription]?
+    var fired: [Firing]?
     var woken: [Int64] = []
     var hasDuplicates = false
   }

@@ -11,6 +11,8 @@ extension ExportRun {
   struct Unwritten {
     var problems: [MirroringProblem]
     var retryAt: Int64?
+    /// What will never be written.
+    var lost: [HistoryChange] = []
   }
 
   /// Takes out of a batch what the store saved for one of its zones, if that is gone: it waits in the quarantine while the zone stands still,
@@ -58,7 +60,9 @@ extension ExportRun {
         if zone.isDeleted, isWanted { _ = try transaction.makeZone(named: zone.zoneName, in: mirror.databaseKey) }
         continue
       }
-      unwritten = Unwritten(problems: (unwritten?.problems ?? []) + left.problems, retryAt: [unwritten?.retryAt, left.retryAt].compactMap(\.self).min())
+      unwritten = Unwritten(
+        problems: (unwritten?.problems ?? []) + left.problems, retryAt: [unwritten?.retryAt, left.retryAt].compactMap(\.self).min(),
+        lost: (unwritten?.lost ?? []) + left.lost)
     }
     return unwritten
   }
@@ -79,7 +83,7 @@ extension ExportRun {
     let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now)
     for loss in losses { try journal.append(loss, inZone: zoneName) }
     for object in retried { try transaction.removeQuarantined(object.row.name, of: mirror.key) }
-    return Unwritten(problems: losses.compactMap(\.lost.last).map(problem))
+    return Unwritten(problems: losses.compactMap(\.lost.last).map(problem), lost: unwritten.flatMap(\.changes))
   }
 }
 

@@ -14,6 +14,8 @@ import WebServices
 struct ExportOutcome: Sendable {
   /// The store's export position afterwards.
   var exportedNumber: Int64
+  /// The position before the run.
+  var startNumber: Int64 = .max
   /// Saved transactions are left for another batch.
   var moreComing = false
   /// Whether the store's position moved, if only within a transaction.
@@ -21,7 +23,7 @@ struct ExportOutcome: Sendable {
   /// To be published once the commit is durable.
   var zoneChanges: [ZoneChange] = []
   /// As `zoneChanges`.
-  var fired: [FiredSubscription] = []
+  var fired: [Firing] = []
   /// As `zoneChanges`: what the batch's end let happen to duplicates.
   var effects = ZoneEffects()
   /// What the next batch continues, if more is coming.
@@ -36,6 +38,9 @@ struct ExportOutcome: Sendable {
   var retryAt: Int64?
   /// The store, when something happened that those who watch it are told of.
   var noticed: MirrorID?
+
+  /// Whether the run that ended with this batch exported a transaction.
+  func hasExported(_ number: Int64) -> Bool { startNumber < number && number <= exportedNumber && running == nil }
 
   /// Tells of it; to be called when the commit is durable.
   func publish(by context: PlaneContext) {
@@ -63,6 +68,8 @@ struct RecentTransaction: Sendable {
 /// A run of more than one batch, between two of them.
 struct RunningExport: Hashable, Sendable {
   var event: StoredEvent
+  /// The store's export position before the run.
+  var startNumber: Int64 = 0
   /// At most `problemLimit`: the event's list has to end somewhere.
   var problems: [MirroringProblem] = []
 
@@ -107,6 +114,7 @@ struct ExportRun: Sendable {
       return outcome
     }
     var problems: [MirroringProblem] = []
+    let startNumber = running?.startNumber ?? mirror.exportedTransactionNumber
     if mirror.exportedTransactionNumber < mirror.purgedTransactionNumber {
       problems.append(Self.purgedProblem(mirror))
       mirror.exportedTransactionNumber = mirror.purgedTransactionNumber
@@ -116,7 +124,7 @@ struct ExportRun: Sendable {
     problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
     var (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
     guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, mirror.defaultZoneName != nil || mirror.isGuest else {
-      return try finish(mirror, [], problems, nil, moreDue: false, in: transaction)
+      return try finish(mirror, [], problems, nil, from: startNumber, moreDue: false, in: transaction)
     }
     let left: Unwritten?
     if let zoneName = mirror.defaultZoneName {
@@ -131,11 +139,12 @@ struct ExportRun: Sendable {
     let again = try retried.map { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
+    let lost = try (left?.lost ?? []) + (leftElsewhere?.lost ?? []) + edits(ofEnded: sent, locator)
     if schema.uniqueRules != nil { try DuplicateMerge.prepare(mirror.databaseKey, schema, in: transaction) }
     let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: mirror.databaseKey, transaction)
     var zones: [ZoneExport] = []
-    for zone in try locator.zones(of: sent) {
-      zones.append(try export(batch, after: again + missed, sent: sent, of: mirror, to: zone, locator, firing, in: transaction))
+    for zone in try locator.zones(of: sent, lost: lost) {
+      zones.append(try export(batch, after: again + missed, sent: sent, lost: lost, of: mirror, to: zone, locator, firing, in: transaction))
     }
     let (known, dueAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
     problems += zones.flatMap(\.reverted)
@@ -145,11 +154,19 @@ struct ExportRun: Sendable {
     // Also where nothing was written: the changes are out of the history's way.
     if left != nil || leftElsewhere != nil { try transaction.update(mirror) }
     try settlePlacements(of: sent, locator, mirror, in: transaction)
-    var outcome = try finish(mirror, zones, problems, try firing?.finish(), moreDue: moreDue, in: transaction)
+    var outcome = try finish(mirror, zones, problems, try firing?.finish(), from: startNumber, moreDue: moreDue, in: transaction)
     outcome.next = batch.next
     outcome.retryAt = [retryAt, left?.retryAt, leftElsewhere?.retryAt].compactMap(\.self).min()
     outcome.hasAdvanced = batch.position != nil
     return outcome
+  }
+
+  /// What is said of relationships of objects that went with their zones, by a store that was told of the end.
+  private func edits(ofEnded sent: [HistoryTransaction], _ locator: ObjectLocator) throws -> [HistoryChange] {
+    if locator.isSingle { return [] }
+    return try sent.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).filter { change in
+      try change.changeType == .update && !change.relationships.isEmpty && locator.isEnded(change.objectID)
+    }
   }
 
   /// What waits for room is tried again when something was deleted.
@@ -208,10 +225,11 @@ struct ExportRun: Sendable {
   // MARK: The end of a batch
 
   private func finish(
-    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ fired: [FiredSubscription]?, moreDue: Bool,
+    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ fired: [Firing]?, from startNumber: Int64, moreDue: Bool,
     in transaction: any ShardTransaction
   ) throws -> ExportOutcome {
     var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
+    outcome.startNumber = startNumber
     outcome.moreComing = mirror.lastTransactionNumber > mirror.exportedTransactionNumber || moreDue
     if !zones.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
     for export in zones where !export.written.isEmpty {
@@ -237,7 +255,10 @@ struct ExportRun: Sendable {
   ) throws {
     if !isEvent(saved + deleted, problems) { return }
     let now = context.clock.now
-    var run = running ?? RunningExport(event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true))
+    var run =
+      running
+      ?? RunningExport(
+        event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true), startNumber: outcome.startNumber)
     run.problems += problems.prefix(RunningExport.problemLimit - run.problems.count)
     run.event.savedCount += saved
     run.event.deletedCount += deleted
@@ -247,6 +268,9 @@ struct ExportRun: Sendable {
     }
     if !outcome.moreComing { run.event.endedAt = now }
     run.event.number = try transaction.put(run.event, of: mirrorKey)
+    let exported = RecentExports.Run(
+      after: run.startNumber, through: outcome.exportedNumber, eventNumber: run.event.number, eventIdentifier: run.event.identifier)
+    context.recentExports.note(exported, of: MirrorID(shard: shard, key: mirrorKey))
     let removal = DuplicateRemoval(database: database, schema: schema, context: context, userRecordName: mirror.userRecordName)
     outcome.effects = try removal.note(run.event, of: mirror.databaseKey, in: transaction)
     if outcome.moreComing { outcome.running = run } else { outcome.event = run.event }

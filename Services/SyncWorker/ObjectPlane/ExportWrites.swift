@@ -37,6 +37,11 @@ struct ExportWrites {
   func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
     if let permissions {
+      // What is only told again is told to those who see it.
+      try verdict.writes.removeAll { write in
+        guard case .save(let record, let changedKeys) = write.item, changedKeys.isEmpty else { return false }
+        return try !permissions.mayRead(record)
+      }
       let deleted = plan.deletedNames
       let alone = Set(plan.lazy.filter(\.isServersAlone).map(\.item.recordName))
       try refuse(&verdict) { item in

@@ -98,7 +98,7 @@ struct ImportBatch {
     moves = MoveView(told: position.told, hasBeenComplete: position.hasBeenComplete, store: mirror.identifier)
     wasComplete = position.hasBeenComplete || state.firstImportAt != nil
     runStart = position.told
-    againCount = upgrade.map { $0.isEmpty ? 0 : position.sequence } ?? 0
+    againCount = upgrade.map { $0.isEmpty ? 0 : database.stepCount(through: position.sequence) } ?? 0
     page.completesReset = state.openResetCount > 0 && !isFirst && position.completes(state)
   }
 
@@ -138,14 +138,17 @@ struct ImportBatch {
     for zone in zones { delivered[zone.zoneName] = zone }
     let keys = Set(zones.map(\.key))
     for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
-    if isFirst { position.begin(with: database.sequence) }
+    if isFirst {
+      // The page may be asked for again: the client may have what was in zones that ended meanwhile.
+      let left = GuestNews.left(guest.members, since: state.sinceSequence)
+      for zoneName in left { try tell(zoneLeft: zoneName, in: snapshot) }
+      position.begin(with: database.sequence)
+      // Who came back to a zone may have thrown away what they did there themselves.
+      if !left.isEmpty || guest.members.contains(where: { $0.since > state.sinceSequence }) { position.beginAgain() }
+    }
     let news = GuestNews(guest.members, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
     if position.catchUp == nil, !news.isEmpty {
-      for zoneName in news.left {
-        let zone = try snapshot.zone(named: zoneName, in: database.key)
-        output.addZone(Zone.ID(zoneName: zoneName, ownerName: database.id.owner), reason: zone?.isDeleted == false ? nil : zone?.end ?? .deleted)
-        page.deletedCount += 1
-      }
+      for zoneName in news.left { try tell(zoneLeft: zoneName, in: snapshot) }
       for zone in zones where news.joined.contains(zone.zoneName) && !news.left.contains(zone.zoneName) && zone.endSequence > position.memberships {
         output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), reason: zone.end)
         page.deletedCount += 1
@@ -167,6 +170,12 @@ struct ImportBatch {
     }
     // Who joined since then is told with the next page.
     return zones.filter { (guest.access[$0.zoneName]?.since ?? .max) <= position.memberships }
+  }
+
+  private mutating func tell(zoneLeft zoneName: String, in snapshot: any ShardSnapshot) throws {
+    let zone = try snapshot.zone(named: zoneName, in: database.key)
+    output.addZone(Zone.ID(zoneName: zoneName, ownerName: database.id.owner), reason: zone?.isDeleted == false ? nil : zone?.end ?? .deleted)
+    page.deletedCount += 1
   }
 
   /// Sends again what the store's model reads more of than the one before did (I8).
@@ -225,7 +234,7 @@ struct ImportBatch {
       let before = position.zones[hash]
       let hold = holds[zone.zoneName].flatMap { $0.endSequence == zone.endSequence ? $0 : nil }
       let isPaused = hold != nil && hold?.decision == nil
-      if isPaused || isNews(endOf: zone, knownAs: before), tell(ofEndOf: zone, hold) == .keepAndPause {
+      if isPaused || isNews(endOf: zone, knownAs: before, hold), tell(ofEndOf: zone, hold) == .keepAndPause {
         // What is in the zone now is not for the store, and the end is still to be told.
         remembered[hash] = before ?? Self.noZone
         position.pausedZones.insert(hash)
@@ -241,13 +250,14 @@ struct ImportBatch {
     return delivered
   }
 
-  /// Whether the client does not know that the zone ended. One that made its zone by saving, and has not imported since, has no word of the zone
-  /// in its token, and none of those beyond the zones for which a token has room: then the sequence tells. So one may hear, too, of the end of a
-  /// zone that came and went since it looked.
-  private func isNews(endOf zone: StoredZone, knownAs before: UInt64?) -> Bool {
-    if let before { return !isFirst && (zone.isDeleted || before != zone.incarnation) }
-    guard zone.zoneName == mirror.defaultZoneName || position.isFull else { return false }
-    return !position.hasTold(endAt: zone.endSequence) && zone.endSequence > state.sinceSequence
+  /// Whether the client does not know that the zone ended. A zone of which the token says nothing it may know all the same: by saving there, or by a
+  /// page whose token it lost; or the token had no room for it. Then the sequence tells. So a client may hear, too, of the end of a zone that came and
+  /// went since it looked; but nobody is asked to decide what becomes of one that they may never have had.
+  private func isNews(endOf zone: StoredZone, knownAs before: UInt64?, _ hold: StoredZoneHold?) -> Bool {
+    if let before { return zone.isDeleted || before != zone.incarnation }
+    guard !position.hasTold(endAt: zone.endSequence), zone.endSequence > state.sinceSequence else { return false }
+    let policy = hold?.decision.flatMap(ZonePolicy.init(rawValue:)) ?? state.policy(for: zone.end)
+    return zone.zoneName == mirror.defaultZoneName || position.isFull || policy != .keepAndPause
   }
 
   /// An incarnation that no zone has, and that is not 0, which means something else in tokens.
@@ -293,14 +303,22 @@ struct ImportBatch {
       page.savedCount += 1
       return true
     }
-    switch try reader.outcome(of: stored, in: cursor.source) {
-    case .nothing: break
-    case .problem(let problem):
+    let outcome = try reader.outcome(of: stored, in: cursor.source)
+    let isRead = if case .change = outcome { true } else { false }
+    let move = isAgain || stored.isDeleted ? nil : move(of: stored.record, to: cursor.zone, mayBeUnknown: !isRead)
+    switch outcome {
+    case .nothing, .problem:
+      // The store may have it as it was: where it is now can be told, and it goes with that zone.
+      if let move {
+        guard deliveredCount < limit, output.hasRoom(for: move) else { return false }
+        output.add(move)
+        deliveredCount += 1
+      }
+      guard case .problem(let problem) = outcome else { break }
       leaveOut(row, cursor, problem)
       return true
     case .change(let change):
       let encoded = output.encoded(change, tag: RecordChangeTag(sequence: stored.sequence), zone: cursor.zoneJSON, isAgain: isAgain)
-      let move = isAgain || stored.isDeleted ? nil : move(of: stored.record, to: cursor.zone)
       guard deliveredCount < limit, output.hasRoom(for: encoded) else { return false }
       if let move { output.add(move) }
       output.add(encoded)
@@ -330,18 +348,22 @@ struct ImportBatch {
     guard let name = Tombstone.movedTo(tombstone.record), let zone = delivered[name] else { return false }
     return try unlessDamaged {
       guard let row = try snapshot.record(named: tombstone.record.recordName, in: zone.key) else { return false }
-      guard let visible = guest?.visible(in: zone, snapshot), !visible.seesEverything else { return true }
-      return try !row.isDeleted && visible.mayRead(row.record)
+      guard let visible = guest?.visible(in: zone, snapshot) else { return true }
+      guard visible.seesEverything else { return try !row.isDeleted && visible.mayRead(row.record) }
+      // What went on from there before they took part they are not told of there.
+      guard row.isDeleted, case .hidden = try visible.sight(of: row) else { return true }
+      return try row.sequence > tombstone.sequence && isTold(where: row, from: snapshot)
     } ?? true
   }
 
   /// That the store has the object in another zone.
-  private func move(of record: Record, to zone: StoredZone) -> [UInt8]? {
+  /// - Parameter mayBeUnknown: also when nothing says that the store has it.
+  private func move(of record: Record, to zone: StoredZone, mayBeUnknown: Bool) -> [UInt8]? {
     let receipts = MoveReceipts(of: record, in: database.incarnation)
     if receipts.moves.isEmpty { return nil }
     // The owner's stores have, or had, all of his zones.
     let sees = { [delivered, mirror] name in mirror.scope == .private || delivered[name] != nil }
-    guard let origin = moves.origin(of: record, receipts, in: zone.zoneName, sees: sees) else { return nil }
+    guard let origin = moves.origin(of: record, receipts, in: zone.zoneName, mayBeUnknown: mayBeUnknown, sees: sees) else { return nil }
     func id(_ name: String) -> Zone.ID { Zone.ID(zoneName: name, ownerName: database.id.owner) }
     return output.encodedMove(of: record.recordName, from: id(origin), to: id(zone.zoneName))
   }
@@ -360,8 +382,10 @@ struct ImportBatch {
     page.completesFirstImport = state.firstImportAt == nil && !page.moreComing
     page.isFirstRun = !wasComplete
     let reset = state.openResetCount > 0 ? (reason: ResetReason(rawValue: state.resetReason) ?? .other, isDone: position.completes(state)) : nil
-    let total = againCount + max(database.sequence - runStart, 0)
-    let done = position.refetch?.sequence ?? againCount + max(position.sequence - runStart, 0)
+    let start = database.stepCount(through: runStart)
+    let total = againCount + max(database.stepCount(through: database.sequence) - start, 0)
+    let done =
+      position.refetch.map { database.stepCount(through: $0.sequence) } ?? againCount + max(database.stepCount(through: position.sequence) - start, 0)
     let importState = ImportState(
       done: page.moreComing ? min(done, total) : total, total: total, isInitialImportDone: wasComplete || !page.moreComing, reset: reset)
     return (output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing, state: importState), page)

@@ -50,9 +50,11 @@ extension StoreCall {
       try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in try self.retry(row, of: mirror, reader, at: at, in: snapshot) }
     }
     if retries.isEmpty { return }
-    let changed = try await value(
-      of: store.enqueue { transaction -> [StoredZone] in
-        guard try transaction.mirror(key: mirror.key) != nil else { return [] }
+    let watch = context.watch(schema, by: nil)
+    let (changed, fired) = try await value(
+      of: store.enqueue { transaction -> ([StoredZone], [Firing]?) in
+        guard try transaction.mirror(key: mirror.key) != nil else { return ([], nil) }
+        let firing = try watch.firing(in: mirror.databaseKey, transaction)
         var changed: Set<Int64> = []
         for retry in retries {
           switch retry {
@@ -61,19 +63,19 @@ extension StoreCall {
             guard let zone = try transaction.zone(key: place.zone), !zone.isDeleted,
               let row = try transaction.record(named: place.name, in: zone.key), row.sequence == sequence
             else { continue }
-            let writer = ZoneWriter(
-              transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+            let writer = ZoneWriter(serverOf: zone, schema, firing, in: transaction)
             _ = row.isDeleted ? try writer.delete(row, modified: row.record.modified) : try writer.save(row.record, replacing: row)
             changed.insert(zone.key)
           case .stillUnreadable(let row): try transaction.putUnimported(row)
           case .outdated(let place): try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key)
           }
         }
-        return try changed.sorted().compactMap { try transaction.zone(key: $0) }
+        return (try changed.sorted().compactMap { try transaction.zone(key: $0) }, try firing?.finish())
       })
     for zone in changed {
-      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: false))
+      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
     }
+    if let fired { context.publish(fired) }
   }
 
   private func retry(_ row: StoredUnimported, of mirror: StoredMirror, _ reader: ImportReader, at now: Int64, in snapshot: any ShardSnapshot) throws -> Retry {

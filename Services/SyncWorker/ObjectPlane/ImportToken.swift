@@ -8,7 +8,7 @@ import Records
 /// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`; then, where it is not 0, the incarnation
 /// 0 (which no zone has) with `epoch`, and while a refetch is under way with its epoch and sequence; then for each zone its incarnation with a
 /// hash of its name. A guest's has no zones, but the incarnation 2 with `memberships`, while zones that were joined are caught up with those
-/// two numbers, and with `departures` where `told` does not say it. Before either, where `firstUnseen` does not say it, the incarnation 3 with
+/// two numbers. Before either, where `firstUnseen` does not say it, the incarnation 3 with
 /// `told` and `endsTold`.
 struct ImportPosition: Hashable, Sendable {
   /// What the store is sent again because its model knows more than before (I8), or because it was reset.
@@ -44,9 +44,7 @@ struct ImportPosition: Hashable, Sendable {
 
   /// A guest's: what went out of its user's sight up to then was told. It moves when the store has everything: during a run a record that left may be
   /// changed again and move behind the page that would have told of it.
-  var departures: Int64 { departuresTold ?? told }
-  /// nil: `told` says it.
-  private var departuresTold: Int64?
+  var departures: Int64 { told }
 
   struct CatchUp: Hashable, Sendable {
     let through: Int64
@@ -86,13 +84,11 @@ struct ImportPosition: Hashable, Sendable {
     firstUnseen = sequence + 1
     told = sequence
     endsTold = 0
-    departuresTold = nil
   }
 
-  /// A guest's client without a token has nothing that could be taken from it.
+  /// A guest's client without a token is told of all that is there now.
   mutating func begin(with sequence: Int64) {
     memberships = sequence
-    departuresTold = sequence
   }
 
   /// What the store itself exported is news to it until the run ends.
@@ -138,7 +134,6 @@ struct ImportPosition: Hashable, Sendable {
     let marks = positions.dropFirst(2 + epochs.count + knowledge.count).prefix { $0.incarnation == Self.guestMark }.map(\.sequence)
     memberships = marks.first ?? 0
     if marks.count > 2 { catchUp = CatchUp(through: marks[1], sequence: marks[2]) }
-    if marks.count == 2 || marks.count == 4 { departuresTold = marks.last }
     for position in positions.dropFirst(2 + epochs.count + knowledge.count + marks.count) { zones[position.sequence] = position.incarnation }
   }
 
@@ -153,7 +148,7 @@ struct ImportPosition: Hashable, Sendable {
       for number in [told, endsTold] { positions.append(SyncToken.Position(incarnation: Self.toldMark, sequence: number)) }
     }
     if memberships > 0 || catchUp != nil {
-      for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) + (departuresTold.map { [$0] } ?? []) {
+      for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) {
         positions.append(SyncToken.Position(incarnation: Self.guestMark, sequence: number))
       }
     }

@@ -76,9 +76,9 @@ final class ZoneSource: RecordSource {
     let states =
       try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
     let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
-    // What is before the horizon was never kept, or is forgotten.
-    guard states.count <= Self.historyLimit, try snapshot.horizon(of: zone.key).map({ $0 <= sequence }) ?? false || states.first.map({ $0.sequence <= sequence }) ?? false
-    else { return RecordHistory(ancestor: .unknown, states: later) }
+    // What is before the horizon was never kept, or is forgotten; in the beginning there was nothing.
+    let isKnown = try sequence == 0 || snapshot.horizon(of: zone.key).map { $0 <= sequence } ?? false || states.first.map { $0.sequence <= sequence } ?? false
+    guard states.count <= Self.historyLimit, isKnown else { return RecordHistory(ancestor: .unknown, states: later) }
     let ancestor = states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) } ?? .nothing
     return RecordHistory(ancestor: ancestor, states: later)
   }
@@ -89,7 +89,7 @@ final class ZoneSource: RecordSource {
     let states = try zones.flatMap { try snapshot.stayedStates(of: recordName, in: $0, after: sequence, limit: Self.historyLimit) }.sorted { $0.sequence < $1.sequence }
     let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
     let ancestor = states.last { $0.sequence <= sequence }
-    let isKnown = try ancestor != nil || row(named: recordName).map { try snapshot.horizon(of: $0.record, in: zone) <= sequence } ?? false
+    let isKnown = try sequence == 0 || ancestor != nil || row(named: recordName).map { try snapshot.horizon(of: $0.record, in: zone) <= sequence } ?? false
     guard isKnown, states.count <= Self.historyLimit else { return RecordHistory(ancestor: .unknown, states: later) }
     return RecordHistory(ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing, states: later)
   }

@@ -73,16 +73,23 @@ final class ObjectLocator {
 
   private func id(_ zoneName: String) -> Zone.ID { Zone.ID(zoneName: zoneName, ownerName: owner) }
 
-  /// Every zone that has an object of those that the transactions change, the default one first.
-  func zones(of transactions: [HistoryTransaction]) throws -> [StoredZone] {
+  /// Every zone that has an object of those that the transactions change, the default one first; and of those that are related to one that is gone,
+  /// because they are told again as they are.
+  /// - Parameter lost: changes of objects that went with their zones.
+  func zones(of transactions: [HistoryTransaction], lost: [HistoryChange] = []) throws -> [StoredZone] {
     var zones = defaultZone.map { [$0] } ?? []
     if isSingle { return zones }
     for change in transactions.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes) where change.changeType == .insert {
       inserted.insert(change.objectID)
     }
-    for change in transactions.lazy.flatMap(\.changes) {
-      if let zone = try zone(of: change.objectID), !zones.contains(where: { $0.key == zone.key }) { zones.append(zone) }
+    func add(_ objectID: String) throws {
+      if let zone = try zone(of: objectID), !zones.contains(where: { $0.key == zone.key }) { zones.append(zone) }
     }
+    for change in transactions.lazy.flatMap(\.changes) {
+      try add(change.objectID)
+      if change.changeType == .update, !change.relationships.isEmpty, try isTombstone(change.objectID) { try change.names.forEach(add) }
+    }
+    for change in lost { try change.names.forEach(add) }
     return zones
   }
 
@@ -93,7 +100,8 @@ final class ObjectLocator {
       let place = try place(of: objectID)
       guard let other = place.livingZone else {
         if zone?.key == defaultZone?.key { return nil }
-        return inserted.contains(objectID) ? .alive(zoneName: defaultZone?.zoneName ?? "") : .unknown
+        if inserted.contains(objectID) { return .alive(zoneName: defaultZone?.zoneName ?? "") }
+        return place.isTombstone ? .tombstone : .unknown
       }
       if other.key == zone?.key { return nil }
       return place.isTombstone ? .tombstone : .alive(zoneName: other.zoneName)

@@ -52,7 +52,7 @@ struct ObjectPlane: Plane {
 }
 
 /// One call on one store, with what every handler needs of it. The handlers are extensions, a file a subject.
-struct StoreCall: ShardCall {
+struct StoreCall: DatabaseCall {
   let request: DatabaseRequest
   let body: [UInt8]
   let storeIdentifier: String
@@ -128,7 +128,7 @@ struct StoreCall: ShardCall {
   /// Reads the assets of the caller's requests.
   var assetReader: AssetReader { AssetReader(of: request, context) }
 
-  var assetLinks: RecordDictionaryWriter.AssetLinks { context.assetLinks(baseURL: request.baseURL, shard: store.shard) }
+  var assetLinks: RecordDictionaryWriter.AssetLinks { context.assetLinks(for: request, shard: store.shard) }
 
   /// Where a page ends, so that the answer stays well below the bus's message limit.
   static let pageByteCount = 3_000_000

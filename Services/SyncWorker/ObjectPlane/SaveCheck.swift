@@ -4,6 +4,7 @@ import History
 import Mirroring
 import RecordStore
 import Records
+import WebServices
 
 /// What has to be asked of the store before a save is appended. In a private database whose objects are all in one zone, where nothing is
 /// unique, and for a save without updates, that is nothing.
@@ -21,14 +22,16 @@ struct SaveCheck: Sendable {
     hasUpdates = transactions.contains { $0.changes.contains { $0.changeType == .update } }
   }
 
-  /// A save that is sent again was checked when it was new.
+  /// A save that is sent again was checked when it was new. One that may have been, because the server has forgotten what it was sent then, is
+  /// refused: it could undo what others did since.
   /// - Throws: what refuses it, naming the place; nothing is stored then.
   func callAsFunction(of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     let hasZones = try transaction.database(key: mirror.databaseKey)?.hasPlacements == true
     let mayConflict = run.schema.uniqueRules?.rejecting.isEmpty == false
-    guard hasUpdates || hasZones || permissions != nil || mayConflict, let current = try transaction.mirror(key: mirror.key) else { return }
-    let new = try transactions.enumerated().filter { try transaction.transaction(withID: $0.element.transactionID, of: mirror.key) == nil }
+    guard let current = try transaction.mirror(key: mirror.key), hasUpdates || hasZones || permissions != nil || mayConflict || current.forgottenAt > 0 else { return }
+    let new = try transactions.enumerated().filter { try transaction.transactionNumber(of: $0.element.transactionID, in: mirror.key) == nil }
       .map { (place: $0.offset, transaction: $0.element) }
+    try Self.checkAge(of: new, current)
     if hasUpdates { try KnownObjects(mirror: current, transaction: transaction).check(new) }
     if let permissions { try PermissionCheck.check(new, of: current, run, permissions, in: transaction) }
     if hasZones { try ZoneChoice.make(for: new, of: current, run.model.index, in: transaction) }
@@ -36,10 +39,30 @@ struct SaveCheck: Sendable {
   }
 }
 
+extension SaveCheck {
+  /// - Throws: `CONFLICT` naming the place for a transaction that was made before those were saved which are forgotten.
+  static func checkAge(of new: [(place: Int, transaction: HistoryTransaction)], _ mirror: StoredMirror) throws(RecordError) {
+    guard mirror.forgottenAt > 0 else { return }
+    for (place, saved) in new where saved.timestamp <= mirror.forgottenAt + EditTime.tolerance {
+      throw RecordError(
+        .conflict,
+        "transactions[\(place)]: it was made at \(MirrorDate.text(saved.timestamp)), and what the store saved until \(MirrorDate.text(mirror.forgottenAt)) is "
+          + "forgotten: nobody can tell whether this was; import, and save what is missing as a new transaction")
+    }
+  }
+}
+
 /// Refuses updates of objects that nobody has ever heard of (semantics 6 would leave them out for ever).
 private struct KnownObjects {
   let mirror: StoredMirror
   let transaction: any ShardTransaction
+  let backlog: SaveBacklog
+
+  init(mirror: StoredMirror, transaction: any ShardTransaction) {
+    self.mirror = mirror
+    self.transaction = transaction
+    backlog = SaveBacklog(of: mirror, in: transaction)
+  }
 
   /// - Parameter transactions: with their places in the request; those that are not stored yet.
   /// - Throws: `NOT_FOUND` naming the place, the entity and the object; nothing is stored then.
@@ -69,36 +92,6 @@ private struct KnownObjects {
       return true
     }
     if mirror.quarantinedCount > 0, try transaction.quarantined(objectID, of: mirror.key) != nil { return true }
-    return try isPending(objectID)
-  }
-
-  /// Transactions read for one question. Of a store with a longer backlog everything is believed: the export holds back what is wrong.
-  private static let pendingLimit = 1000
-
-  private func isPending(_ objectID: String) throws -> Bool {
-    let count = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
-    if count == 0 { return false }
-    if count > Self.pendingLimit { return true }
-    var last = mirror.exportedTransactionNumber
-    var byteCount = 0
-    while last < mirror.lastTransactionNumber {
-      let rows: [StoredTransaction]
-      do {
-        rows = try transaction.transactions(of: mirror.key, after: last, limit: 100, byteLimit: Limit.exportByteCount)
-      } catch StoreError.corrupt {
-        // Dropped because what is in it nobody knows: the object may be.
-        return true
-      }
-      guard let end = rows.last?.number else { return false }
-      byteCount += rows.reduce(0) { $0 + $1.payload.count }
-      for row in rows {
-        // Dropped because the export reports it, and the object may be in it.
-        guard let saved = try? HistoryTransaction(decoding: row.payload) else { return true }
-        if saved.changes.contains(where: { $0.objectID == objectID }) { return true }
-      }
-      if byteCount > Limit.requestByteCount { return true }
-      last = end
-    }
-    return false
+    return try backlog.mayHave(objectID)
   }
 }

@@ -53,7 +53,7 @@ extension StoreCall {
     let append = store.enqueue { transaction in
       try check.callAsFunction(of: mirror, in: transaction)
       // A save that is sent again was counted when it was new.
-      let new = try changes.filter { try transaction.transaction(withID: $0.id, of: mirror.key) == nil }
+      let new = try changes.filter { try transaction.transactionNumber(of: $0.id, in: mirror.key) == nil }
       try quota?.check(new.flatMap(\.changes), of: mirror, in: transaction)
       return try Self.append(rows, to: mirror, at: at, in: transaction)
     }
@@ -71,7 +71,7 @@ extension StoreCall {
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    let exported = waitsForExport ? try await exported(through: appended.last, mirror, run, after: followed) : nil
+    let exported = waitsForExport ? try await exported(through: appended.last, of: appended.numbers.max(), mirror, run, after: followed) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(
         zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
@@ -118,7 +118,7 @@ extension StoreCall {
     guard current.lease == mirror.lease else { throw Self.fenced(until: 0, at: at) }
     var last = current.lastTransactionNumber
     let numbers = try rows.map { row in
-      if let earlier = try transaction.transaction(withID: row.transactionID, of: mirror.key) { return earlier.number }
+      if let earlier = try transaction.transactionNumber(of: row.transactionID, in: mirror.key) { return earlier }
       last += 1
       try transaction.append(
         StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload, isEncrypted: row.isEncrypted),
@@ -137,15 +137,17 @@ extension StoreCall {
     return nil
   }
 
-  /// Waits until the export of a transaction is committed.
-  /// - Parameter followed: what the batch did that was queued with the save; mostly that is all that was to be done.
-  /// - Returns: the event of the run that did it (nil: it had nothing to write), and a token that covers what it wrote; nil when the
-  ///   export did not come to an end within 30 s.
+  /// Waits until the export of a store's transactions up to one is committed.
+  /// - Parameters:
+  ///   - own: the transaction whose event is asked for.
+  ///   - followed: what the batch did that was queued with the save; mostly that is all that was to be done.
+  /// - Returns: the event of the run that exported it (nil: that had nothing to write, or nobody remembers it), and a token that covers what it
+  ///   wrote; nil when the export did not come to an end within 30 s.
   func exported(
-    through number: Int64, _ mirror: StoredMirror, _ run: ExportRun, after followed: ExportOutcome?
+    through number: Int64, of own: Int64?, _ mirror: StoredMirror, _ run: ExportRun, after followed: ExportOutcome?
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
-    if let followed, let event = followed.event, followed.exportedNumber >= number { return (event, followed.syncToken?.text) }
+    if let followed, let own, followed.hasExported(own), followed.exportedNumber >= number { return (followed.event, followed.syncToken?.text) }
     var run = run
     while now <= deadline {
       if let until = throttledUntil(mirror) {
@@ -160,7 +162,8 @@ extension StoreCall {
       if outcome.exportedNumber >= number, outcome.running == nil {
         return try await read { snapshot in
           let token = try snapshot.database(key: mirror.databaseKey).map { SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence).text }
-          return (try snapshot.latestEvent(of: mirror.key, kind: .export), token)
+          if let own, outcome.hasExported(own) { return (outcome.event, token) }
+          return (try own.flatMap { try context.recentExports.event(of: $0, id(of: mirror), in: snapshot) }, token)
         }
       }
     }

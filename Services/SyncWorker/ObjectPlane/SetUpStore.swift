@@ -51,7 +51,7 @@ extension StoreCall {
   /// - Returns: the store's row, its zone if that was made now, and what its making fired (nil: nobody has subscribed).
   private func install(
     _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
-  ) throws -> (Installed, StoredZone?, [FiredSubscription]?) {
+  ) throws -> (Installed, StoredZone?, [Firing]?) {
     let database = try transaction.makeDatabase(request.database)
     var mirror: StoredMirror
     var state: StoredSyncState
@@ -71,6 +71,7 @@ extension StoreCall {
       mirror.configuration = setUp.configuration
       mirror.deviceName = setUp.deviceName ?? existing.deviceName
     } else {
+      try checkRoom(in: database.key, transaction)
       mirror = try transaction.makeMirror(
         storeIdentifier, in: database.key, userRecordName: user, scope: request.scope, modelHash: setUp.modelHash, configuration: setUp.configuration,
         deviceName: setUp.deviceName, createdAt: at)
@@ -90,6 +91,13 @@ extension StoreCall {
     let firing = try watch.firing(in: database.key, transaction)
     firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: nil)
     return (installed, zone, try firing?.finish())
+  }
+
+  /// Each store is paid for with rows that nobody's quota counts, and with a look at it whenever exports are looked for.
+  private func checkRoom(in database: Int64, _ transaction: any ShardTransaction) throws {
+    let limit = context.storeLimit
+    guard limit > 0, try transaction.mirrorCount(of: user, in: database) >= limit else { return }
+    throw RecordError(.quotaExceeded, "You have \(limit) stores of the database, which is the limit: DELETE those of devices that are gone")
   }
 
   /// A setup tells of it when the client's store is another account's.

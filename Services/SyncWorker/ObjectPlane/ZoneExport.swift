@@ -24,9 +24,10 @@ extension ExportRun {
   /// - Parameters:
   ///   - earlier: what goes before the batch.
   ///   - sent: all of it, the batch included.
+  ///   - lost: what the batch had of objects that went with their zones.
   func export(
-    _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], of mirror: StoredMirror, to zone: StoredZone, _ locator: ObjectLocator,
-    _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
+    _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], lost: [HistoryChange], of mirror: StoredMirror, to zone: StoredZone,
+    _ locator: ObjectLocator, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
   ) throws -> ZoneExport {
     let source = locator.source(in: zone)
     let permissions = try access(of: mirror, to: zone, in: transaction)
@@ -42,6 +43,7 @@ extension ExportRun {
       if source.hasRedirects { exporter.importedAt = try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0 }
       for transaction in earlier { try exporter.apply(transaction) }
       try batch.apply(to: &exporter)
+      for change in lost { try exporter.tellOfLost(change) }
       let plan = exporter.plan()
       let verdict = try writes.verdict(on: plan.writes)
       // All that is said of a record that its user may not write is undone together, and nothing follows from it.

@@ -156,7 +156,7 @@ extension StoreCall {
 /// A zone that was just deleted, with what that fired.
 struct EndedZone: Sendable {
   let zone: StoredZone
-  private let fired: [FiredSubscription]?
+  private let fired: [Firing]?
 
   /// Deletes a zone.
   /// - Parameter device: the one that asked for it, which need not be told.

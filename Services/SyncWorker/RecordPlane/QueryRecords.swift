@@ -6,6 +6,7 @@ import ObjectModel
 import RecordStore
 import Records
 import ServiceBus
+import ServiceKit
 import WebServices
 
 /// What one read of a shard found for a query.
@@ -15,6 +16,8 @@ private struct QueryFindings: Sendable {
   /// The indexes of the database, ready or not.
   var indexes: [StoredIndex] = []
   var wishes: [FieldIndex] = []
+  /// The page ended because of what it cost.
+  var isCut = false
   /// What of shares shows with the hits, by zone.
   var shares: [String: ShownShares] = [:]
 }
@@ -38,7 +41,7 @@ extension RecordPlaneCall {
       // A search that stops for its work tells in its marker where, be it at a record that the caller may not read: he can't read the marker either.
       var search = QuerySearch(
         query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes,
-        workLimit: context.queryWorkLimit)
+        pageCost: context.queryPageCost, checkWanted: snapshot.checkWanted)
       if let zone {
         let found = try finder.require(zone, in: snapshot)
         if let found { try search.run(in: found, snapshot) }
@@ -56,8 +59,10 @@ extension RecordPlaneCall {
         }
       }
       findings.wishes = search.wishes
+      findings.isCut = search.isCut
       return findings
     }
+    if findings.isCut { context.queryCounts.cutPages.increment() }
     maintainIndexes(after: findings, environmentSchema)
     return write(findings.page, as: request, syncToken: findings.syncToken, findings.shares)
   }
@@ -70,6 +75,7 @@ extension RecordPlaneCall {
       return try await read(body)
     } catch {
       guard error.code == .tryAgainLater else { throw error }
+      if error == .tooMuch { context.queryCounts.givenUp.increment() }
       let database = database
       var findings = try await read { snapshot in
         QueryFindings(indexes: try snapshot.database(database).map { try snapshot.indexes(in: $0.key) } ?? [])

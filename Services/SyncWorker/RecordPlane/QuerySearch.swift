@@ -27,13 +27,15 @@ struct QuerySearch {
   }
 
   let query: RecordQuery
+  private let judge: QueryJudge
   let plan: QueryPlan
   let marker: QueryMarker?
   let limit: Int
   /// Whether further zones are searched: then a zone's own order is not the query's.
   let isZoneWide: Bool
-  /// Records that one page looks at, where the place can be kept: the page may be short then, or empty, and the next one goes on.
-  let workLimit: Int
+  /// What one page costs at most, and the record that it looks at last, where the place can be kept: the page may be short then, or empty, and the next
+  /// one goes on.
+  let pageCost: Int
   /// Those that can answer.
   private let indexes: [FieldIndex: Int64]
 
@@ -45,6 +47,10 @@ struct QuerySearch {
   /// The last record that was looked at, where the work for one page ended.
   private var stoppedAt: QueryMarker?
   private var lookedAtCount = 0
+  /// What looking at them has cost.
+  private var lookedAtCost = 0
+  /// For all of the search; where no place can be kept there is no answer beyond it.
+  private var budget: CostBudget
   /// Records of the largest zone that was gone through without an index, those of other types included.
   private var scannedZoneCount = 0
   /// Of the zone that is searched, where the caller sees only a part of it.
@@ -55,12 +61,22 @@ struct QuerySearch {
   /// Records that a query may look at in vain before it wants an index, and those of a zone it may pass over.
   static let tolerance = 100
   static let scanTolerance = 1000
-  /// The usual `workLimit`.
-  static let workLimit = 20_000
+  /// Reading a record, or asking an index how much it has in a range, in steps of a `CostBudget`.
+  static let readCost = 100
+  /// The usual `pageCost`: 20 000 records with a filter or two.
+  static let pageCost = 2_000_000
+  /// What a search costs at most: a million records, some seconds.
+  static let costLimit = 100_000_000
 
-  init(query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], workLimit: Int = Self.workLimit) {
+  /// - Parameter checkWanted: asked now and then; throws when nobody waits for the answer any longer.
+  init(
+    query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], pageCost: Int = Self.pageCost,
+    costLimit: Int = Self.costLimit, checkWanted: @escaping () throws -> Void = {}
+  ) {
     self.query = query
-    self.workLimit = workLimit
+    judge = QueryJudge(query)
+    budget = CostBudget(limit: costLimit, checkWanted: checkWanted)
+    self.pageCost = pageCost
     self.marker = marker
     self.limit = limit
     self.isZoneWide = isZoneWide
@@ -76,8 +92,11 @@ struct QuerySearch {
     return Page(hits: shown, next: isLast ? nil : hits.count > limit || hasMore ? shown.last?.marker : stoppedAt)
   }
 
+  /// Whether the page ended because of what it cost.
+  var isCut: Bool { stoppedAt != nil }
+
   /// Whether no further zone can contribute: without an order, zones and names decide.
-  var isFinished: Bool { stoppedAt != nil || (query.orders.isEmpty && isFull) }
+  var isFinished: Bool { isCut || (query.orders.isEmpty && isFull) }
 
   /// The indexes that would have saved work, the most helpful first.
   var wishes: [FieldIndex] {
@@ -95,12 +114,16 @@ struct QuerySearch {
     self.visible = visible.seesEverything ? nil : visible
     if query.orders.isEmpty, let marker, RecordQuery.zone(zone.zoneName, precedes: marker.zoneName) { return }
     let recordCount = try snapshot.recordCount(in: zone.key)
+    let indexes = indexes
     let path = try plan.path(usable: { indexes[$0] != nil }, recordCount: recordCount, limit: limit) { access, limit in
       try count(access, in: zone, limit: limit, snapshot)
     }
     switch path {
     case .names(let names):
-      for name in names { if let stored = try snapshot.record(named: name, in: zone.key), !stored.isDeleted { try take(stored, zone) } }
+      for name in names {
+        try budget.spend(Self.readCost)
+        if let stored = try snapshot.record(named: name, in: zone.key), !stored.isDeleted { try take(stored, zone) }
+      }
     case .candidates(let access) where query.orders.isEmpty && access.isInNameOrder:
       try stream(zone, scan(access.index, access.ranges[0], zone), isInOrder: true, snapshot)
     case .candidates(let access): try takeAll(access, zone, snapshot)
@@ -113,10 +136,13 @@ struct QuerySearch {
     }
   }
 
-  private func count(_ access: IndexAccess, in zone: StoredZone, limit: Int, _ snapshot: any ShardSnapshot) throws -> Int {
+  private mutating func count(_ access: IndexAccess, in zone: StoredZone, limit: Int, _ snapshot: any ShardSnapshot) throws -> Int {
     guard let index = indexes[access.index] else { return limit }
     var count = 0
-    for range in access.ranges where count < limit { count += try snapshot.entryCount(of: index, in: zone.key, range: range, limit: limit - count) }
+    for range in access.ranges where count < limit {
+      try budget.spend(Self.readCost)
+      count += try snapshot.entryCount(of: index, in: zone.key, range: range, limit: limit - count)
+    }
     return count
   }
 
@@ -141,6 +167,8 @@ struct QuerySearch {
 
   /// Goes through records of an index, or without one of the type by name; in the query's order until the page is full.
   private mutating func stream(_ zone: StoredZone, _ scan: IndexScan?, isInOrder: Bool, _ snapshot: any ShardSnapshot) throws {
+    // With further orders or zones what was not looked at yet may come before what was.
+    let keepsPlace = isInOrder && (query.orders.isEmpty || (query.orders.count == 1 && !isZoneWide))
     var scan = scan
     var last = query.orders.isEmpty && marker?.zoneName == zone.zoneName ? marker?.recordName : nil
     while true {
@@ -156,16 +184,14 @@ struct QuerySearch {
           return
         }
         try take(row.stored, zone)
+        if keepsPlace, lookedAtCost >= pageCost, !isFull {
+          stoppedAt = marker(of: row.stored, zone)
+          return
+        }
       }
       guard rows.count == Self.chunk, let end = rows.last else { return }
       last = end.stored.record.recordName
       scan?.after = IndexPosition(key: end.key, recordName: end.stored.record.recordName)
-      // With further orders or zones what was not looked at yet may come before what was.
-      let keepsPlace = query.orders.isEmpty || (query.orders.count == 1 && !isZoneWide)
-      if isInOrder, keepsPlace, lookedAtCount >= workLimit, !isFull {
-        stoppedAt = marker(of: end.stored, zone)
-        return
-      }
     }
   }
 
@@ -202,7 +228,11 @@ struct QuerySearch {
   /// The one place every record passes on its way to a page.
   private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) throws {
     lookedAtCount += 1
-    guard query.matches(stored.record), try visible?.isVisible(stored.record) ?? true else { return }
+    let before = budget.spent
+    defer { lookedAtCost += budget.spent - before }
+    try budget.spend(Self.readCost)
+    var look = RecordLook(stored.record)
+    guard try judge.passes(&look, spending: &budget), try visible?.isVisible(stored.record) ?? true else { return }
     let hit = Hit(
       zoneName: zone.zoneName, stored: stored, sortKeys: query.sortKeys(of: stored.record), byteCount: stored.record.fields.byteCount)
     if let marker, !query.precedes(marker, hit.marker) { return }

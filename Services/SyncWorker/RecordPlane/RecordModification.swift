@@ -28,7 +28,7 @@ final class RecordModification: Sendable {
     /// False for a repetition, and for a batch that changed nothing.
     var didChange: Bool
     /// What the write fired; nil when nobody has ever subscribed to anything of the database.
-    var fired: [FiredSubscription]?
+    var fired: [Firing]?
     /// What of shares shows with the records; nil where nothing of the database is shared.
     var shares: ShownShares?
     /// Whose access to the zone began, changed or ended.

@@ -150,7 +150,7 @@ struct RecordPlaneCall: ShardCall {
 
   /// Writes the records of a zone into an answer.
   func writer(for zone: Zone.ID, showing shares: ShownShares? = nil) -> RecordDictionaryWriter {
-    var writer = context.writer(for: zone, baseURL: request.baseURL, shard: store.shard)
+    var writer = RecordDictionaryWriter(zone: zone, assets: context.assetLinks(for: request, zone: zone, shard: store.shard))
     writer.shares = shares
     return writer
   }
@@ -166,9 +166,23 @@ extension PlaneContext {
     RecordDictionaryWriter(zone: zone, assets: assetLinks(baseURL: baseURL, shard: shard))
   }
 
+  /// Where the assets of an answer are to be had by whoever asks; what is shared with them, only as long as it is.
+  /// - Parameter zone: what the assets are of; nil: zones of the database that the caller may read.
+  func assetLinks(for request: DatabaseRequest, zone: Zone.ID? = nil, shard: Int) -> RecordDictionaryWriter.AssetLinks {
+    let database = request.database
+    let reader = request.caller.userRecordName.flatMap { user in
+      request.scope != .shared || user == database.owner
+        ? nil
+        : AssetURL.Reader(
+          container: database.container, environment: database.environment, owner: database.owner, userRecordName: user, zoneName: zone?.zoneName)
+    }
+    return assetLinks(baseURL: request.baseURL, shard: shard, reader: reader)
+  }
+
   /// Where the assets of an answer are to be had.
-  func assetLinks(baseURL: String, shard: Int) -> RecordDictionaryWriter.AssetLinks {
-    RecordDictionaryWriter.AssetLinks(baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard)
+  private func assetLinks(baseURL: String, shard: Int, reader: AssetURL.Reader? = nil) -> RecordDictionaryWriter.AssetLinks {
+    RecordDictionaryWriter.AssetLinks(
+      baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard, reader: reader)
   }
 }
 

@@ -38,7 +38,11 @@ extension RecordPlaneCall {
 
   /// - Throws: `QUOTA_EXCEEDED` where a database has as many zones as it may.
   static func checkRoom(forZoneIn database: StoredDatabase, _ snapshot: any ShardSnapshot) throws {
-    guard try zones(of: database, in: snapshot).count >= Limit.zonesPerDatabase else { return }
+    try checkRoom(besides: try snapshot.liveZoneCount(in: database.key))
+  }
+
+  static func checkRoom(besides zoneCount: Int) throws(RecordError) {
+    guard zoneCount >= Limit.zonesPerDatabase else { return }
     throw RecordError(.quotaExceeded, "The database has \(Limit.zonesPerDatabase) zones, which is the limit")
   }
 
@@ -153,21 +157,23 @@ private struct ZoneModification: Sendable {
   let watch: SubscriptionWatch
 
   /// - Returns: one outcome an operation, and what they fired (nil: nobody has subscribed).
-  func commit(in transaction: any ShardTransaction) throws -> ([Outcome], fired: [FiredSubscription]?) {
+  func commit(in transaction: any ShardTransaction) throws -> ([Outcome], fired: [Firing]?) {
     let earlier = try key.outcome(in: transaction)?.items
     var outcomes: [Outcome] = []
+    // Counted once: a request may make 200, and each count reads all that there were, deleted ones too.
+    var liveCount = try transaction.database(database).map { try transaction.liveZoneCount(in: $0.key) } ?? 0
     for (index, plan) in plans.enumerated() {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {
       case .failed(let error): outcomes.append(.failed(error))
       case let item:
-        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, repeating: item, in: transaction))
+        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, repeating: item, besides: &liveCount, in: transaction))
       }
     }
     if earlier == nil { try key.put(RequestOutcome(at: now, items: outcomes.map(\.item)), in: transaction) }
     return (outcomes, try fired(by: outcomes, in: transaction))
   }
 
-  private func fired(by outcomes: [Outcome], in transaction: any ShardTransaction) throws -> [FiredSubscription]? {
+  private func fired(by outcomes: [Outcome], in transaction: any ShardTransaction) throws -> [Firing]? {
     guard let row = try transaction.database(database), let firing = try watch.firing(in: row.key, transaction) else { return nil }
     for outcome in outcomes {
       switch outcome {
@@ -179,8 +185,12 @@ private struct ZoneModification: Sendable {
     return try firing.finish()
   }
 
-  /// - Parameter item: what the request did before; nil: it is none that is repeated.
-  private func apply(_ operation: ZoneOperation, repeating item: RequestOutcome.Item?, in transaction: any ShardTransaction) throws -> Outcome {
+  /// - Parameters:
+  ///   - item: what the request did before; nil: it is none that is repeated.
+  ///   - liveCount: of the database's zones.
+  private func apply(_ operation: ZoneOperation, repeating item: RequestOutcome.Item?, besides liveCount: inout Int, in transaction: any ShardTransaction) throws
+    -> Outcome
+  {
     let isRepeated = item != nil
     let row = try transaction.database(database)
     let existing = try row.flatMap { try transaction.zone(named: operation.zone.zoneName, in: $0.key) }
@@ -191,17 +201,19 @@ private struct ZoneModification: Sendable {
         if case .saved(let sequence) = item { return .changed(existing, isNew: false, upTo: sequence) }
         return .changed(existing, isNew: false, upTo: existing.sequence)
       }
-      do {
-        if let row { try RecordPlaneCall.checkRoom(forZoneIn: row, transaction) }
-      } catch let refusal as RecordError {
-        return .failed(refusal)
+      do throws(RecordError) {
+        try RecordPlaneCall.checkRoom(besides: liveCount)
+      } catch {
+        return .failed(error)
       }
       let zone = try transaction.makeZone(named: operation.zone.zoneName, in: try transaction.makeDatabase(database).key)
+      liveCount += 1
       return .changed(zone, isNew: true, upTo: zone.sequence)
     case .delete:
       if isRepeated { return .deleted(nil) }
       guard let existing, !existing.isDeleted else { return .failed(RecordPlaneCall.missing(operation.zone.zoneName)) }
       try transaction.deleteZone(existing.key)
+      liveCount -= 1
       return .deleted(try transaction.zone(key: existing.key))
     }
   }

@@ -56,15 +56,16 @@ struct ForwardResult: Sendable {
   }
 
   /// - Parameter identifier: of the event.
-  func store(_ identifier: String, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+  /// - Returns: the event's number; nil: there is nothing to tell.
+  func store(_ identifier: String, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64? {
     let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
     for (loss, zone) in losses { try journal.append(loss, inZone: SharedZoneName.text(zone)) }
-    guard isEvent else { return }
+    guard isEvent else { return nil }
     let told = Array(problems.prefix(RunningExport.problemLimit))
     let event = StoredEvent(
       identifier: identifier, kind: .export, startedAt: now, endedAt: now, succeeded: told.isEmpty,
       errorJSON: told.isEmpty ? nil : MirrorErrors.partialFailure(told), savedCount: savedCount, deletedCount: deletedCount)
-    _ = try transaction.put(event, of: mirror.key)
+    return try transaction.put(event, of: mirror.key)
   }
 }
 

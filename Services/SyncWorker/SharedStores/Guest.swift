@@ -127,6 +127,6 @@ extension ExportRun {
       problems.append(problem)
       try keep(held.changes, timestamp: held.timestamp, problem, of: mirror, in: transaction)
     }
-    return problems.isEmpty ? nil : Unwritten(problems: problems)
+    return problems.isEmpty ? nil : Unwritten(problems: problems, lost: lost.sorted { $0.key < $1.key }.flatMap(\.value.changes))
   }
 }

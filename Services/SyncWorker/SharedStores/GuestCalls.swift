@@ -30,6 +30,7 @@ extension ObjectPlane {
     switch (request.method, request.path.dropFirst(2).joined(separator: "/")) {
     case ("GET", "held"): return try await call.listHeld()
     case ("POST", "held/acknowledge"): return try await call.acknowledgeHeld(startNext: startNext)
+    case ("POST", "restore"): return try await call.restoreForHome(startNext: startNext)
     case ("POST", "forward"): return try await call.takeForwarded(startNext: startNext)
     case ("GET", "changes"): return try await call.fetchChanges().telling(hasKept: call.hasKept())
     case ("DELETE", ""):

@@ -43,7 +43,7 @@ extension StoreCall {
       var since: Int64?
       for (place, sent) in saved.enumerated() {
         for part in try Self.pieces(of: sent, in: current, transaction) {
-          if let earlier = try transaction.transaction(withID: part.transactionID, of: current.key) {
+          if let earlier = try EarlierPart(part.transactionID, of: current.key, in: transaction) {
             since = min(earlier.appendedAt, since ?? .max)
           } else {
             new.append((place, part))
@@ -63,7 +63,7 @@ extension StoreCall {
     startNext()
     let followed = await follow(export, of: mirror, waits: true)
     let appended = try await value(of: append)
-    guard let exported = try await exported(through: appended.last, mirror, run, after: followed) else {
+    guard let exported = try await exported(through: appended.last, of: nil, mirror, run, after: followed) else {
       throw RecordError(.tryAgainLater, "The owner's database does not come to what was saved", retryAfter: 1)
     }
     var outcome = try await outcome(of: mirror, since: appended.since, after: appended.event)
@@ -80,16 +80,8 @@ extension StoreCall {
   private static func pieces(
     of sent: HistoryTransaction, in mirror: StoredMirror, _ snapshot: any ShardSnapshot
   ) throws -> [HistoryTransaction] {
-    guard let earlier = try snapshot.transaction(withID: sent.transactionID, of: mirror.key) else { return [sent] }
-    let stored: HistoryTransaction
-    do {
-      stored = try HistoryTransaction(decoding: earlier.payload)
-    } catch {
-      // Dropped because the export reports it.
-      return [sent]
-    }
-    let known = Set(stored.changes.map(\.objectID))
-    let late = Dictionary(grouping: sent.changes.filter { !known.contains($0.objectID) }, by: \.objectID)
+    guard let earlier = try EarlierPart(sent.transactionID, of: mirror.key, in: snapshot) else { return [sent] }
+    let late = Dictionary(grouping: sent.changes.filter { !earlier.changed($0.objectID) }, by: \.objectID)
     return [sent]
       + late.keys.sorted().map { name in
         var piece = HistoryTransaction(
@@ -97,13 +89,6 @@ extension StoreCall {
         piece.edit = sent.edit
         return piece
       }
-  }
-
-  /// What is charged to the owner, whoever writes.
-  func ownersQuota() async -> StorageQuota? {
-    let database = request.database
-    let standing = await context.schemas.standing(of: database.owner, database.container, database.environment)
-    return StorageQuota(standing, in: database, standard: context.userQuota)
   }
 
   /// Says of edits what the store knew of this database, where its home could not.
@@ -132,6 +117,28 @@ extension StoreCall {
         outcome.problems += MirrorErrors.problems(in: event.errorJSON).map(ForwardOutcome.Problem.init)
       }
       return outcome
+    }
+  }
+}
+
+/// What a guest was sent of a transaction before, whether or not its history still has it.
+private struct EarlierPart {
+  /// Milliseconds since 1970.
+  let appendedAt: Int64
+  /// Whether an object was among it.
+  let changed: (String) -> Bool
+
+  init?(_ transactionID: String, of mirror: Int64, in snapshot: any ShardSnapshot) throws {
+    if let row = try snapshot.transaction(withID: transactionID, of: mirror) {
+      appendedAt = row.appendedAt
+      // Dropped because the export reports it: what can't be read is taken to be all of it.
+      let objects = (try? HistoryTransaction(decoding: row.payload)).map { Set($0.changes.map(\.objectID)) }
+      changed = { objects?.contains($0) ?? true }
+    } else if let settled = try snapshot.settledTransaction(withID: transactionID, of: mirror) {
+      appendedAt = settled.appendedAt
+      changed = settled.changed
+    } else {
+      return nil
     }
   }
 }

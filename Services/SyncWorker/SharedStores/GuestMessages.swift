@@ -114,6 +114,13 @@ struct AcknowledgeHeld: Codable, Sendable {
   let rows: [Row]
 }
 
+/// `POST stores/{id}/restore`: what the store's user had lost is to be there again.
+struct RestoreLost: Codable, Sendable {
+  let zoneName: String
+  /// `HistoryTransaction.encoded()`.
+  let payload: [UInt8]
+}
+
 /// `GET stores/{id}/zones`: what is shared with the store's user.
 struct GuestZoneList: Codable, Sendable {
   struct Zone: Codable, Sendable, Hashable {

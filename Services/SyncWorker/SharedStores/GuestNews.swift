@@ -9,6 +9,11 @@ struct GuestNews: Hashable, Sendable {
   /// Zones that are told from their beginnings.
   let joined: Set<String>
 
+  /// Zones of which a membership ended after a sequence, ascending: for a client without a token, which may have what was there.
+  static func left(_ members: [ShareMember], since known: Int64) -> [String] {
+    Set(members.filter { $0.until.map { $0 > known } ?? false }.map(\.zoneName)).sorted()
+  }
+
   var isEmpty: Bool { left.isEmpty && joined.isEmpty }
 
   /// - Parameters:
@@ -21,8 +26,8 @@ struct GuestNews: Hashable, Sendable {
     let access = Dictionary(grouping: members, by: \.zoneName).mapValues { ZoneAccess($0) }
     for member in members {
       if let until = member.until {
-        // One that began and ended in between was never told of.
-        if until > known, until <= last, member.since <= known { left.insert(member.zoneName) }
+        // Also one that began in between: the client may have got a page that told of it, and not its token.
+        if until > known, until <= last { left.insert(member.zoneName) }
       } else if member.since > known, member.since <= last, access[member.zoneName]?.mayRead == true {
         joined.insert(member.zoneName)
       }

@@ -10,6 +10,8 @@ struct SharedOwner: Hashable, Sendable {
   let name: String
   /// At least one zone of his is shared with the user now.
   let isActive: Bool
+  /// Of his database, when that changed last.
+  var sequence: Int64 = 0
 }
 
 /// Who they are.
@@ -95,7 +97,7 @@ final class OwnersByBus: Owners {
     do {
       let message = FetchSharedZones(userRecordName: userRecordName, container: container, environment: environment)
       let owners = try await bus.call(message, to: .role(.share), within: Self.deadline).owners.map { owner in
-        SharedOwner(name: owner.owner, isActive: owner.zones.contains(where: \.isActive))
+        SharedOwner(name: owner.owner, isActive: owner.zones.contains(where: \.isActive), sequence: owner.zones.map(\.sequence).max() ?? 0)
       }
       known.withLock { known in
         if known.count >= Self.limit { known.removeAll() }

@@ -156,7 +156,8 @@ struct SharedCall: Sendable {
     case ("POST", "permissions", 1): return try await permissions()
     case ("GET", "quarantine", 1): return try await listQuarantine()
     case ("POST", "quarantine", 2) where path[1] == "retry": return try await retryQuarantine()
-    case ("POST", "conflicts", 3): throw Self.refusesRestoring
+    case ("POST", "conflicts", 3) where path[2] == "restore": return try await restoreConflict(path[1], startNext: startNext)
+    case ("POST", "conflicts", 3): throw Self.refusesResolving
     case ("GET", "shares", 1): return try await shares()
     case ("POST", "shares", 1): throw Self.refusesSharing
     case ("POST", "accept", 1): return try await accept()
@@ -165,8 +166,7 @@ struct SharedCall: Sendable {
     }
   }
 
-  private static let refusesRestoring = RecordError(
-    .badRequest, "What a shared store lost is in its entry: save it again where it may be saved")
+  private static let refusesResolving = RecordError(.badRequest, "A shared store's conflicts wait for no decision: what was lost can be restored")
   private static let refusesSharing = RecordError(
     .badRequest, "objectIDs: the objects of a shared store are shared by their owners; objects are shared out of the private database", cocoaErrorCode: .mirroring)
 

@@ -179,7 +179,10 @@ struct SharedForward: Sendable {
         guard let dueAt = try WaitingParts.put(changes, of: item, at: now, mirror, in: transaction) else { continue }
         outcome.retryAt = min(dueAt, outcome.retryAt ?? dueAt)
       }
-      try result.store(identifier, of: mirror, in: transaction)
+      if let event = try result.store(identifier, of: mirror, in: transaction) {
+        let exported = RecentExports.Run(after: backlog.mirror.exportedTransactionNumber, through: backlog.end, eventNumber: event, eventIdentifier: identifier)
+        context.recentExports.note(exported, of: MirrorID(shard: store.shard, key: mirrorKey))
+      }
       outcome.moreComing = backlog.end < mirror.lastTransactionNumber
       return outcome
     }.value

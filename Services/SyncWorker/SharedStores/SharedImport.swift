@@ -53,6 +53,16 @@ private struct SharedPage {
     total += page["progress"]?["total"]?.int64 ?? 0
   }
 
+  /// Adds what the home tells by itself.
+  mutating func add(_ losses: SharedLosses, of user: String) throws(RecordError) {
+    for loss in losses.gone {
+      changes.append(try loss.json)
+      deletedCount += 1
+    }
+    token[user] = losses.position
+    if losses.moreComing { moreComing = true }
+  }
+
   /// - Parameter isComplete: nobody is missing.
   func json(isComplete: Bool, isInitialImportDone: Bool, reset: ResetReason?) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 16 * 1024)
@@ -108,9 +118,12 @@ extension SharedCall {
     let behind = try await forwardEverything(home)
     let owners = try await importedOwners(home, presented)
     var page = SharedPage(presented ?? SharedImportToken())
-    page.token.makeRoom(for: owners.map(\.name))
+    page.token.makeRoom(for: owners.map(\.name) + [home.user])
+    // Before what owners tell: what somebody made again meanwhile comes behind its deletion.
+    let losses = try await home.losses(after: presented?[home.user], limit: limit, in: call.store)
+    try page.add(losses, of: home.user)
     var unreached = behind.intersection(owners.map(\.name))
-    var ended: [String] = []
+    var ended: [SharedOwner] = []
     var rest = owners.filter { !behind.contains($0.name) }[...]
     while !rest.isEmpty, page.count < limit, !page.moreComing {
       let group = Array(rest.prefix(Self.groupCount))
@@ -130,9 +143,9 @@ extension SharedCall {
         case .success(let part):
           let before = page.count
           try page.add(part, of: owner.name)
-          if !owner.isActive, page.count == before, part["moreComing"]?.bool == false { ended.append(owner.name) }
+          if !owner.isActive, page.count == before, part["moreComing"]?.bool == false { ended.append(owner) }
         // Dropped because there is nothing of his for this user any more.
-        case .failure(let error) where error.isAbsence: page.token[owner.name] = nil
+        case .failure(let error) where error.isAbsence: page.token.finish(owner)
         // The owner's database is not what it was, or the token is not of it: so is the whole copy.
         case .failure(let error) where error.code == .badRequest: throw error
         case .failure: unreached.insert(owner.name)
@@ -144,14 +157,15 @@ extension SharedCall {
       throw RecordError(.tryAgainLater, "Nobody who shares with the user can be reached", retryAfter: 1)
     }
     // Their end was told, and the client has it.
-    for owner in ended where presented?[owner] != nil && page.count == 0 {
-      if await dismiss(owner, home) { page.token[owner] = nil }
+    for owner in ended where presented?[owner.name] != nil && page.count == 0 {
+      if await dismiss(owner.name, home) { page.token.finish(owner) }
     }
     // Who waits for the store to have everything looks again.
     if let presented, await call.imports.confirm(presented.progress, of: call.id(of: mirror), stored: 0) { call.context.noticed(call.id(of: mirror)) }
-    let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: unreached.isEmpty, started: started)
-    let mayWait = waits && page.count == 0 && !page.moreComing && unreached.isEmpty
-    return PlaneAnswer(mayWait: mayWait, body: page.json(isComplete: unreached.isEmpty, isInitialImportDone: isFirstDone, reset: reset))
+    let isComplete = unreached.isEmpty && losses.isComplete
+    let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: isComplete, started: started)
+    let mayWait = waits && page.count == 0 && !page.moreComing && isComplete
+    return PlaneAnswer(mayWait: mayWait, body: page.json(isComplete: isComplete, isInitialImportDone: isFirstDone, reset: reset))
   }
 
   private func importToken() throws(RecordError) -> SharedImportToken? {
@@ -163,14 +177,21 @@ extension SharedCall {
     }
   }
 
-  /// Those who share now, and those of whose end the client may not know.
+  /// Those who share now, behind those of whose end the client may not know: also of one of whom its token says nothing it may have a page.
   private func importedOwners(_ home: SharedHome, _ token: SharedImportToken?) async throws(RecordError) -> [SharedOwner] {
-    let owners = try await home.owners().filter { $0.isActive || token?[$0.name] != nil }
+    let all = try await home.owners()
+    // With more than that no token could tell for long who is finished.
+    let isAsking = token == nil || all.count <= SharedImportToken.ownerLimit
+    let owners = all.filter { owner in
+      if owner.isActive || token?[owner.name] != nil { return true }
+      return isAsking && token?.isFinished(owner) != true
+    }
     if owners.count > SharedImportToken.ownerLimit {
       call.context.log.warning(
         "a shared store has more owners than its token has room for", ["store": .text(call.storeIdentifier), "owners": .integer(Int64(owners.count))])
     }
-    return Array(owners.prefix(SharedImportToken.ownerLimit))
+    let (active, former) = (owners.filter(\.isActive), owners.filter { !$0.isActive })
+    return Array(former.prefix(max(SharedImportToken.ownerLimit - active.count, 0))) + active.prefix(SharedImportToken.ownerLimit)
   }
 
   /// Stores what a page means for the store, as for any other: its event, and that everything was there once.

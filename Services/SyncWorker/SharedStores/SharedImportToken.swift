@@ -3,17 +3,21 @@
 import Crypto
 import Records
 
-/// The import tokens of a store's guests, by owner.
+/// The import tokens of a store's guests, by owner, and under the user's own name how far he has heard of what was lost at home (`SharedLosses`).
 ///
-/// On the wire base64 of `mark, version, count`, for each owner 8 bytes of a hash of his name, the number of his token's positions and for
-/// each of those 8 bytes of incarnation and a variable-length sequence, then 8 bytes of checksum: some 40 bytes an owner, so that the token of
-/// as many as a store may have fits into a URL.
+/// On the wire base64 of `mark, version, count`, for each owner 8 bytes of a hash of his name, the number of his token's positions
+/// and for each of those 8 bytes of incarnation and a variable-length sequence, then 8 bytes of checksum: some 40 bytes an owner, so that the token
+/// of as many as a store may have fits into a URL. An owner who is finished has one with the incarnation `end` and the
+/// sequence of his last news.
 struct SharedImportToken: Hashable, Sendable {
   /// By `hash(of:)` the owner.
   var positions: [UInt64: [SyncToken.Position]] = [:]
 
   /// Owners of one store. What further ones share is not imported: a token that has them all would be too long for a URL.
   static let ownerLimit = 100
+
+  /// The owners and the user.
+  private static let entryLimit = ownerLimit + 1
 
   private static let mark: UInt8 = 0x53
   private static let version: UInt8 = 1
@@ -22,15 +26,29 @@ struct SharedImportToken: Hashable, Sendable {
   init() {}
 
   subscript(owner: String) -> SyncToken? {
-    get { positions[Self.hash(of: owner)].map { SyncToken(.importBatch, $0) } }
+    get { positions[Self.hash(of: owner)].flatMap { Self.isEnd($0) ? nil : SyncToken(.importBatch, $0) } }
     set { positions[Self.hash(of: owner)] = newValue?.positions }
   }
+
+  /// Notes that the client has heard all of an owner who shares nothing any more.
+  mutating func finish(_ owner: SharedOwner) { positions[Self.hash(of: owner.name)] = [SyncToken.Position(incarnation: Self.end, sequence: owner.sequence)] }
+
+  /// Whether nothing is to be told of an owner: he has shared nothing since.
+  func isFinished(_ owner: SharedOwner) -> Bool {
+    guard let list = positions[Self.hash(of: owner.name)], Self.isEnd(list) else { return false }
+    return !owner.isActive && list[0].sequence >= owner.sequence
+  }
+
+  private static func isEnd(_ list: [SyncToken.Position]) -> Bool { list.count == 1 && list[0].incarnation == end }
+
+  /// Stands in the place of an incarnation, and is none.
+  private static let end = UInt64.max
 
   /// Makes room for the positions of some owners: of others, who may only be missing in an old list, as many are kept as there is room for.
   mutating func makeRoom(for owners: [String]) {
     let named = Set(owners.map(Self.hash(of:)))
     let others = positions.keys.filter { !named.contains($0) }.sorted()
-    for owner in others.dropFirst(max(Self.ownerLimit - named.count, 0)) { positions[owner] = nil }
+    for owner in others.dropFirst(max(Self.entryLimit - named.count, 0)) { positions[owner] = nil }
   }
 
   /// Grows with every page, as far as figures of events need it.
@@ -39,7 +57,7 @@ struct SharedImportToken: Hashable, Sendable {
   static func hash(of owner: String) -> UInt64 { SHA256.hash(owner).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
   var text: String {
-    let owners = positions.sorted { $0.key < $1.key }.prefix(Self.ownerLimit)
+    let owners = positions.sorted { $0.key < $1.key }.prefix(Self.entryLimit)
     var bytes: [UInt8] = [Self.mark, Self.version, UInt8(owners.count)]
     func append(_ number: UInt64) { for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) } }
     for (owner, list) in owners {
@@ -67,7 +85,7 @@ struct SharedImportToken: Hashable, Sendable {
     guard SHA256.hash(Array(bytes[..<end])).prefix(Self.checksumByteCount).elementsEqual(bytes[end...]) else { throw .invalidFormat }
     var rest = bytes[3..<end]
     // Anybody can work out the checksum: what it covers is a client's word.
-    guard bytes[2] <= Self.ownerLimit else { throw .invalidFormat }
+    guard bytes[2] <= Self.entryLimit else { throw .invalidFormat }
     for _ in 0..<bytes[2] {
       let owner = try Self.number(&rest)
       guard let count = rest.popFirst() else { throw .invalidFormat }

@@ -31,12 +31,19 @@ struct SharedParts: Sendable {
   /// What nobody takes, with what is to be said of it: the zone, where it is known which that was.
   private(set) var lost: [(change: HistoryChange, timestamp: Int64, zone: Zone.ID?, reason: String)] = []
 
+  /// New objects that nobody takes: what is connected with them goes without them.
+  private var gone: Set<String> = []
+  /// By transaction: changes of which only the attributes go.
+  private var cut: [Int: Set<Int>] = [:]
+  private let places: SharedPlaces
+
   private static let ambiguousReason = "two owners share an object of that name: it can't be told whose is meant"
   static let leftReason = "the object's zone is not shared with the store's user any more"
 
   /// - Parameter isComplete: all owners have answered: what is found nowhere is nowhere.
   init(_ outgoing: [OutgoingTransaction], _ places: SharedPlaces, isComplete: Bool, model: ModelIndex) {
     self.outgoing = outgoing
+    self.places = places
     var assignment = SharedAssignment(places, model: model)
     var waiting = WaitingNames()
     for (place, item) in outgoing.enumerated() {
@@ -50,19 +57,80 @@ struct SharedParts: Sendable {
         }
       }
       if going.isEmpty { continue }
-      var part = item.transaction
-      part.changes = going.map { changes[$0] }
-      do {
-        try assignment.add(part, place: "transaction \(part.transactionID)")
-      } catch let refusal as ZoneAssignment.Refusal {
-        for change in part.changes { lost.append((change, part.timestamp, assignment.zone(of: change.objectID), refusal.recordError.reason)) }
-        continue
-      } catch {
-        // Dropped because nothing else is asked that could throw.
-        continue
+      if refusal(of: going.map { Piece(index: $0, change: changes[$0].without(isGone)) }, place, &assignment) != nil {
+        going = assignOneByOne(going, place, &assignment)
       }
       split(place, going, assignment)
     }
+  }
+
+  /// What the user lost is as if it had been deleted.
+  private func isGone(_ name: String) -> Bool { gone.contains(name) || places.objects[name]?.isLost == true }
+
+  /// Assigns changes together.
+  /// - Returns: why they can't be; nothing is assigned then.
+  private func refusal(of pieces: [Piece], _ place: Int, _ assignment: inout SharedAssignment) -> String? {
+    var part = outgoing[place].transaction
+    part.changes = pieces.map(\.change)
+    do {
+      try assignment.add(part, place: "transaction \(part.transactionID)")
+      return nil
+    } catch let refusal as ZoneAssignment.Refusal {
+      return refusal.recordError.reason
+    } catch {
+      // Dropped because nothing else is asked that could throw.
+      return nil
+    }
+  }
+
+  /// Finds what keeps a transaction from being assigned: new objects that are connected with one another go together or not at all, and of
+  /// objects that are somewhere only what connects them with another zone stays behind.
+  /// - Returns: the places of what goes, ascending.
+  private mutating func assignOneByOne(_ going: [Int], _ place: Int, _ assignment: inout SharedAssignment) -> [Int] {
+    let transaction = outgoing[place].transaction
+    let changes = transaction.changes
+    let before = assignment
+    let known = Set(going.map { changes[$0].objectID }.filter(before.isKnown))
+    let (old, new) = (going.filter { known.contains(changes[$0].objectID) }, going.filter { !known.contains(changes[$0].objectID) })
+    let groups = NewObjects.groups(of: new.map { Piece(index: $0, change: changes[$0].without(isGone)) }, isKnown: before.isKnown)
+    var around = Array(repeating: [Piece](), count: groups.count)
+    let group = Dictionary(groups.indices.flatMap { index in groups[index].names.map { ($0, index) } }, uniquingKeysWith: { first, _ in first })
+    for index in old {
+      for number in Set(changes[index].names.compactMap { group[$0] }).sorted() {
+        around[number].append(Piece(index: index, change: changes[index].without { group[$0] != number }))
+      }
+    }
+    var left: Set<Int> = []
+    for (number, reason) in refused(zip(groups, around).map { $0.pieces + $1 }, place, &assignment) {
+      for index in groups[number].pieces.map(\.index) {
+        let change = changes[index]
+        let names = change.names
+        lose(change, transaction, names.contains(where: isGone) ? Self.leftReason : reason, assignment)
+        left.insert(index)
+      }
+      // Only now, because what it is connected with says why.
+      for index in groups[number].pieces.map(\.index) where places.objects[changes[index].objectID] == nil { gone.insert(changes[index].objectID) }
+    }
+    for (number, reason) in refused(old.map { [Piece(index: $0, change: changes[$0].without(isGone))] }, place, &assignment) {
+      lose(changes[old[number]].relationshipsOnly, transaction, reason, assignment)
+      cut[place, default: []].insert(old[number])
+    }
+    return going.filter { !left.contains($0) }
+  }
+
+  /// Assigns as much as can be: halves tell quickly where the few are that can't.
+  /// - Parameter pieces: each is assigned or refused as a whole.
+  /// - Returns: the places of those that are refused, with the reasons.
+  private func refused(_ pieces: [[Piece]], _ place: Int, _ assignment: inout SharedAssignment, from first: Int = 0) -> [(number: Int, reason: String)] {
+    guard !pieces.isEmpty, let reason = refusal(of: pieces.flatMap(\.self), place, &assignment) else { return [] }
+    if pieces.count == 1 { return [(first, reason)] }
+    let middle = pieces.count / 2
+    let early = refused(Array(pieces[..<middle]), place, &assignment, from: first)
+    return early + refused(Array(pieces[middle...]), place, &assignment, from: first + middle)
+  }
+
+  private mutating func lose(_ change: HistoryChange, _ transaction: HistoryTransaction, _ reason: String, _ assignment: SharedAssignment) {
+    lost.append((change, transaction.timestamp, change.names.compactMap { assignment.zone(of: $0) }.first, reason))
   }
 
   private mutating func split(_ place: Int, _ going: [Int], _ assignment: SharedAssignment) {
@@ -70,13 +138,14 @@ struct SharedParts: Sendable {
     var byOwner: [String: [Int]] = [:]
     for index in going {
       let change = transaction.changes[index]
-      if assignment.places.isAmbiguous(change.objectID) {
+      if places.isAmbiguous(change.objectID) {
         lost.append((change, transaction.timestamp, nil, Self.ambiguousReason))
       } else if let zone = assignment.zone(of: change.objectID), !assignment.isLost(change.objectID) {
         byOwner[zone.ownerName, default: []].append(index)
       } else if change.changeType != .delete, Exporter.exports(author: transaction.author) {
         // The deletion of what is not there is done.
-        lost.append((change, transaction.timestamp, assignment.zone(of: change.objectID), Self.leftReason))
+        if places.objects[change.objectID] == nil { gone.insert(change.objectID) }
+        lose(change, transaction, Self.leftReason, assignment)
       }
     }
     for (owner, changes) in byOwner { parts[owner, default: []].append(Part(place: place, changes: changes)) }
@@ -85,9 +154,86 @@ struct SharedParts: Sendable {
   /// A part as its owner gets it.
   func transaction(_ part: Part) -> HistoryTransaction {
     var transaction = outgoing[part.place].transaction
-    transaction.changes = part.changes.map { transaction.changes[$0] }
+    transaction.changes = part.changes.map { index in
+      let change = transaction.changes[index]
+      return cut[part.place]?.contains(index) == true ? change.attributesOnly : change.without(isGone)
+    }
     return transaction
   }
+}
+
+/// A change on its way to an assignment.
+private struct Piece {
+  /// Its place in its transaction.
+  let index: Int
+  /// What is assigned of it.
+  let change: HistoryChange
+}
+
+/// New objects of a transaction that are connected with one another.
+private struct NewObjects {
+  private(set) var pieces: [Piece] = []
+  private(set) var names: Set<String> = []
+
+  /// - Parameter changes: of objects that nobody has yet.
+  static func groups(of changes: [Piece], isKnown: (String) -> Bool) -> [NewObjects] {
+    var parents: [String: String] = [:]
+    func root(of name: String) -> String {
+      var name = name
+      while let parent = parents[name], parent != name {
+        parents[name] = parents[parent]
+        name = parent
+      }
+      return name
+    }
+    for piece in changes {
+      for name in piece.change.names where !isKnown(name) {
+        if parents[name] == nil { parents[name] = name }
+        parents[root(of: name)] = root(of: piece.change.objectID)
+      }
+    }
+    var groups: [NewObjects] = []
+    var places: [String: Int] = [:]
+    for piece in changes {
+      let root = root(of: piece.change.objectID)
+      let place = places[root] ?? groups.count
+      if place == groups.count { groups.append(NewObjects()) }
+      places[root] = place
+      groups[place].pieces.append(piece)
+      groups[place].names.formUnion(piece.change.names.filter { !isKnown($0) })
+    }
+    return groups
+  }
+}
+
+extension RelationshipValue {
+  fileprivate var targets: [String] {
+    switch self {
+    case .toOne(let target): target.map { [$0] } ?? []
+    case .toMany(let targets): targets
+    case .toManyDelta(let added, let removed): added + removed
+    }
+  }
+}
+
+extension HistoryChange {
+  /// The change without what it says of some objects; what it does to its own object stays.
+  func without(_ isGone: (String) -> Bool) -> HistoryChange {
+    if !relationships.contains(where: { $0.value.targets.contains(where: isGone) }) { return self }
+    let rest = relationships.map { relationship -> NamedValue<RelationshipValue> in
+      let value: RelationshipValue =
+        switch relationship.value {
+        case .toOne(let target): .toOne(target.flatMap { isGone($0) ? nil : $0 })
+        case .toMany(let targets): .toMany(targets.filter { !isGone($0) })
+        case .toManyDelta(let added, let removed): .toManyDelta(add: added.filter { !isGone($0) }, remove: removed.filter { !isGone($0) })
+        }
+      return NamedValue(name: relationship.name, value: value)
+    }
+    return HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: rest, tombstone: tombstone)
+  }
+
+  fileprivate var attributesOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes) }
+  fileprivate var relationshipsOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: relationships) }
 }
 
 /// Objects of which something waits: what follows waits behind it.

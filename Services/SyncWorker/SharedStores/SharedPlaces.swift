@@ -41,6 +41,9 @@ struct SharedPlaces: Sendable {
 
   func isAmbiguous(_ objectID: String) -> Bool { ambiguous.contains(objectID) }
 
+  /// Whether the user sees an object.
+  func isThere(_ objectID: String) -> Bool { objects[objectID]?.rank == 0 }
+
   func home(of objectID: String) -> ObjectHome {
     guard let place = objects[objectID] else { return .nowhere }
     return place.isTombstone ? .tombstone(place.zone) : .zone(place.zone)

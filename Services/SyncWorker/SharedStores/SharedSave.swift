@@ -119,8 +119,9 @@ extension SharedCall {
         transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
     }
     let (new, pending) = try await call.read { snapshot -> (Set<String>, SharedPending) in
-      let new = try transactions.filter { try snapshot.transaction(withID: $0.transactionID, of: mirror.key) == nil }
-      return (Set(new.map(\.transactionID)), try SharedPending(of: mirror, in: snapshot))
+      let new = try transactions.enumerated().filter { try snapshot.transactionNumber(of: $0.element.transactionID, in: mirror.key) == nil }
+      if let current = try snapshot.mirror(key: mirror.key) { try SaveCheck.checkAge(of: new.map { (place: $0.offset, transaction: $0.element) }, current) }
+      return (Set(new.map(\.element.transactionID)), try SharedPending(of: mirror, in: snapshot))
     }
     try await check(transactions, new: new, after: pending, model, home(of: mirror))
     let at = call.now
@@ -206,7 +207,7 @@ extension SharedCall {
   // MARK: Forwarding
 
   /// Waits until a transaction is with its owners.
-  /// - Returns: the event of the run that did it (nil: it had nothing to do), and a token that covers what it wrote; nil when it did not come to an
+  /// - Returns: the event of the run that did it (nil: that had nothing to do, or nobody remembers it), and a token that covers what it wrote; nil when it did not come to an
   ///   end within 30 s.
   private func forwarded(
     _ numbers: [Int64], _ mirror: StoredMirror
@@ -223,7 +224,10 @@ extension SharedCall {
       written.positions.merge(outcome.written.positions) { _, later in later }
       if outcome.forwardedNumber >= numbers.max() ?? 0 {
         if !outcome.waiting.isDisjoint(with: numbers) { throw outcome.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1) }
-        return (try await call.read { snapshot in try snapshot.latestEvent(of: mirror.key, kind: .export) }, written)
+        let event = try await call.read { snapshot in
+          try numbers.max().flatMap { try call.context.recentExports.event(of: $0, call.id(of: mirror), in: snapshot) }
+        }
+        return (event, written)
       }
     }
     return nil

@@ -13,7 +13,7 @@ struct ShareAct: Sendable {
     /// Whose access it changed.
     let users: [String]
     /// nil: nobody has ever subscribed to anything of the database.
-    let fired: [FiredSubscription]?
+    let fired: [Firing]?
   }
 
   struct Result: Sendable {

@@ -139,12 +139,20 @@ extension ShareAudiences: ShardWork {
 struct AudiencePublisher: ChangePublisher {
   let audiences: ShareAudiences
   let changes: any ChangePublisher
+  /// Of owners' databases: who is told by subscriptions.
+  var indexes = SubscriptionIndexes()
   /// Of participants whose shards are held here.
   var firing: SharedDatabaseFiring?
 
   func publish(_ change: ZoneChange) {
     let users = audiences.take(change)
-    let heard = users.isEmpty ? change : change.heard(by: users)
+    var heard = change
+    // The rule is one for each database: who has subscribed to a shared one hears of the private one as ever.
+    let index = change.hasSubscriptions == true && !change.database.isPublic ? indexes.latest(of: change.database) : nil
+    if !users.isEmpty || index != nil {
+      heard = change.heard(
+        by: users, subscribers: index?.participants ?? [], hasSubscriptions: (change.hasSubscriptions ?? false) && !(index?.areAllShared ?? false))
+    }
     changes.publish(heard)
     firing?.note([heard])
   }

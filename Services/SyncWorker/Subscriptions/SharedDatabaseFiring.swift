@@ -73,41 +73,53 @@ final class SharedDatabaseFiring: Sendable {
     }
   }
 
-  /// Tells a participant's subscriptions of a change.
+  /// Tells a participant's subscriptions of a change, or, where they have none in the shared database, each of their couriers as if they had subscribed to
+  /// all of it.
   /// - Parameter store: his shard.
   func fire(_ change: ZoneChange, of user: String, in store: any ShardStore) async throws {
     let (home, indexes, log) = (change.home(of: user), indexes, log)
     let isSubscribed = try await store.read { snapshot in try snapshot.database(home).map { $0.subscriptionEdition != 0 } ?? false }
-    if !isSubscribed { return }
+    if !isSubscribed { return tellCouriers(of: user, change) }
     let schema = try await schemas.schema(of: home.container, home.environment)
     var entries = try await store.read { snapshot -> [SubscriptionIndex.Entry] in
       guard let row = try snapshot.database(home) else { return [] }
       return try indexes.index(of: row, schema: schema, in: snapshot, log: log).subscribersOfSharedDatabase
     }
+    if entries.isEmpty { return tellCouriers(of: user, change) }
     let spent = entries.filter(\.subscription.firesOnce)
     if !spent.isEmpty {
-      // Which are removed here are told here, and nowhere a second time.
-      let removed = try await store.enqueue { transaction -> Set<Int64> in
-        guard let row = try transaction.database(home) else { return [] }
-        let present = spent.filter { entry in
-          // Dropped because what can't be read is not told of.
-          (try? transaction.subscription(entry.stored.identifier, of: entry.stored.userRecordName, scope: .shared, in: row.key))??.key == entry.stored.key
-        }
-        for entry in present { try transaction.deleteSubscription(entry.stored.key, in: row.key) }
-        return Set(present.map(\.stored.key))
-      }.value
+      let removed = try await store.remove(spent, of: home)
       entries.removeAll { $0.subscription.firesOnce && !removed.contains($0.stored.key) }
     }
-    let zone = Zone.ID(zoneName: change.zoneName, ownerName: change.database.owner)
-    let origin = change.originUser == nil || change.originUser == user ? change.originStore : nil
     for entry in entries {
-      let fired = FiredSubscription(database: home, entry: entry, change: .database(zone), sequence: change.sequence, originDevice: origin)
+      let fired = FiredSubscription(database: home, entry: entry, change: .database(change.zone), sequence: change.sequence, originDevice: change.origin(of: user))
       changes.publish(fired.notification(identifiedBy: random.uuid()))
     }
   }
 }
 
+extension SharedDatabaseFiring {
+  /// Whoever has subscribed to something at the owner's is told by that.
+  private func tellCouriers(of user: String, _ change: ZoneChange) {
+    guard change.tellsHomes == true, change.subscribers?.contains(user) != true else { return }
+    let (database, notificationID, subscriptionID) = (change.database, random.uuid(), ReservedName.mirrorSubscription(.shared))
+    var content = NotificationContent(
+      container: database.container, scope: .shared, subscriptionID: subscriptionID, info: nil, change: .database(change.zone))
+    content.syncToken = change.syncToken
+    var notification = SubscriptionNotification(
+      container: database.container, environment: database.environment, userRecordName: user, subscriptionID: subscriptionID, scope: .shared, zone: change.zone,
+      sequence: change.sequence, originDevice: change.origin(of: user), notificationID: notificationID, json: content.json(notificationID: notificationID))
+    notification.isForCouriersOnly = true
+    changes.publish(notification)
+  }
+}
+
 extension ZoneChange {
+  fileprivate var zone: Zone.ID { Zone.ID(zoneName: zoneName, ownerName: database.owner) }
+
+  /// The device of a user that made the change.
+  fileprivate func origin(of user: String) -> String? { originUser == nil || originUser == user ? originStore : nil }
+
   /// Those who hear of it besides the owner.
   fileprivate var participants: [String] { database.isPublic ? [] : audience.filter { $0 != database.owner } }
 

@@ -13,6 +13,7 @@ struct SubscriptionWatch: Sendable {
   let schema: EnvironmentSchema
   /// The user who writes. Names of devices are their users' choice: another user's device of the same name is told.
   let userRecordName: String?
+  let firings: LateFirings
   let log: Log
 
   /// - Returns: nil when nobody has ever subscribed to anything of the database.
@@ -37,7 +38,9 @@ final class SubscriptionFiring {
   private let database: StoredDatabase
   private let transaction: any ShardTransaction
   private let watch: SubscriptionWatch
-  private var fired: [FiredSubscription] = []
+  private var fired: [Firing] = []
+  /// What comparing may cost this body. Every other writer of the shard waits for it: what is over it is compared behind the commit.
+  private var budget = CostBudget(limit: SubscriptionFiring.costLimit)
   /// Of participants: what they may see is known when everything is written.
   private var shared: [(zoneName: String, record: Record, firing: FiredSubscription)] = []
   /// The zones that changed, in the order of their first changes.
@@ -45,13 +48,7 @@ final class SubscriptionFiring {
   /// Those that must not fire again, by key.
   private var spent: Set<Int64> = []
   private var ended: [Int64] = []
-  /// Of participants with subscriptions, asked once.
-  private var views: [Participation: VisibleRecords?] = [:]
-
-  private struct Participation: Hashable {
-    let userRecordName: String
-    let zoneName: String
-  }
+  private let sight: SubscriberSight
 
   private struct ChangedZone {
     let zoneName: String
@@ -66,12 +63,17 @@ final class SubscriptionFiring {
 
   /// Notifications of one commit's body at most.
   static let limit = 20_000
+  /// Steps that one body's comparisons take at most (`CostBudget`): some tenths of a millisecond.
+  static let costLimit = 20_000
+  /// What telling one subscription costs beside.
+  static let firingCost = 20
 
   fileprivate init(_ index: SubscriptionIndex, of database: StoredDatabase, in transaction: any ShardTransaction, _ watch: SubscriptionWatch) {
     self.index = index
     self.database = database
     self.transaction = transaction
     self.watch = watch
+    sight = SubscriberSight(of: database, watch.schema, in: transaction)
   }
 
   /// A record was written, or deleted.
@@ -80,38 +82,31 @@ final class SubscriptionFiring {
   ///   - originDevice: who did it, and is not told; nil for the server itself.
   func record(changedFrom before: Record?, to after: Record?, sequence: Int64, inZone zoneName: String, by originDevice: String?) {
     zone(changed: zoneName, sequence: sequence, by: originDevice)
-    guard let (event, entries) = index.queries(firedBy: before, after, inZone: zoneName), let record = after ?? before else { return }
-    let zone = Zone.ID(zoneName: zoneName, ownerName: database.id.owner)
-    for entry in entries where mayRead(record, entry) {
-      let change = NotificationContent.Change.query(.init(event, of: record, info: entry.subscription.notificationInfo), in: zone)
-      guard entry.stored.scope == .shared else {
-        fire(entry, change, sequence, originDevice)
-        continue
-      }
-      guard shared.count < Self.limit else {
-        droppedCount += 1
-        continue
-      }
-      let firing = FiredSubscription(database: database.id, entry: entry, change: change, sequence: sequence, originDevice: originDevice)
-      shared.append((zoneName, record, firing))
+    guard let (event, record) = index.event(changing: before, to: after) else { return }
+    let change = LateChange(
+      index: index, database: database, watch: watch, event: event, record: record, sequence: sequence, zoneName: zoneName, originDevice: originDevice)
+    do {
+      let entries = try index.queries(firedBy: event, of: record, inZone: zoneName, spending: &budget)
+      try budget.spend(Self.firingCost * entries.count)
+      for entry in entries where sight.mayRead(record, entry.stored) { fire(entry, change) }
+    } catch {
+      // Dropped because a reader compares it behind the commit.
+      add(.late(change))
     }
   }
 
-  /// In the public database what a user may not read he is not told of either.
-  private func mayRead(_ record: Record, _ entry: SubscriptionIndex.Entry) -> Bool {
-    !database.id.isPublic || watch.schema.permissions(ofAbsentUser: entry.stored.userRecordName).mayRead(record)
+  private func fire(_ entry: SubscriptionIndex.Entry, _ change: LateChange) {
+    guard entry.stored.scope == .shared else { return fire(entry, change.firing(of: entry)) }
+    guard shared.count < Self.limit else {
+      droppedCount += 1
+      return
+    }
+    shared.append((change.zoneName, change.record, change.firing(of: entry)))
   }
 
   /// What a participant sees of a zone as it is with all of this body's writes; nil: his access has ended, and with it his subscription to the zone.
   private func view(of entry: SubscriptionIndex.Entry, inZone zoneName: String) -> VisibleRecords? {
-    let place = Participation(userRecordName: entry.stored.userRecordName, zoneName: zoneName)
-    if views[place] == nil {
-      // Dropped because what can't be read is not told of; the write that met it fails by itself.
-      let members = (try? transaction.members(entry.stored.userRecordName, inZone: zoneName, of: database.key)) ?? []
-      let (access, zone) = (ZoneAccess(members), (try? transaction.zone(named: zoneName, in: database.key)) ?? nil)
-      views[place] = .some(access.mayRead ? zone.map { VisibleRecords(ZoneView(row: $0, access: access), in: transaction) } : nil)
-    }
-    if let view = views[place] ?? nil { return view }
+    if let view = sight.view(of: entry.stored, inZone: zoneName) { return view }
     if entry.subscription.zone?.zoneName == zoneName { ended.append(entry.stored.key) }
     return nil
   }
@@ -133,20 +128,19 @@ final class SubscriptionFiring {
 
   /// To be called after the body's last write.
   /// - Returns: what is to be sent after the commit.
-  func finish() throws -> [FiredSubscription] {
-    for (zoneName, record, firing) in shared where view(of: firing.entry, inZone: zoneName)?.surelyIncludes(record) == true {
-      fire(firing.entry, firing.change, firing.sequence, firing.originDevice)
-    }
+  func finish() throws -> [Firing] {
+    for (zoneName, record, firing) in shared where view(of: firing.entry, inZone: zoneName)?.surelyIncludes(record) == true { fire(firing.entry, firing) }
     shared = []
     for changed in zones {
       let zone = Zone.ID(zoneName: changed.zoneName, ownerName: database.id.owner)
       for entry in index.subscribers(ofZone: changed.zoneName) where entry.stored.scope != .shared || view(of: entry, inZone: changed.zoneName) != nil {
-        fire(entry, .zone(zone), changed.sequence, changed.originDevice)
+        fire(entry, firing(of: entry, .zone(zone), changed))
       }
-      for entry in index.subscribersOfDatabase { fire(entry, .database(zone), changed.sequence, changed.originDevice) }
+      for entry in index.subscribersOfDatabase { fire(entry, firing(of: entry, .database(zone), changed)) }
     }
     for key in spent.union(ended).sorted() { try transaction.deleteSubscription(key, in: database.key) }
     if droppedCount > 0 {
+      watch.firings.noteDropped(droppedCount)
       watch.log.warning(
         "a save fired more subscriptions than can be told of",
         ["container": .text(database.id.container.rawValue), "dropped": .integer(Int64(droppedCount)), "limit": .integer(Int64(Self.limit))])
@@ -154,14 +148,25 @@ final class SubscriptionFiring {
     return fired
   }
 
-  private func fire(_ entry: SubscriptionIndex.Entry, _ change: NotificationContent.Change, _ sequence: Int64, _ originDevice: String?) {
+  private func firing(of entry: SubscriptionIndex.Entry, _ change: NotificationContent.Change, _ zone: ChangedZone) -> FiredSubscription {
+    FiredSubscription(
+      database: database.id, entry: entry, change: change, sequence: zone.sequence,
+      originDevice: watch.userRecordName == entry.stored.userRecordName ? zone.originDevice : nil)
+  }
+
+  private func fire(_ entry: SubscriptionIndex.Entry, _ firing: FiredSubscription) {
+    if entry.subscription.firesOnce, spent.contains(entry.stored.key) { return }
+    if add(.fired(firing)), entry.subscription.firesOnce { spent.insert(entry.stored.key) }
+  }
+
+  /// - Returns: false for one too many.
+  @discardableResult private func add(_ firing: Firing) -> Bool {
     guard fired.count < Self.limit else {
       droppedCount += 1
-      return
+      return false
     }
-    if entry.subscription.firesOnce, !spent.insert(entry.stored.key).inserted { return }
-    let origin = watch.userRecordName == entry.stored.userRecordName ? originDevice : nil
-    fired.append(FiredSubscription(database: database.id, entry: entry, change: change, sequence: sequence, originDevice: origin))
+    fired.append(firing)
+    return true
   }
 }
 
@@ -186,22 +191,11 @@ extension FiredSubscription {
 extension PlaneContext {
   /// What writes are watched with.
   func watch(_ schema: EnvironmentSchema, by userRecordName: String?) -> SubscriptionWatch {
-    SubscriptionWatch(indexes: subscriptions, schema: schema, userRecordName: userRecordName, log: log)
+    SubscriptionWatch(indexes: subscriptions, schema: schema, userRecordName: userRecordName, firings: lateFirings, log: log)
   }
 
-  /// Sends what a commit fired.
-  func publish(_ fired: [FiredSubscription]) {
-    for firing in fired {
-      let notification = firing.notification(identifiedBy: random.uuid())
-      log.debug(
-        "subscription fired",
-        [
-          "nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID), "user": .text(notification.userRecordName),
-          "sequence": .integer(notification.sequence),
-        ])
-      changes.publish(notification)
-    }
-  }
+  /// Sends what a commit fired, as far as that is known.
+  func publish(_ fired: [Firing]) { lateFirings.publish(fired) }
 }
 
 extension DatabaseRequest {

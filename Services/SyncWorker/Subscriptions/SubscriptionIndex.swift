@@ -21,7 +21,7 @@ struct SubscriptionIndex: Sendable {
   }
 
   private struct Group: Sendable {
-    let query: RecordQuery
+    let judge: QueryJudge
     let zoneName: String?
     var entries: [Entry]
   }
@@ -64,11 +64,13 @@ struct SubscriptionIndex: Sendable {
           queries[query.recordType]?[position].entries.append(entry)
         } else {
           positions[question] = queries[query.recordType]?.count ?? 0
-          queries[query.recordType, default: []].append(Group(query: query, zoneName: zone?.zoneName, entries: [entry]))
+          queries[query.recordType, default: []].append(Group(judge: QueryJudge(query), zoneName: zone?.zoneName, entries: [entry]))
         }
       }
     }
     self.unreadable = unreadable
+    participants = Set(rows.lazy.filter { $0.scope == .shared && $0.userRecordName != owner }.map(\.userRecordName)).sorted()
+    areAllShared = !rows.isEmpty && rows.allSatisfy { $0.scope == .shared }
   }
 
   private static func read(_ row: StoredSubscription, owner: String, schema: SchemaIndex) -> Subscription? {
@@ -77,21 +79,35 @@ struct SubscriptionIndex: Sendable {
     return try? Subscription(json, owner: owner, schema: schema, makeIdentifier: { row.identifier })
   }
 
-  /// The query subscriptions that a record's change fires: a new record that matches, a changed one that matches afterwards, a deleted one
-  /// that did. So a record that begins to match by a change is an update, and one that ceases to match is nothing to be told of.
+  /// What a record's change is to query subscriptions; nil where none asks about records of its type.
   /// - Parameters:
   ///   - before: nil for a new record.
   ///   - after: nil for a deleted one.
-  func queries(firedBy before: Record?, _ after: Record?, inZone zoneName: String) -> (event: Subscription.Event, entries: [Entry])? {
-    guard let record = after ?? before, let groups = queries[record.recordType] else { return nil }
-    let event: Subscription.Event = after == nil ? .delete : before == nil ? .create : .update
+  func event(changing before: Record?, to after: Record?) -> (event: Subscription.Event, record: Record)? {
+    guard let record = after ?? before, queries[record.recordType] != nil else { return nil }
+    return (after == nil ? .delete : before == nil ? .create : .update, record)
+  }
+
+  /// The query subscriptions that a record's change fires: a new record that matches, a changed one that matches afterwards, a deleted one
+  /// that did. So a record that begins to match by a change is an update, and one that ceases to match is nothing to be told of.
+  /// - Throws: what `budget` throws.
+  func queries(
+    firedBy event: Subscription.Event, of record: Record, inZone zoneName: String, spending budget: inout CostBudget
+  ) throws -> [Entry] {
+    var look = RecordLook(record)
     var fired: [Entry] = []
-    for group in groups where group.zoneName == nil || group.zoneName == zoneName {
-      guard group.entries.contains(where: { $0.fires(on: event) }), group.query.matches(record) else { continue }
+    for group in queries[record.recordType] ?? [] where group.zoneName == nil || group.zoneName == zoneName {
+      try budget.spend(group.entries.count)
+      guard group.entries.contains(where: { $0.fires(on: event) }), try group.judge.passes(&look, spending: &budget) else { continue }
       fired += group.entries.filter { $0.fires(on: event) }
     }
-    return fired.isEmpty ? nil : (event, fired)
+    return fired
   }
+
+  /// Participants who have subscribed to something of the owner's, ascending.
+  let participants: [String]
+  /// There are subscriptions, and all of them are to shared databases: the owner's to those of others, and participants' to this one.
+  let areAllShared: Bool
 
   /// Those that tell of any change in a zone.
   func subscribers(ofZone zoneName: String) -> [Entry] { zones[zoneName] ?? [] }

@@ -21,6 +21,9 @@ final class SubscriptionIndexes: Sendable {
   /// All are forgotten when more databases than this have been met.
   private static let limit = 10_000
 
+  /// The index of a database that was made last; nil: nobody knows one.
+  func latest(of database: DatabaseID) -> SubscriptionIndex? { known.withLock { $0[database]?.index } }
+
   /// The index of a database as the transaction sees it.
   func index(of database: StoredDatabase, schema: EnvironmentSchema, in snapshot: any ShardSnapshot, log: Log) throws -> SubscriptionIndex {
     let earlier = known.withLock { $0[database.id] }

@@ -15,7 +15,7 @@ extension ZoneCall {
     if after != nil, wanted == nil { throw RecordError(.badRequest, "after goes with the sequence of the page before") }
     let limit = try limit(maximum: Self.exportLimit)
     let (database, zoneID) = (request.database, zoneID)
-    let links = context.assetLinks(baseURL: request.baseURL, shard: store.shard)
+    let links = context.assetLinks(for: request, shard: store.shard)
     let bytes = try await read { snapshot -> [UInt8] in
       let zone = try zone(in: snapshot)
       let sequence = wanted ?? zone.sequence

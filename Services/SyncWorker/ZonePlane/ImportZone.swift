@@ -24,7 +24,7 @@ extension ZoneCall {
     }
     let lines = try ZoneLines(body, receipts: AssetReader(of: request, context), takesHashes: request.caller.isOperator)
     let schema = try await schema(covering: lines)
-    let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
+    let quota = await ownersQuota()
     let watch = context.watch(schema, by: user)
     let commit = store.enqueue { transaction in try write(lines, merges: merges, schema, quota, watch, in: transaction) }
     startNext()
@@ -42,7 +42,7 @@ extension ZoneCall {
   private struct ImportResult: Sendable {
     let zone: StoredZone
     let importedCount: Int
-    let fired: [FiredSubscription]?
+    let fired: [Firing]?
   }
 
   private func write(
@@ -83,8 +83,7 @@ extension ZoneCall {
     }
     let touched = changes.map { DuplicateMerge.Touched(earlier: $0.existing.flatMap { $0.isDeleted ? nil : $0.record }, later: $0.record) }
     try merge(touched, in: zone, schema, by: writer, transaction)
-    let growth = try (transaction.database(key: database.key)?.byteCount ?? 0) - database.byteCount
-    if let problem = quota?.problem(growth: growth, of: database) { throw problem }
+    try quota?.checkGrowth(since: database, in: transaction)
     return ImportResult(zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, fired: try firing?.finish())
   }
 

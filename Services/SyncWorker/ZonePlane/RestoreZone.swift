@@ -11,13 +11,15 @@ extension ZoneCall {
   /// `POST restore`. Only records that changed after the sequence and up to the first page's end are touched, so that what is saved meanwhile
   /// stays; what is as it was already is left alone, so that a page that is sent again changes nothing.
   ///
-  /// References bind nothing here: the state was whole. Nor is there a quota: what is restored was within it.
+  /// References bind nothing here: the state was whole. A page by which the database would grow beyond its owner's quota is refused, and changes nothing:
+  /// what it held then may be more than it may hold now.
   func restore(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ZoneRestoreRequest(try JSONValue.request(body))
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     let watch = context.watch(schema, by: user)
     let stamp = Stamp(timestamp: now, userRecordName: user)
-    let commit = store.enqueue { transaction in try restorePage(asked, stamp, schema, watch, in: transaction) }
+    let quota = await ownersQuota()
+    let commit = store.enqueue { transaction in try restorePage(asked, stamp, schema, quota, watch, in: transaction) }
     startNext()
     let result = try await value(of: commit)
     if result.answer.restoredCount + result.answer.deletedCount > 0 { publish(result.zone, result.fired) }
@@ -27,16 +29,18 @@ extension ZoneCall {
   private struct RestoreResult: Sendable {
     let zone: StoredZone
     let answer: ZoneRestoreAnswer
-    let fired: [FiredSubscription]?
+    let fired: [Firing]?
   }
 
   /// Records a page looks at.
   private static let restoreLimit = 400
 
   private func restorePage(
-    _ asked: ZoneRestoreRequest, _ stamp: Stamp, _ schema: EnvironmentSchema, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
+    _ asked: ZoneRestoreRequest, _ stamp: Stamp, _ schema: EnvironmentSchema, _ quota: StorageQuota?, _ watch: SubscriptionWatch,
+    in transaction: any ShardTransaction
   ) throws -> RestoreResult {
     let zone = try zone(in: transaction)
+    let before = try transaction.database(key: zone.databaseKey)
     let through = asked.through ?? zone.sequence
     let sequence: Int64
     switch asked.target {
@@ -76,6 +80,7 @@ extension ZoneCall {
       answer.restoredCount += 1
     }
     try merge(touched.map { try undone($0, in: zone, transaction) }, in: zone, schema, by: writer, transaction)
+    if let before { try quota?.checkGrowth(since: before, in: transaction) }
     return RestoreResult(zone: try transaction.zone(key: zone.key) ?? zone, answer: answer, fired: try firing?.finish())
   }
 

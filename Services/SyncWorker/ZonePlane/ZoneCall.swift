@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 /// One call under `zones/{zone}`; the handlers are extensions, a file a subject.
-struct ZoneCall: ShardCall {
+struct ZoneCall: DatabaseCall {
   let request: DatabaseRequest
   let body: [UInt8]
   let zoneName: String
@@ -84,7 +84,7 @@ struct ZoneCall: ShardCall {
   }
 
   /// Tells of a commit that wrote to the zone: every store hears of it.
-  func publish(_ zone: StoredZone, _ fired: [FiredSubscription]?) {
+  func publish(_ zone: StoredZone, _ fired: [Firing]?) {
     context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
     if let fired { context.publish(fired) }
   }

@@ -10,16 +10,38 @@ extension Exporter {
   /// - Returns: nil where the deletion stands.
   mutating func revived(_ change: HistoryChange, _ entity: EntityDescription, _ entry: OverlayEntry) throws -> OverlayEntry? {
     guard let judge, judge.rules.deletePolicy(of: entity.name) == .editWins, entry.base?.isDeleted == true, let edit = judge.contested(entry.base),
-      let record = try lastRecord(of: change.objectID, since: edit.base)
+      var record = try lastRecord(of: change.objectID, since: edit.base)
     else { return nil }
+    try clearStalePointers(of: &record, entity)
     var revived = entry
     revived.record = record
     revived.isToldAgain = true
     overlay.set(revived, named: change.objectID)
+    broughtBack.insert(change.objectID)
+    // What is deleted later in the same run is let go of.
+    for case .field(let field) in entity.relationships.map(\.storage) {
+      if let target = record.fields.string(field) { overlay.notePointer(from: change.objectID, field: field, to: target) }
+    }
     let company = try overlay.source.company(ofDeleted: change.objectID)
     for link in company.links { try bringBack(link) }
     for pointer in company.pointers { try bringBack(pointer, to: change.objectID) }
+    // Also what a record client's deletion left of its links and pointers: devices let go of those (T-O03).
+    try tellOfAll(change.objectID)
     return revived
+  }
+
+  /// A pointer of before the deletion stays where its object is in this zone, and belongs to nobody else by now.
+  private mutating func clearStalePointers(of record: inout Record, _ entity: EntityDescription) throws {
+    for relationship in entity.relationships {
+      guard case .field(let field) = relationship.storage, let target = record.fields.string(field) else { continue }
+      switch try self.target(target, of: relationship) {
+      case .alive, .unknown: break
+      case .gone, .wrongEntity, .inZone: record.fields[field] = nil
+      }
+      guard let inverse = relationship.inverse, !inverse.isToMany else { continue }
+      let holder = try overlay.entry(target).record?.fields.string(ReservedName.fieldPrefix + inverse.name)
+      if let holder, holder != record.recordName { record.fields[field] = nil }
+    }
   }
 
   private mutating func bringBack(_ link: Record) throws {

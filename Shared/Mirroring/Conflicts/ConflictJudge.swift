@@ -47,11 +47,15 @@ extension Exporter {
     let policies = judge.rules.policies(of: entity.name)
     let contested = before == nil ? nil : judge.contested(entry.base)
     if policies == nil, contested == nil { return }
-    let past = contested == nil ? nil : try past(of: change, since: edit.base)
+    let history = contested == nil ? nil : try overlay.source.history(of: change.objectID, since: edit.base)
+    let past = history.map { RecordPast($0, isInsert: change.changeType == .insert) }
+    // Who never imported anything knew nothing of what they overwrite; where values are merged they are taken to have seen it being made all the same.
+    let arrivalPast = edit.base == 0 ? history.map { RecordPast($0, isInsert: true) } : past
     for named in change.attributes {
       let policy = policies?[named.name] ?? .arrival
       guard policy != .arrival || contested != nil, let attribute = entity.attribute(named: named.name), attribute.isMirrored, var record = entry.record
       else { continue }
+      let past = policy == .arrival ? arrivalPast : past
       let contest = FieldContest(
         policy: policy, range: attribute.type.range ?? 0...0, defaultNumber: attribute.defaultNumber, current: FieldContent(of: attribute, in: before),
         sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute.fieldName), isSeen: contested == nil,
@@ -66,7 +70,7 @@ extension Exporter {
   }
 
   private func past(of change: HistoryChange, since base: Int64) throws -> RecordPast {
-    RecordPast(try overlay.source.history(of: change.objectID, since: base), isInsert: change.changeType == .insert)
+    RecordPast(try overlay.source.history(of: change.objectID, since: base), isInsert: change.changeType == .insert || base == 0)
   }
 
   private func apply(

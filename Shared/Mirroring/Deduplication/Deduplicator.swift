@@ -99,28 +99,22 @@ public struct Deduplicator {
     if let pair = exporter.links.resolve(parts), let link = pair.relationship.link {
       if isWanted {
         let (source, target) = pair.objectID == loser ? (survivor, other) : (other, survivor)
-        if try !isLinked(link.key(source: source, target: target), other) { exporter.makeLink(link, source, target) }
+        try exporter.makeLinkOnce(link, source, target)
       }
     } else if case .pair = parts.form {
       // Of a model that nobody here knows: the same words with the other name.
       var fields = record.fields
       let ends = parts.ends.first == loser ? (survivor, other) : (other, survivor)
       fields[ReservedName.linkRecordNames] = Field(.string("\(ends.0)\(ReservedName.linkSeparator)\(ends.1)"))
-      if isWanted, try !isLinked(as: fields, other) { exporter.makeLink(with: fields, between: LinkRecord.Pair(first: ends.0, second: ends.1)) }
+      if isWanted, try !isLinked(as: fields, ends) { exporter.makeLink(with: fields, between: LinkRecord.Pair(first: ends.0, second: ends.1)) }
     } else {
       return
     }
     try exporter.remove(record.recordName)
   }
 
-  private mutating func isLinked(_ key: String, _ end: String) throws -> Bool {
-    try links(of: end).contains { record in LinkRecord(record).flatMap { exporter.links.resolve($0) }?.key == key }
-  }
-
-  private mutating func isLinked(as fields: Fields, _ end: String) throws -> Bool { try links(of: end).contains { $0.fields == fields } }
-
-  private mutating func links(of end: String) throws -> [Record] {
-    try exporter.overlay.pointers(to: end).filter { $0.field == ReservedName.linkRecordNames }.compactMap { try exporter.overlay.entry($0.source).record }
+  private mutating func isLinked(as fields: Fields, _ ends: (String, String)) throws -> Bool {
+    try exporter.overlay.linkCandidates(ends.0, ends.1).contains { try exporter.overlay.entry($0).record?.fields == fields }
   }
 
   /// An edit of a duplicate that came after the merge is the survivor's: its last, though others may have been made to that meanwhile.

@@ -22,6 +22,8 @@ struct OverlayEntry {
   var isToldAgain = false
   /// The server decided on the deletion: a superfluous link record of a pair.
   var isServersDeletion = false
+  /// It was alive in this run, and deleted.
+  var isRemoved = false
 
   init(base: SourceRecord?) {
     origin = base.map(Base.init)
@@ -35,7 +37,7 @@ struct OverlayEntry {
   var isGone: Bool {
     // Asked without comparing records, which copies them.
     if case .some = record { return false }
-    return origin != nil
+    return origin != nil || isRemoved
   }
 
   /// Whether what is written of it is a link record's.
@@ -53,6 +55,21 @@ struct ExportOverlay {
   /// Pointers that were set here, by target; some may have been cleared again since.
   private var added: [String: [RecordPointer]] = [:]
   private var stored: [String: [RecordPointer]] = [:]
+  /// Of objects with many pointers.
+  private var crowds: [String: Crowd] = [:]
+  /// Names of link records that were gone through so far.
+  private(set) var linkCost = 0
+
+  /// The link records of an object with so many that each pair's can't be searched among them.
+  private struct Crowd {
+    private(set) var ordered: [String] = []
+    private(set) var all: Set<String> = []
+
+    mutating func note(_ name: String) { if all.insert(name).inserted { ordered.append(name) } }
+  }
+
+  /// Objects with more pointers than this have their link records indexed.
+  private static let crowdCount = 64
 
   init(source: any RecordSource) { self.source = source }
 
@@ -117,6 +134,7 @@ struct ExportOverlay {
 
   mutating func notePointer(from source: String, field: String, to target: String) {
     added[target, default: []].append(RecordPointer(field: field, source: source))
+    if field == ReservedName.linkRecordNames, !crowds.isEmpty { crowds[target]?.note(source) }
   }
 
   /// Live pointers to `target` as of now, each once, stored ones first.
@@ -131,13 +149,29 @@ struct ExportOverlay {
     }
   }
 
-  /// Names of link records that name both objects, live or deleted in this run, stored ones first. No record is read for it:
-  /// a tag with ten thousand photos costs two lists of names.
+  /// Names of link records that name both objects, live or deleted in this run, stored ones first. No record is read for it, and of the two the
+  /// object with fewer links is gone through: a tag with ten thousand photos costs one list of names, however many pairs are looked for.
   mutating func linkCandidates(_ a: String, _ b: String) throws -> [String] {
-    let first = try candidates(to: a).filter { $0.field == ReservedName.linkRecordNames }.map(\.source)
+    let first = try linkNames(a)
     if first.isEmpty || a == b { return first }
-    let second = Set(try candidates(to: b).map(\.source))
-    return first.filter(second.contains)
+    let second = try linkNames(b)
+    let (few, many) = first.count <= second.count ? (first, b) : (second, a)
+    linkCost += few.count
+    if let crowd = crowds[many] { return few.filter(crowd.all.contains) }
+    let others = Set(many == b ? second : first)
+    linkCost += others.count
+    return few.filter(others.contains)
+  }
+
+  private mutating func linkNames(_ target: String) throws -> [String] {
+    if let crowd = crowds[target] { return crowd.ordered }
+    let names = try candidates(to: target).compactMap { $0.field == ReservedName.linkRecordNames ? $0.source : nil }
+    linkCost += names.count
+    guard names.count > Self.crowdCount else { return names }
+    var crowd = Crowd()
+    for name in names { crowd.note(name) }
+    crowds[target] = crowd
+    return crowd.ordered
   }
 
   /// Everything that points to `target`, or did before this run changed it.

@@ -24,7 +24,8 @@ extension Exporter {
       // An end that is unknown may still arrive; clients hold such a link until it does (T-O02).
       case .alive, .unknown: try addLink(link, owner, target)
       case .inZone(let zoneName): leaveOut(relationship, .toManyDelta(add: [target], remove: []), of: change, across: zoneName)
-      case .gone: break
+      // Its device learns that the object is linked with nothing (T-O05): the other may come back without the link.
+      case .gone: if !passing.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [target], remove: []), of: change,
@@ -44,18 +45,29 @@ extension Exporter {
     if let name = records.first {
       var entry = try overlay.entry(name)
       entry.record = entry.baseRecord ?? linkRecord(link, owner, target, named: name)
+      if try mayLack(owner, or: target) { entry.isToldAgain = true }
       overlay.set(entry, named: name)
     } else {
-      pairs[key] = [makeLink(link, owner, target)]
+      pairs[key] = [try makeLink(link, owner, target)]
     }
   }
 
   /// - Returns: the new record's name.
-  @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) -> String {
+  @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws -> String {
     makeLink(
       with: LinkRecord.fields(of: link, source: owner, target: target), between: LinkRecord.Pair(first: owner, second: target),
-      isToldAgain: standIns.contains(owner) || standIns.contains(target))
+      isToldAgain: try standIns.contains(owner) || standIns.contains(target) || mayLack(owner, or: target))
   }
+
+  /// Whether the object may have been gone for its device since the edit was made, with the links that it had there: somebody else changed it. One
+  /// that an edit brings back is imported again, and so are the links that the edits add.
+  mutating func mayLack(_ objectID: String) throws -> Bool {
+    if broughtBack.contains(objectID) { return true }
+    guard let judge, judge.edit != nil else { return false }
+    return try overlay.with(objectID) { judge.contested($0.base) != nil }
+  }
+
+  private mutating func mayLack(_ owner: String, or target: String) throws -> Bool { try mayLack(owner) || mayLack(target) }
 
   /// - Parameter ends: the objects that the fields name, in either order.
   @discardableResult mutating func makeLink(with fields: Fields, between ends: LinkRecord.Pair, isToldAgain: Bool = false) -> String {
@@ -67,6 +79,14 @@ extension Exporter {
     overlay.set(entry, named: name)
     for end in [ends.first, ends.second] { overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: end) }
     return name
+  }
+
+  /// Makes a link unless the pair has a live one.
+  mutating func makeLinkOnce(_ link: LinkDescription, _ owner: String, _ target: String) throws {
+    let key = link.key(source: owner, target: target)
+    if try linkRecords(key, owner, target).contains(where: { try overlay.entry($0).record != nil }) { return }
+    let name = try makeLink(link, owner, target)
+    pairs[key, default: []].append(name)
   }
 
   private mutating func removeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws {

@@ -1,6 +1,6 @@
 // What a store believes of other objects because of an edit that is lost, and how it is set right.
 
-import History
+public import History
 import ObjectModel
 import Records
 
@@ -16,6 +16,13 @@ extension Exporter {
   mutating func tellAgainElsewhere(_ change: HistoryChange) throws {
     guard change.changeType == .update, try elsewhere?(change.objectID) == .tombstone else { return }
     try isolating(change) { exporter in try exporter.tellInverses(of: change) }
+  }
+
+  /// The same of an object that went with its zone.
+  public mutating func tellOfLost(_ change: HistoryChange) throws {
+    let isTold = try isolating(change) { exporter in try exporter.tellInverses(of: change) }
+    // The edit itself is in the journal.
+    if !isTold { leftOut.removeLast() }
   }
 
   private mutating func tellInverses(of change: HistoryChange) throws {

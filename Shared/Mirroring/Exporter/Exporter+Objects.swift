@@ -106,6 +106,7 @@ extension Exporter {
     entry.record = nil
     entry.serverFields = []
     entry.isServersDeletion = isServersOwn
+    entry.isRemoved = true
     overlay.set(entry, named: recordName)
   }
 

@@ -45,7 +45,7 @@ extension Exporter {
     switch try elsewhere?(objectID) {
     case .alive(let zoneName)?: return .inZone(zoneName)
     case .tombstone?: return .gone
-    case .unknown?, nil: return isGone ? .gone : .unknown
+    case .unknown?, nil: return isGone || passing.contains(objectID) ? .gone : .unknown
     }
   }
 
@@ -73,7 +73,10 @@ extension Exporter {
       target = nil
       try point(owner, field, to: nil)
       try markServersOwn(field, of: owner)
-    case .alive?, .unknown?, nil:
+    case .alive?:
+      try point(owner, field, to: target)
+      if let target, try mayLack(target) { try tellPointer(of: owner) }
+    case .unknown?, nil:
       try point(owner, field, to: target)
     }
     guard let inverse = relationship.inverse, !inverse.isToMany else { return }
@@ -95,6 +98,11 @@ extension Exporter {
       return true
     }
     if isSet, let target { overlay.notePointer(from: source, field: field, to: target) }
+  }
+
+  /// The object pointed to may have been gone for the device, and the pointer with it.
+  private mutating func tellPointer(of source: String) throws {
+    try overlay.with(source) { entry in if entry.record != nil { entry.isToldAgain = true } }
   }
 
   private mutating func markServersOwn(_ field: String, of owner: String) throws {
@@ -153,9 +161,12 @@ extension Exporter {
     for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
       try point(child, field, to: nil)
     }
+    let isLacked = try mayLack(parent)
     for child in added {
       switch try target(child, of: relationship) {
-      case .alive: try point(child, field, to: parent)
+      case .alive:
+        try point(child, field, to: parent)
+        if isLacked { try tellPointer(of: child) }
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [child], remove: []), of: change,

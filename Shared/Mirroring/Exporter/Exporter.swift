@@ -27,15 +27,19 @@ public struct Exporter {
   var judge: ConflictJudge?
   /// Link records by the pair's key, once the pair was looked at.
   var pairs: [String: [String]] = [:]
-  private(set) var leftOut: [LeftOutChange] = []
+  var leftOut: [LeftOutChange] = []
   /// How many were ever put there.
   private var leftOutTotal = 0
   /// Whether a change that meets what can't be read is left out, instead of all of them with it. Every change costs more then.
   let isolatesErrors: Bool
   /// When the store last began or ended an import: milliseconds since 1970. A duplicate that it deletes without having heard of the survivor is both.
   public var importedAt: Int64 = 0
+  /// Objects that the transaction of a slice makes and deletes: an earlier slice may have done both, and left nothing of them.
+  var passing: Set<String> = []
   /// Objects that were named by the names of their duplicates.
   var standIns: Set<String> = []
+  /// Objects that an edit brought back (T-C06): their device may have let go of them.
+  var broughtBack: Set<String> = []
   /// What the store has to hear of because of that.
   var toldAgain: [String] = []
 
@@ -190,10 +194,25 @@ public struct Exporter {
       judge?.edit = transaction.edit
       let transaction = try redirected(transaction, only: Set(slice.map(\.change)))
       var lastDeletion: [String: Int] = [:]
-      for (index, change) in transaction.changes.enumerated() where change.changeType == .delete { lastDeletion[change.objectID] = index }
+      for (index, change) in transaction.changes.enumerated() {
+        switch change.changeType {
+        case .delete:
+          lastDeletion[change.objectID] = index
+          passing.insert(change.objectID)
+        case .insert: passing.remove(change.objectID)
+        case .update: break
+        }
+      }
+      defer { passing = [] }
       for step in slice {
         let change = transaction.changes[step.change]
-        guard try isOurs(change) else { continue }
+        guard try isOurs(change) else {
+          if elsewhere != nil, case .relationship(let place, _) = step.work {
+            let named = change.relationships[place]
+            try tellAgainElsewhere(change.only(named.name, step.value(of: named.value) ?? named.value))
+          }
+          continue
+        }
         if reverting.contains(change.objectID) {
           if step.work == .object { try isolating(change) { exporter in try exporter.revert(change) } }
           continue

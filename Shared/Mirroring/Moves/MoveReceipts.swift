@@ -97,9 +97,11 @@ public struct MoveView: Hashable, Sendable {
   ///
   /// Told of by the record in its new zone alone, and so in any order of the two zones' feeds. Of several moves the first one that the store
   /// has not heard of left the zone that it knows.
-  /// - Parameter sees: whether the store may know of a zone.
-  public func origin(of record: Record, _ receipts: MoveReceipts, in zoneName: String, sees: (String) -> Bool) -> String? {
+  /// - Parameters:
+  ///   - mayBeUnknown: also of an object that the store may know from a page of its first run, or not at all.
+  ///   - sees: whether the store may know of a zone.
+  public func origin(of record: Record, _ receipts: MoveReceipts, in zoneName: String, mayBeUnknown: Bool = false, sees: (String) -> Bool) -> String? {
     guard let move = receipts.moves.first(where: { $0.sequence > told && sees($0.zoneName) }), move.zoneName != zoneName else { return nil }
-    return hasBeenComplete || record.created.deviceID == store ? move.zoneName : nil
+    return mayBeUnknown || hasBeenComplete || record.created.deviceID == store ? move.zoneName : nil
   }
 }

@@ -48,9 +48,13 @@ enum CompositeCoding {
 
   private static func read(_ map: MessagePackValue, elements: [Attribute]) -> [AttributeValue.CompositeElement]? {
     guard map.kind == .map else { return nil }
+    let names = Set(elements.map(\.name))
+    var members: [String: MessagePackValue] = [:]
+    // Once through the map, however many elements there are; of equal keys the first counts.
+    for (key, value) in map.pairs { if let name = key.string, names.contains(name), members[name] == nil { members[name] = value } }
     var values: [AttributeValue.CompositeElement] = []
     for element in elements.sorted(by: { $0.name < $1.name }) {
-      guard let stored = map[element.name] else { continue }
+      guard let stored = members[element.name] else { continue }
       guard let value = value(stored, of: element) else { return nil }
       values.append(AttributeValue.CompositeElement(name: element.name, value: value))
     }

@@ -21,15 +21,19 @@ struct KeyedArchive {
     self.root = root
   }
 
-  /// The elements the model knows, ascending by name; nil when one holds a value of another type.
+  /// What reading it has cost (`PropertyList.costLimit`).
+  var cost: Int { list.cost }
+
+  /// The elements the model knows, ascending by name; nil when one holds a value of another type, or the archive costs too much.
   func composite(of elements: [Attribute]) -> [AttributeValue.CompositeElement]? { composite(root, elements) }
 
   private func composite(_ object: PropertyList.Object, _ elements: [Attribute]) -> [AttributeValue.CompositeElement]? {
-    guard let members = members(of: object) else { return nil }
+    guard let members = members(of: object, named: elements) else { return nil }
     var values: [AttributeValue.CompositeElement] = []
     for element in elements.sorted(by: { $0.name < $1.name }) {
       guard let stored = members[element.name] else { continue }
-      guard let value = value(stored, of: element) else { return nil }
+      // One text may stand for any number of elements.
+      guard list.spend(stored.contentByteCount), let value = value(stored, of: element) else { return nil }
       values.append(AttributeValue.CompositeElement(name: element.name, value: value))
     }
     return values
@@ -139,15 +143,18 @@ struct KeyedArchive {
 
   // MARK: The archive
 
-  /// What a dictionary of the archive holds by string keys; nil when it is none.
-  private func members(of object: PropertyList.Object) -> [String: PropertyList.Object]? {
+  /// What a dictionary of the archive holds by the names of elements; nil when it is none, or has other keys than strings.
+  private func members(of object: PropertyList.Object, named elements: [Attribute]) -> [String: PropertyList.Object]? {
     guard case .array(let keys)? = member("NS.keys", of: object), case .array(let values)? = member("NS.objects", of: object), keys.count == values.count else {
       return nil
     }
+    let names = Set(elements.map(\.name))
+    let longest = 3 * (names.map(\.utf8.count).max() ?? 0)
     var members: [String: PropertyList.Object] = [:]
     for (key, value) in zip(keys, values) {
       guard let name = list.object(key).flatMap(followed).flatMap(string), let value = list.object(value).flatMap(followed) else { return nil }
-      members[name] = value
+      // Before it is hashed: a text longer than any spelling of a name may be the key a hundred thousand times.
+      if name.utf8.count <= longest, names.contains(name) { members[name] = value }
     }
     return members
   }
@@ -169,5 +176,16 @@ struct KeyedArchive {
   private static func member(_ name: String, of object: PropertyList.Object, in list: PropertyList) -> PropertyList.Object? {
     guard case .dictionary(let keys, let values) = object else { return nil }
     return zip(keys, values).first { list.object($0.0) == .string(name) }.flatMap { list.object($0.1) }
+  }
+}
+
+extension PropertyList.Object {
+  /// Of what becomes a value.
+  fileprivate var contentByteCount: Int {
+    switch self {
+    case .string(let text): text.utf8.count
+    case .data(let bytes): bytes.count
+    default: 1
+    }
   }
 }

@@ -1,7 +1,9 @@
 // Binary property lists, as far as keyed archives are made of them: read object by object, nothing is trusted.
 
-/// A property list that begins with `bplist00`.
-struct PropertyList {
+import Records
+
+/// A property list that begins with `bplist00`. A class, because it remembers what it has read: any number of places may name one object.
+final class PropertyList {
   enum Object: Hashable {
     case null
     case boolean(Bool)
@@ -19,6 +21,11 @@ struct PropertyList {
   }
 
   private let bytes: [UInt8]
+  /// By where they begin: several indexes may lead there.
+  private var known: [Int: Object] = [:]
+  /// What looking at objects has cost. Objects lie side by side, so that all of them together are no longer than the list, and of each its reader looks at
+  /// a few things; who makes them overlap or leads everything to one place is not read to the end.
+  private var budget: CostBudget
   private let offsetByteCount: Int
   private let referenceByteCount: Int
   private let tableOffset: Int
@@ -27,6 +34,9 @@ struct PropertyList {
 
   private static let mark = Array("bplist00".utf8)
   private static let trailerByteCount = 32
+
+  /// In bytes of contents and looks at objects.
+  static func costLimit(_ byteCount: Int) -> Int { 4 * byteCount + 10_000 }
 
   static func isOne(_ bytes: [UInt8]) -> Bool { bytes.starts(with: mark) }
 
@@ -40,6 +50,7 @@ struct PropertyList {
     else { return nil }
     guard count <= bytes.count, top < count, table <= trailer, count * offsets <= trailer - table else { return nil }
     self.bytes = bytes
+    budget = CostBudget(limit: Self.costLimit(bytes.count))
     offsetByteCount = offsets
     referenceByteCount = references
     objectCount = count
@@ -54,11 +65,28 @@ struct PropertyList {
     return value < 1 << 48 ? Int(value) : nil
   }
 
-  /// nil for an index that is none, or an object that is not what its mark says.
+  /// What reading has cost so far.
+  var cost: Int { budget.spent }
+
+  /// To be called for contents that are used, each time they are.
+  /// - Returns: false when the list costs more than it may.
+  func spend(_ steps: Int) -> Bool {
+    // Dropped because who reads treats such a list as one that is none.
+    (try? budget.spend(steps)) != nil
+  }
+
+  /// nil for an index that is none, an object that is not what its mark says, or a list that costs too much.
   func object(_ index: Int) -> Object? {
-    guard (0..<objectCount).contains(index), let start = Self.number(bytes, tableOffset + index * offsetByteCount, offsetByteCount), start < tableOffset else {
-      return nil
-    }
+    guard (0..<objectCount).contains(index), let start = Self.number(bytes, tableOffset + index * offsetByteCount, offsetByteCount), start < tableOffset,
+      spend(1)
+    else { return nil }
+    if let object = known[start] { return object }
+    let object = read(at: start)
+    known[start] = object
+    return object
+  }
+
+  private func read(at start: Int) -> Object? {
     let (kind, detail) = (bytes[start] >> 4, Int(bytes[start] & 0x0f))
     switch (kind, detail) {
     case (0x0, 0x0): return .null
@@ -94,7 +122,7 @@ struct PropertyList {
   }
 
   private func body(_ start: Int, _ detail: Int, unit: Int) -> ArraySlice<UInt8>? {
-    guard let (start, count) = extent(start, detail), count <= bytes.count, start <= bytes.count - count * unit else { return nil }
+    guard let (start, count) = extent(start, detail), count <= bytes.count, start <= bytes.count - count * unit, spend(count * unit) else { return nil }
     return bytes[start..<start + count * unit]
   }
 

@@ -47,8 +47,8 @@ public struct Serializer {
   func text(of value: FieldValue) -> String? {
     switch value {
     case .string(let text): text
-    // Dropped because whoever merges texts is told that this is none.
-    case .asset(let asset): (try? contents.content(of: asset)).flatMap { String(validating: $0, as: UTF8.self) }
+    // Dropped because whoever merges texts is told that this is none. Nor is one too long to be merged while a shard's writer waits.
+    case .asset(let asset) where asset.byteCount <= Limit.recordByteCount: (try? contents.content(of: asset)).flatMap { String(validating: $0, as: UTF8.self) }
     default: nil
     }
   }

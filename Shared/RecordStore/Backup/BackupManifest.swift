@@ -25,7 +25,7 @@ public struct BackupManifest: Hashable, Sendable {
     }
   }
 
-  /// Tells installations apart: 16 hexadecimal digits, the same for all backups of one.
+  /// Tells installations apart (`InstallationID`): the same for all backups of one.
   public let installation: String
   /// Milliseconds since 1970. Whatever was acknowledged until `startedAt` is in it, but for shards that are missing; of what came until `createdAt`
   /// some is.
@@ -43,11 +43,6 @@ public struct BackupManifest: Hashable, Sendable {
   public var recordCount: Int { shards.reduce(0) { $0 + $1.recordCount } }
   public var byteCount: Int64 { shards.reduce(directoryByteCount) { $0 + $1.byteCount } }
   public var problems: [String] { shards.flatMap(\.problems) }
-
-  /// - Parameter signingKey: the installation's.
-  public static func installation(signingKey: [UInt8]) -> String {
-    Hex.encode(Array(SHA256.hash(Array("aquifer installation".utf8) + signingKey).prefix(8)))
-  }
 
   public func encoded() -> [UInt8] {
     var writer = JSONWriter()

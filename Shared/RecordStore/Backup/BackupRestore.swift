@@ -4,6 +4,7 @@ import Assets
 import Crypto
 import Glibc
 import Records
+import SQLite
 
 /// Puts a backup where nothing is yet. No process of an installation uses the folders meanwhile.
 public struct BackupRestore: Sendable {
@@ -66,7 +67,9 @@ public struct BackupRestore: Sendable {
       report("verifying the copies")
       try verify(manifest, parts) { file, _ in place(file) }
       report("giving every database another incarnation")
+      let missing = try makeMissing(manifest, parts)
       for part in parts { try ShardRenewal(shard: part.copy.shard, startedAt: part.startedAt, now: now).run(at: place(ShardCopy.fileName(part.copy.shard))) }
+      for shard in missing { try ShardRenewal(shard: shard, startedAt: now, now: now).run(at: place(ShardCopy.fileName(shard))) }
       try name(manifest)
       return manifest
     } catch let error as AssetError {
@@ -151,8 +154,25 @@ public struct BackupRestore: Sendable {
     }
     try copy(BackupManifest.directoryName, of: source)
     for part in parts { try BackupList(folder: part.folder, shard: part.copy.shard).forEach { try copy($1, of: part.folder) } }
-    if parts.isEmpty { try Folder.make(data + "/shards" + Self.draft) }
     for folder in folders.sorted() { try Folder.sync(folder) }
+  }
+
+  /// Makes empty shards where the backup has none and the operator said so: workers make none that there was before.
+  private func makeMissing(_ manifest: BackupManifest, _ parts: [Part]) throws -> [Int] {
+    let missing = (0..<manifest.shardCount).filter { shard in !parts.contains { $0.copy.shard == shard } }
+    let folder = Folder.parent(of: place(ShardCopy.fileName(0)))
+    if !missing.isEmpty { try Folder.make(folder) }
+    for shard in missing { try ShardFile(directory: folder, shard: shard, shardCount: manifest.shardCount).takeOver().connection.close() }
+    return missing
+  }
+
+  /// Says whose the folders are, and that they count from here on.
+  private func mark(_ manifest: BackupManifest) throws {
+    guard let installation = InstallationID(text: manifest.installation) else { return }
+    for folder in [data, data + "/assets"] {
+      let mark = FolderMark(installation: installation, epoch: now, nonce: Hex.encode(SecureRandom.bytes(FolderMark.nonceLength / 2)))
+      try FolderMarkFile.open(in: folder, makes: true)?.write(mark)
+    }
   }
 
   /// Gives everything its name, the directory's file last: without it no installation begins.
@@ -162,6 +182,7 @@ public struct BackupRestore: Sendable {
       if access(assets + Self.draft, F_OK) == 0 { try BackupFile.move(assets + Self.draft, to: assets) }
     }
     try BackupFile.move("\(data)/shards" + Self.draft, to: "\(data)/shards")
+    try mark(manifest)
     let directory = "\(directory)/\(BackupManifest.directoryName)"
     try BackupFile.move(directory + Self.draft, to: directory)
   }

@@ -9,6 +9,7 @@ import SQLite
 /// - Databases, zones and stores go by other incarnations, so that a token of what is gone is refused instead of skipping what comes next.
 /// - Sequences begin beyond those that were ever used, so that a record's change tag which a device has of what is gone is nobody's else: its save
 ///   finds a conflict instead of overwriting what it does not know. Numbers of events and of lost changes, too.
+/// - The epoch is beyond every one that a directory may know: the restored shard is the one that counts from here on.
 /// - Stores of the shared database forward again what they forwarded since the backup began: owners' shards may have been copied before it came.
 ///   Those that have it take it for a repetition.
 struct ShardRenewal {
@@ -76,16 +77,34 @@ struct ShardRenewal {
   }
 
   private func advance(_ connection: Connection) throws {
-    let update = try connection.statement(SQL("advanceDatabase", "UPDATE database SET seq = ?2 WHERE id = ?1"))
+    // Files of earlier formats learn of what is passed when they are upgraded.
+    let knowsGap = try columns(of: "database", connection).contains("gapEnd")
+    let gap = knowsGap ? ", gapStart = iif(gapEnd = 0, seq, gapStart), gapEnd = ?2 - iif(gapEnd = 0, 0, seq - gapEnd)" : ""
+    let update = try connection.statement(SQL("advanceDatabase", "UPDATE database SET seq = ?2\(gap) WHERE id = ?1"))
     for (key, sequence) in try connection.statement(SQL("databaseSequences", "SELECT id, seq FROM database")).all({ ($0.int64(0), $0.int64(1)) }) {
       try update.binding(key, number(beyond: sequence)).run()
     }
+    let epoch = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.epoch.rawValue).first { $0.int64(0) } ?? 0
+    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(MetaKey.epoch.rawValue, max(epoch + 1, now)).run()
     let event = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.lastEvent.rawValue).first { $0.int64(0) } ?? 0
     try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(MetaKey.lastEvent.rawValue, number(beyond: event)).run()
+    try advanceNumbers(connection)
     guard try hasJournal(connection) else { return }
     let entry = try connection.statement(SQL("lastConflict", "SELECT max(seq) FROM sqlite_sequence WHERE name = 'journal'")).first { $0.int64(0) } ?? 0
     try connection.execute("DELETE FROM sqlite_sequence WHERE name = 'journal'")
     try connection.statement(SQL("advanceConflicts", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)")).binding(number(beyond: entry)).run()
+  }
+
+  /// Files of formats before a database's own numbers take theirs from the shard's.
+  private func advanceNumbers(_ connection: Connection) throws {
+    guard try columns(of: "database", connection).contains("events") else { return }
+    let update = try connection.statement(SQL("advanceNumbers", "UPDATE database SET events = ?2, conflicts = ?3 WHERE id = ?1"))
+    let rows = try connection.statement(SQL("databaseNumbers", "SELECT id, events, conflicts FROM database")).all { ($0.int64(0), $0.int64(1), $0.int64(2)) }
+    for (key, events, conflicts) in rows { try update.binding(key, number(beyond: events), number(beyond: conflicts)).run() }
+  }
+
+  private func columns(of table: String, _ connection: Connection) throws -> [String] {
+    try connection.statement(SQL("\(table)Columns", "SELECT name FROM pragma_table_info('\(table)')")).all { $0.text(0) }
   }
 
   private func forwardAgain(_ connection: Connection) throws {

@@ -32,10 +32,10 @@ extension InMemoryTransaction {
 
   func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64 {
     try write {
-      guard rows.databases[conflict.databaseKey] != nil else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
-      rows.lastConflict += 1
+      guard let last = rows.databases[conflict.databaseKey]?.lastConflictNumber else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
+      rows.databases[conflict.databaseKey]?.lastConflictNumber = last + 1
       var stored = conflict
-      stored.number = rows.lastConflict
+      stored.number = last + 1
       rows.journal.append(InMemoryRows.JournalRow(conflict: stored, content: content, assets: Set(assets)))
       let evicted = try evictConflicts(besides: stored)
       if evicted || !assets.isEmpty { try countAssets() }
@@ -56,16 +56,16 @@ extension InMemoryTransaction {
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int {
     try write {
       var byteCount: Int64 = 0
-      let old = rows.journal.filter { $0.conflict.state != StoredConflict.open && $0.conflict.at < cutoff }
-        .sorted { ($0.conflict.at, $0.conflict.number) < ($1.conflict.at, $1.conflict.number) }.prefix(max(limit, 0))
+      // Of one time in the order in which they were written.
+      let old = rows.journal.enumerated().filter { $0.element.conflict.state != StoredConflict.open && $0.element.conflict.at < cutoff }
+        .sorted { ($0.element.conflict.at, $0.offset) < ($1.element.conflict.at, $1.offset) }.map(\.element).prefix(max(limit, 0))
         .prefix { row in
           defer { byteCount += row.conflict.byteCount(row.content, row.assets) }
           return byteCount < StoredConflict.sliceByteCount
         }
-      let numbers = Set(old.map(\.conflict.number))
-      rows.journal.removeAll { numbers.contains($0.conflict.number) }
+      for row in old { rows.journal.removeAll { $0.conflict.number == row.conflict.number && $0.conflict.databaseKey == row.conflict.databaseKey } }
       try countAssets()
-      return numbers.count
+      return old.count
     }
   }
 
@@ -85,7 +85,7 @@ extension InMemoryTransaction {
     while try conflictUse(in: user.database, of: user.user).isTooMuch {
       let own = rows.journal.map(\.conflict).filter { $0.databaseKey == user.database && $0.userRecordName == user.user && $0.number != conflict.number }
       guard let victim = own.min(by: { (-$0.state, $0.number) < (-$1.state, $1.number) }) else { break }
-      rows.journal.removeAll { $0.conflict.number == victim.number }
+      rows.journal.removeAll { $0.conflict.number == victim.number && $0.conflict.databaseKey == victim.databaseKey }
       rows.evictedConflicts[user, default: 0] += 1
       isEvicting = true
     }

@@ -35,9 +35,14 @@ public final class InMemoryRecordStore: RecordStore {
     shards = (0..<shardCount).map { InMemoryShard(number: $0, world, commitFailure: commitFailure) }
   }
 
-  public func open(shard: Int) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
     guard shards.indices.contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
-    return InMemoryShardStore(shards[shard], epoch: try await shards[shard].waitForOwnership())
+    let epoch = try await shards[shard].waitForOwnership()
+    guard epoch > knownEpoch else {
+      shards[shard].release(epoch: epoch)
+      throw StoreError.foreign("shard \(shard): its epoch is less than \(knownEpoch)")
+    }
+    return InMemoryShardStore(shards[shard], epoch: epoch)
   }
 
   /// Takes a shard over without waiting for its owner, as after a supervisor's SIGKILL: the old owner's commits are refused as fenced.
@@ -162,7 +167,7 @@ private final class InMemoryShard: Sendable {
   private static func own(_ state: inout State) -> Int64 {
     state.isOwned = true
     state.epoch += 1
-    state.rows.inheritedEventNumber = state.rows.lastEventNumber
+    state.rows.inheritedEventOrder = state.rows.lastEventOrder
     return state.epoch
   }
 

@@ -61,11 +61,9 @@ extension InMemoryTransaction {
   func resetMirror(_ mirror: Int64) throws -> StoredMirror {
     try write {
       guard let row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
-      let fresh = row.renewed(incarnation: makeIncarnation())
+      let fresh = settleTransactions(of: row, through: row.lastTransactionNumber).row.renewed(incarnation: makeIncarnation())
       rows.mirrors[mirror] = fresh
-      rows.history[mirror] = nil
       rows.consumers[mirror] = nil
-      rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror }
       try countAssets()
       return fresh
     }

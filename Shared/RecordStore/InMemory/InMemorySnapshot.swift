@@ -21,6 +21,8 @@ struct InMemoryRows {
   struct EventRow {
     var mirror: Int64
     var event: StoredEvent
+    /// Which of the shard's it is: an end does not change it.
+    let order: Int64
   }
   struct QuarantineRow {
     var object: StoredQuarantine
@@ -70,6 +72,15 @@ struct InMemoryRows {
   var mirrors: [Int64: StoredMirror] = [:]
   /// By mirror, ascending by number.
   var history: [Int64: [StoredTransaction]] = [:]
+  struct FormerMirrorRow {
+    var mirror: StoredMirror
+    let removedAt: Int64
+    let order: Int64
+  }
+  /// By lineage, ascending by number.
+  var settled: [Int64: [SettledTransaction]] = [:]
+  /// By lineage.
+  var formerMirrors: [Int64: FormerMirrorRow] = [:]
   /// By mirror, then by name.
   var consumers: [Int64: [String: StoredConsumer]] = [:]
   /// Ascending by key.
@@ -82,7 +93,6 @@ struct InMemoryRows {
   var unimported: [StoredUnimported] = []
   /// Ascending by number.
   var journal: [JournalRow] = []
-  var lastConflict: Int64 = 0
   var evictedConflicts: [JournalUser: Int] = [:]
   /// Ascending by number.
   var events: [EventRow] = []
@@ -97,9 +107,9 @@ struct InMemoryRows {
   /// By zone, name and root.
   var departures: [Int64: [String: [String: Int64]]] = [:]
   var lastKey: Int64 = 0
-  var lastEventNumber: Int64 = 0
+  var lastEventOrder: Int64 = 0
   /// What that was when the present owner came.
-  var inheritedEventNumber: Int64 = 0
+  var inheritedEventOrder: Int64 = 0
   var lastOutcomeNumber = 0
 }
 
@@ -123,6 +133,9 @@ final class InMemoryTransaction {
 }
 
 extension InMemoryTransaction: ShardSnapshot {
+  /// Nobody waits for a thread here.
+  func checkWanted() {}
+
   func database(_ id: DatabaseID) throws -> StoredDatabase? { rows.databases.values.first { $0.id == id } }
   func database(key: Int64) throws -> StoredDatabase? { rows.databases[key] }
 
@@ -140,6 +153,8 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.zones.values.filter { $0.databaseKey == database && $0.sequence > sequence }
       .sorted { $0.sequence < $1.sequence }.first(limit)
   }
+
+  func liveZoneCount(in database: Int64) throws -> Int { rows.zones.values.count { $0.databaseKey == database && !$0.isDeleted } }
 
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord? { rows.records[zone]?[recordName]?.stored }
 
@@ -246,12 +261,22 @@ extension InMemoryTransaction: ShardSnapshot {
     rows.mirrors.values.filter { $0.key > key }.sorted { $0.key < $1.key }.first(limit)
   }
 
+  func mirrorCount(of userRecordName: String, in database: Int64) throws -> Int {
+    rows.mirrors.values.count { $0.userRecordName == userRecordName && $0.databaseKey == database }
+  }
+
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {
     rows.mirrors.values.filter { $0.key > key && $0.exportedTransactionNumber < $0.lastTransactionNumber }.map(\.key).sorted().first(limit)
   }
 
   func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction? {
     rows.history[mirror]?.first { $0.transactionID == transactionID }
+  }
+
+  func keptTransactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64? { try transaction(withID: transactionID, of: mirror)?.number }
+
+  func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction? {
+    rows.mirrors[mirror].flatMap { rows.settled[$0.lineage]?.first { $0.transactionID == transactionID } }
   }
 
   func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction] {

@@ -150,10 +150,13 @@ extension InMemoryTransaction: ShardTransaction {
     try write {
       guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
       guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
+      let former = takeFormerMirror(identifier, of: userRecordName, in: database)
+      let (key, last) = (nextKey(), former?.lastTransactionNumber ?? 0)
       let mirror = StoredMirror(
-        key: nextKey(), identifier: identifier, databaseKey: database, incarnation: makeIncarnation(), userRecordName: userRecordName, scope: scope,
-        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: 0,
-        exportedTransactionNumber: 0, purgedTransactionNumber: 0)
+        key: key, identifier: identifier, databaseKey: database, incarnation: makeIncarnation(), userRecordName: userRecordName, scope: scope,
+        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: last,
+        exportedTransactionNumber: last, purgedTransactionNumber: last, lineage: former?.lineage ?? key,
+        forgottenTransactionNumber: former?.forgottenTransactionNumber ?? 0, forgottenAt: former?.forgottenAt ?? 0)
       rows.mirrors[mirror.key] = mirror
       trackPlacements(of: database)
       return mirror
@@ -169,10 +172,10 @@ extension InMemoryTransaction: ShardTransaction {
 
   func deleteMirror(_ mirror: Int64) throws {
     try write {
-      guard rows.mirrors.removeValue(forKey: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      rows.history[mirror] = nil
+      guard let row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
+      noteFormerMirror(settleTransactions(of: row, through: row.lastTransactionNumber).row)
+      rows.mirrors[mirror] = nil
       rows.consumers[mirror] = nil
-      rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror }
       rows.quarantine.removeAll { $0.object.mirror == mirror }
       deleteRecovery(of: mirror)
       try countAssets()
@@ -186,7 +189,7 @@ extension InMemoryTransaction: ShardTransaction {
       guard transaction.number == row.lastTransactionNumber + 1 else {
         throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
       }
-      guard try self.transaction(withID: transaction.transactionID, of: mirror) == nil else {
+      guard try transactionNumber(of: transaction.transactionID, in: mirror) == nil else {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
       }
       rows.history[mirror, default: []].append(transaction)
@@ -200,15 +203,11 @@ extension InMemoryTransaction: ShardTransaction {
 
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int {
     try write {
-      guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
-      let kept = (rows.history[mirror] ?? []).filter { $0.number > number }
-      let purged = (rows.history[mirror] ?? []).count - kept.count
-      rows.history[mirror] = kept
-      rows.historyAssets = rows.historyAssets.filter { $0.key.mirror != mirror || $0.key.number > number }
+      guard let row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
+      let (count, purged) = settleTransactions(of: row, through: number)
       try countAssets()
-      row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
-      rows.mirrors[mirror] = row
-      return purged
+      rows.mirrors[mirror] = purged
+      return count
     }
   }
 
@@ -223,24 +222,28 @@ extension InMemoryTransaction: ShardTransaction {
 
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
     try write {
-      guard rows.mirrors[mirror] != nil else { throw ContradictingWrite("no mirror \(mirror)") }
+      guard let database = rows.mirrors[mirror]?.databaseKey else { throw ContradictingWrite("no mirror \(mirror)") }
+      var order: Int64?
       if event.number != 0 {
         guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
           throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
         }
-        rows.events.remove(at: index)
+        order = rows.events.remove(at: index).order
+      } else {
+        rows.lastEventOrder += 1
       }
-      rows.lastEventNumber += 1
+      rows.databases[database]?.lastEventNumber += 1
       var event = event
-      event.number = rows.lastEventNumber
-      rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event))
+      event.number = rows.databases[database]?.lastEventNumber ?? 0
+      rows.events.append(InMemoryRows.EventRow(mirror: mirror, event: event, order: order ?? rows.lastEventOrder))
       if event.number % StoredEvent.pruningInterval == 0 { pruneEvents(of: mirror) }
       return event.number
     }
   }
 
   func abandonedEvents(limit: Int) throws -> [(mirror: Int64, event: StoredEvent)] {
-    rows.events.filter { $0.event.endedAt == nil && $0.event.number <= rows.inheritedEventNumber }.prefix(max(limit, 0)).map { ($0.mirror, $0.event) }
+    rows.events.filter { $0.event.endedAt == nil && $0.order <= rows.inheritedEventOrder }.sorted { $0.order < $1.order }.prefix(max(limit, 0))
+      .map { ($0.mirror, $0.event) }
   }
 
   private func pruneEvents(of mirror: Int64) {
@@ -278,7 +281,7 @@ extension InMemoryTransaction: ShardTransaction {
     }
   }
 
-  private func nextKey() -> Int64 {
+  func nextKey() -> Int64 {
     rows.lastKey += 1
     return rows.lastKey
   }

@@ -5,7 +5,7 @@ enum Query: Int, CaseIterable {
   case meta, setMeta, sealingKeys, noteSealingKey
   case symbolText, symbolID, makeSymbol
   case databaseByID, databaseByKey, databasesAfter, makeDatabase, updateDatabase, renewDatabase
-  case zoneByName, zoneByKey, zonesAfter, makeZone, updateZone, removeZone
+  case zoneByName, zoneByKey, zonesAfter, liveZoneCount, makeZone, updateZone, removeZone
   case placements, insertPlacement, assignPlacement, unassignPlacements, settlePlacement, removePlacement, movePlacements, dropPlacements
   case setPlacementState, anyPlacement, fillingDatabases, fillPlacement, makeUnplaced, nextUnplaced, updateUnplaced, moveUnplaced, removeUnplaced, dropUnplaced
   case asset, insertAsset, useAsset, releaseAsset, orphanedAssets, deleteAsset, insertHistoryAsset, historyAssets, deleteHistoryAssets
@@ -17,8 +17,11 @@ enum Query: Int, CaseIterable {
   case recordByName, recordByRow, recordNames, changes, changesBackwards, recordsOfType, insertRecord, updateRecord, updateRecordAndType
   case liveZone, indexes, indexesAfter, allIndexes, makeIndex, updateIndex, removeIndex, zoneAfterName
   case entriesUp, entriesDown, countEntries, insertEntry, deleteEntry, dropEntries
-  case mirrorByIdentifier, mirrorByKey, mirrorsAfter, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
+  case mirrorByIdentifier, mirrorByKey, mirrorsAfter, countMirrors, mirrorsAwaitingExport, makeMirror, updateMirror, deleteMirror
   case transactionByID, transactionsAfter, firstTransactionAt, appendTransaction, purgeTransactions
+  case keptTransactionNumber, settledTransaction, settleTransactions, settleTransaction, firstSettledAt, lastSettled, forgetTransactions, noteForgotten
+  case formerMirror, oldestFormerMirror, surplusFormerMirror, insertFormerMirror, deleteFormerMirror, noteForgottenOfFormer, forgetFormerMirrors
+  case deleteFormerMirrors
   case consumers, putConsumer, deleteConsumer, deleteConsumers
   case eventsAfter, eventsAfterOfKind, latestEvent, abandonedEvents, insertEvent, updateEvent, pruneEvents, deleteEvents
   case quarantinedByName, quarantinedAfter, quarantinedDue, quarantinedPayload, lastQuarantine, nextQuarantineDue, mirrorsWithQuarantine
@@ -53,11 +56,12 @@ enum Query: Int, CaseIterable {
     case .databasesAfter: Self.databaseColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
     case .makeDatabase: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     case .renewDatabase: "UPDATE database SET incarnation = ?2, generation = ?3, placed = 0 WHERE id = ?1"
-    case .updateDatabase: "UPDATE database SET seq = ?2, bytes = ?3 WHERE id = ?1"
+    case .updateDatabase: "UPDATE database SET seq = ?2, bytes = ?3, events = ?4, conflicts = ?5 WHERE id = ?1"
 
     case .zoneByName: Self.zoneColumns + " WHERE database = ?1 AND name = ?2"
     case .zoneByKey: Self.zoneColumns + " WHERE id = ?1"
     case .zonesAfter: Self.zoneColumns + " WHERE database = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    case .liveZoneCount: "SELECT count(*) FROM zone WHERE database = ?1 AND deleted = 0"
     case .makeZone: "INSERT INTO zone(id, database, name, incarnation, seq, deleted, live, horizon, reason, ended) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5, ?8, ?9)"
     case .updateZone: "UPDATE zone SET seq = ?2, deleted = ?3, live = ?4, bytes = ?5, horizon = ?6, reason = ?7, ended = ?8 WHERE id = ?1"
     case .removeZone: "DELETE FROM zone WHERE id = ?1"
@@ -144,11 +148,12 @@ enum Query: Int, CaseIterable {
     case .mirrorByIdentifier: Self.mirrorColumns + " WHERE database = ?1 AND identifier = ?2"
     case .mirrorByKey: Self.mirrorColumns + " WHERE id = ?1"
     case .mirrorsAfter: Self.mirrorColumns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
+    case .countMirrors: "SELECT COUNT(*) FROM mirror WHERE database = ?1 AND user = ?2"
     case .mirrorsAwaitingExport: "SELECT id FROM mirror WHERE exported < last AND id > ?1 ORDER BY id LIMIT ?2"
     case .makeMirror:
       """
-      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged)
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+      INSERT INTO mirror(id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, lineage, forgotten,
+        forgottenAt) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, ?12, ?13, ?14)
       """
     case .updateMirror:
       """
@@ -168,25 +173,25 @@ enum Query: Int, CaseIterable {
     case .deleteConsumer: "DELETE FROM consumer WHERE mirror = ?1 AND name = ?2"
     case .deleteConsumers: "DELETE FROM consumer WHERE mirror = ?1"
 
-    case .eventsAfter: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
-    case .latestEvent: Self.eventColumns + " WHERE mirror = ?1 AND kind = ?2 ORDER BY id DESC LIMIT 1"
-    case .eventsAfterOfKind: Self.eventColumns + " WHERE mirror = ?1 AND id > ?2 AND kind = ?4 ORDER BY id LIMIT ?3"
+    case .eventsAfter: Self.eventColumns + " WHERE mirror = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
+    case .latestEvent: Self.eventColumns + " WHERE mirror = ?1 AND kind = ?2 ORDER BY number DESC LIMIT 1"
+    case .eventsAfterOfKind: Self.eventColumns + " WHERE mirror = ?1 AND number > ?2 AND kind = ?4 ORDER BY number LIMIT ?3"
     case .abandonedEvents:
       """
-      SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error, mirror FROM event WHERE ended IS NULL AND id <= ?1
+      SELECT number, kind, started, ended, succeeded, saved, deleted, identifier, error, mirror FROM event WHERE ended IS NULL AND id <= ?1
       ORDER BY id LIMIT ?2
       """
     case .insertEvent:
-      "INSERT INTO event(id, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+      "INSERT INTO event(number, mirror, kind, started, ended, succeeded, saved, deleted, identifier, error, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
     case .updateEvent:
       """
-      UPDATE event SET id = ?11, kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
-      WHERE id = ?1 AND mirror = ?2
+      UPDATE event SET number = ?11, kind = ?3, started = ?4, ended = ?5, succeeded = ?6, saved = ?7, deleted = ?8, identifier = ?9, error = ?10
+      WHERE number = ?1 AND mirror = ?2
       """
     case .pruneEvents:
       """
-      DELETE FROM event WHERE mirror = ?1 AND id <= (SELECT id FROM event WHERE mirror = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
-        AND id NOT IN (SELECT max(id) FROM event WHERE mirror = ?1 GROUP BY kind)
+      DELETE FROM event WHERE mirror = ?1 AND number <= (SELECT number FROM event WHERE mirror = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
+        AND number NOT IN (SELECT max(number) FROM event WHERE mirror = ?1 GROUP BY kind)
       """
     case .deleteEvents: "DELETE FROM event WHERE mirror = ?1"
 
@@ -208,15 +213,20 @@ enum Query: Int, CaseIterable {
       .membersInDatabase, .membersAfter, .activeMembers, .audience, .putMember, .newsAfter, .insertNews, .removeNews, .departure, .putDeparture, .removeDeparture,
       .sweepShares, .sweepInvitations, .sweepDepartures:
       sharingText
+    case .keptTransactionNumber, .settledTransaction, .settleTransactions, .settleTransaction, .firstSettledAt, .lastSettled, .forgetTransactions, .noteForgotten,
+      .formerMirror, .oldestFormerMirror, .surplusFormerMirror, .insertFormerMirror, .deleteFormerMirror, .noteForgottenOfFormer, .forgetFormerMirrors,
+      .deleteFormerMirrors:
+      settledText
     default: quarantineText
     }
   }
 
-  private static let databaseColumns = "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed, shared FROM database"
+  private static let databaseColumns =
+    "SELECT id, container, environment, owner, incarnation, seq, subscriptions, bytes, generation, placed, shared, events, conflicts, gapStart, gapEnd FROM database"
   static let zoneColumns = "SELECT id, database, name, incarnation, seq, deleted, live, bytes, horizon, reason, ended FROM zone"
   private static let subscriptionColumns = "SELECT id, database, user, scope, identifier, sum, payload FROM subscription"
   static let recordColumns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
   private static let mirrorColumns =
-    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined, slice, imported, lease FROM mirror"
-  private static let eventColumns = "SELECT id, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
+    "SELECT id, database, identifier, incarnation, user, scope, model, configuration, device, created, last, exported, purged, quarantined, slice, imported, lease, lineage, forgotten, forgottenAt FROM mirror"
+  private static let eventColumns = "SELECT number, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
 }

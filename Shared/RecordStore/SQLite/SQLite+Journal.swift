@@ -6,7 +6,7 @@ import SQLite
 
 /// The place of an entry's assets in the table of history's: below those of quarantine, whose numbers never come so far.
 enum JournalRowID {
-  static func of(_ number: Int64) -> Int64 { -(number + offset) }
+  static func of(_ row: Int64) -> Int64 { -(row + offset) }
   static let offset: Int64 = 1 << 48
 }
 
@@ -80,7 +80,9 @@ extension SQLiteSnapshot {
 extension SQLiteTransaction {
   func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64 {
     try write {
-      guard try self.database(key: conflict.databaseKey) != nil else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
+      guard var database = try self.database(key: conflict.databaseKey) else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
+      database.lastConflictNumber += 1
+      setDatabase(database)
       let assets = Set(assets)
       let byteCount = conflict.byteCount(content, assets)
       let content = try sealedIfThereIsAKey(content, for: .journal)
@@ -99,15 +101,16 @@ extension SQLiteTransaction {
       try insert.bind(12, byteCount)
       try insert.bind(13, conflict.checksum(content))
       try insert.bind(14, content)
-      guard let number = try insert.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a conflict has no number") }
-      try keep(assets, forTransaction: JournalRowID.of(number))
+      try insert.bind(15, database.lastConflictNumber)
+      guard let row = try insert.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a conflict has no number") }
+      try keep(assets, forTransaction: JournalRowID.of(row))
       countWrite(records: 1, bytes: content.count)
       var use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
       use.count += 1
       use.byteCount += byteCount
       try put(use, in: conflict.databaseKey, of: conflict.userRecordName)
-      if use.isTooMuch { try evictConflicts(besides: number, conflict) }
-      return number
+      if use.isTooMuch { try evictConflicts(besides: row, conflict) }
+      return database.lastConflictNumber
     }
   }
 
@@ -130,12 +133,12 @@ extension SQLiteTransaction {
       try select.bind(2, max(limit, 0))
       var byteCount: Int64 = 0
       // A slice is short work for the thread that saves wait for, however large its rows are.
-      let numbers = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
+      let old = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
         defer { byteCount += row.1 }
         return byteCount < StoredConflict.sliceByteCount
       }
-      for (number, _) in numbers { try removeConflict(number) }
-      return numbers.count
+      for (row, _) in old { try removeConflict(row) }
+      return old.count
     }
   }
 
@@ -144,7 +147,7 @@ extension SQLiteTransaction {
       let select = try statement(zoneName == nil ? .conflictsOfDatabase : .conflictsOfZone)
       try select.bind(1, database)
       if let zoneName { try select.bind(2, zoneName) }
-      for number in try select.all({ $0.int64(0) }) { try removeConflict(number) }
+      for row in try select.all({ $0.int64(0) }) { try removeConflict(row) }
       if zoneName != nil { return }
       let delete = try writing(.deleteConflictUse)
       try delete.bind(1, database)
@@ -153,25 +156,26 @@ extension SQLiteTransaction {
   }
 
   /// Too many of a user's, or with too much in them.
-  private func evictConflicts(besides number: Int64, _ conflict: StoredConflict) throws {
+  /// - Parameter row: the entry that was just written.
+  private func evictConflicts(besides row: Int64, _ conflict: StoredConflict) throws {
     while true {
       let use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
       guard use.isTooMuch else { return }
       let select = try statement(.surplusConflicts)
       try select.bind(1, conflict.databaseKey)
       try select.bind(2, conflict.userRecordName)
-      try select.bind(3, number)
+      try select.bind(3, row)
       try select.bind(4, 1)
       guard let victim = try select.first({ $0.int64(0) }) else { return }
       try removeConflict(victim, isEvicted: true)
     }
   }
 
-  private func removeConflict(_ number: Int64, isEvicted: Bool = false) throws {
-    let row = JournalRowID.of(number)
-    try letGo(heldAssets(inRow: row), inRow: row)
+  private func removeConflict(_ row: Int64, isEvicted: Bool = false) throws {
+    let assets = JournalRowID.of(row)
+    try letGo(heldAssets(inRow: assets), inRow: assets)
     let delete = try writing(.deleteConflict)
-    try delete.bind(1, number)
+    try delete.bind(1, row)
     guard let (database, user, byteCount) = try delete.first({ ($0.int64(0), $0.text(1), $0.int64(2)) }) else { return }
     var use = try conflictUse(in: database, of: user)
     use.count -= 1

@@ -163,9 +163,9 @@ extension SQLiteTransaction {
   func resetMirror(_ mirror: Int64) throws -> StoredMirror {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
-      _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
+      let settled = try settleTransactions(of: row, through: row.lastTransactionNumber).row
       try deleteRows(.deleteConsumers, of: mirror)
-      let fresh = row.renewed(incarnation: nextIncarnation())
+      let fresh = settled.renewed(incarnation: nextIncarnation())
       let renew = try writing(.renewMirror)
       try renew.bind(1, mirror)
       try renew.bind(2, Int64(bitPattern: fresh.incarnation))

@@ -16,7 +16,7 @@ public final class SQLiteRecordStore: RecordStore {
     public var partyQueueLimit = 1024
     /// What one commit takes at most: bodies, and then until this many records or bytes of records are written.
     public var groupBodyLimit = 1000
-    public var groupRecordLimit = 2000
+    public var groupRecordLimit = 1000
     public var groupByteLimit = 4 << 20
     /// Pages of the write-ahead log after which it is copied into the file (`ShardCheckpoints`). More of them are fewer copies, but savers wait longer for
     /// each. The log is some 12 MB long then, and 24 beside a slow disk, which is read once after a crash.
@@ -74,6 +74,7 @@ public final class SQLiteRecordStore: RecordStore {
   private let assets: AssetStore?
   private let keys: KeyRing
   private let now: @Sendable () -> Int64
+  private let installation: InstallationID?
   private let report: @Sendable (_ problem: String) -> Void
 
   /// - Parameters:
@@ -81,12 +82,13 @@ public final class SQLiteRecordStore: RecordStore {
   ///   - shardCount: the number the installation was created with; a shard's file refuses another.
   ///   - assets: where the files of assets are; nil: records' assets are counted, and their files are nobody's business.
   ///   - keys: what encrypted values rest under; without one, none is stored, and shards that have some are refused.
+  ///   - installation: whose shards they are: files of others are refused; nil: nobody asks.
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness unless a test says otherwise.
   ///   - now: milliseconds since 1970, for when assets became unused; the machine's clock unless a test says otherwise.
   ///   - report: told once of each damaged record that work in the background passed over, with what names shard, zone and sequence.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
-    directory: String, shardCount: Int, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: Options = Options(),
+    directory: String, shardCount: Int, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: Options = Options(), installation: InstallationID? = nil,
     makeIncarnation: (@Sendable () -> UInt64)? = nil,
     now: (@Sendable () -> Int64)? = nil, report: @escaping @Sendable (_ problem: String) -> Void = { _ in }
   ) throws(StoreError) {
@@ -102,21 +104,27 @@ public final class SQLiteRecordStore: RecordStore {
     self.assets = assets
     self.keys = keys
     self.report = report
+    self.installation = installation
     self.now = now ?? Self.wallClock
     self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
     pool = try ReaderPool(options)
     writeback = try WritebackThread(shardCount: shardCount, isStuck: options.isWritebackStuck)
   }
 
-  public func open(shard: Int) async throws -> any ShardStore {
+  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
     guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
-    return try await open(
-      ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, keys: keys, synchronous: options.synchronous))
+    var file = file(ofShard: shard)
+    file.knownEpoch = epoch
+    return try await open(file)
+  }
+
+  private func file(ofShard shard: Int) -> ShardFile {
+    ShardFile(
+      directory: directory, shard: shard, shardCount: shardCount, assets: assets, keys: keys, installation: installation, synchronous: options.synchronous)
   }
 
   public func holder(ofShard shard: Int) -> Int32? {
-    let pid = ShardLock.holder(
-      of: ShardFile(directory: directory, shard: shard, shardCount: shardCount, assets: assets, keys: keys, synchronous: options.synchronous).lockPath)
+    let pid = ShardLock.holder(of: file(ofShard: shard).lockPath)
     return pid == getpid() ? nil : pid
   }
 
@@ -157,12 +165,12 @@ public final class SQLiteRecordStore: RecordStore {
     opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
-      let (connection, epoch) = try file.takeOver()
-      let core = try ShardCore(shard: file.shard, epoch: epoch, path: file.path, options: options, readers: readers)
-      let checkpoints = try ShardCheckpoints(core: core, connection: connection, file: file, thread: writeback)
+      let taken = try file.takeOver()
+      let core = try ShardCore(shard: file.shard, epoch: taken.epoch, isRaised: taken.isRaised, path: file.path, options: options, readers: readers)
+      let checkpoints = try ShardCheckpoints(core: core, connection: taken.connection, file: file, thread: writeback)
       opened(.success(core))
       ShardWriter(
-        core: core, connection: connection, file: file, checkpoints: checkpoints, makeIncarnation: makeIncarnation, now: now, report: report
+        core: core, connection: taken.connection, file: file, checkpoints: checkpoints, makeIncarnation: makeIncarnation, now: now, report: report
       ).run()
       lock.release()
       core.finish()

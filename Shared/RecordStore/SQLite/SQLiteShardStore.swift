@@ -18,6 +18,8 @@ final class ShardCore: Sendable {
 
   let shard: Int
   let epoch: Int64
+  /// Whether the file says so.
+  let isRaised: Atomic<Bool>
   private let path: String
   let options: SQLiteRecordStore.Options
   let queue: BlockingQueue<any QueuedBody>
@@ -31,10 +33,11 @@ final class ShardCore: Sendable {
   private let state = Mutex(State())
 
   /// - Parameter path: of the database file.
-  init(shard: Int, epoch: Int64, path: String, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
+  init(shard: Int, epoch: Int64, isRaised: Bool = true, path: String, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
     self.shard = shard
     self.path = path
     self.epoch = epoch
+    self.isRaised = Atomic(isRaised)
     self.options = options
     self.readers = readers
     (failures, tellFailure) = AsyncStream.makeStream(of: StoreError.self, bufferingPolicy: .bufferingOldest(1))
@@ -117,6 +120,7 @@ public final class SQLiteShardStore: ShardStore {
 
   public var shard: Int { core.shard }
   public var epoch: Int64 { core.epoch }
+  public var isEpochStored: Bool { core.isRaised.load(ordering: .sequentiallyConsistent) }
 
   public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
     enqueue(QueuedCommit(body))

@@ -30,7 +30,8 @@ extension SQLiteSnapshot {
       key: row.int64(0), identifier: row.text(2), databaseKey: row.int64(1), incarnation: UInt64(bitPattern: row.int64(3)), userRecordName: row.text(4),
       scope: scope, modelHash: row.text(6), configuration: row.optionalText(7), deviceName: row.optionalText(8), createdAt: row.int64(9),
       lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11), purgedTransactionNumber: row.int64(12), quarantinedCount: row.int(13),
-      exportedStepCount: row.int(14), importedSequence: row.int64(15), lease: row.int64(16))
+      exportedStepCount: row.int(14), importedSequence: row.int64(15), lease: row.int64(16),
+      lineage: row.int64(17) == 0 ? row.int64(0) : row.int64(17), forgottenTransactionNumber: row.int64(18), forgottenAt: row.int64(19))
   }
 
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
@@ -40,6 +41,13 @@ extension SQLiteSnapshot {
     try statement.bind(1, key)
     try statement.bind(2, limit)
     return try statement.all { try Self.mirror($0, shard: shard) }
+  }
+
+  func mirrorCount(of userRecordName: String, in database: Int64) throws -> Int {
+    let statement = try statement(.countMirrors)
+    try statement.bind(1, database)
+    try statement.bind(2, userRecordName)
+    return try statement.first { $0.int(0) } ?? 0
   }
 
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {

@@ -66,6 +66,10 @@ class SQLiteSnapshot: ShardSnapshot {
   /// Makes cached changes visible to statements; a snapshot has none.
   func flush() throws {}
 
+  final func checkWanted() throws {
+    if session.connection.watch.mustEnd() { throw StoreError.tooSlow(shard: shard) }
+  }
+
   // MARK: Databases
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? {
@@ -101,7 +105,8 @@ class SQLiteSnapshot: ShardSnapshot {
     return StoredDatabase(
       key: row.int64(0), id: DatabaseID(container: container, environment: environment, owner: row.text(3)),
       incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5), subscriptionEdition: UInt64(bitPattern: row.int64(6)),
-      byteCount: row.int64(7), generation: row.int64(8), placementState: placements, hasShares: row.bool(10))
+      byteCount: row.int64(7), generation: row.int64(8), placementState: placements, hasShares: row.bool(10),
+      lastEventNumber: row.int64(11), lastConflictNumber: row.int64(12), gap: row.int64(13)..<max(row.int64(13), row.int64(14)))
   }
 
   // MARK: Zones
@@ -130,6 +135,13 @@ class SQLiteSnapshot: ShardSnapshot {
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
     return try statement.all { Self.zoneRow($0).zone }
+  }
+
+  final func liveZoneCount(in database: Int64) throws -> Int {
+    try flush()
+    let statement = try statement(.liveZoneCount)
+    try statement.bind(1, database)
+    return try statement.first { $0.int(0) } ?? 0
   }
 
   static func zoneRow(_ row: Statement) -> ZoneRow {

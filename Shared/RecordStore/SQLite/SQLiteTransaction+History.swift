@@ -12,10 +12,13 @@ extension SQLiteTransaction: ShardTransaction {
       guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
       guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
       guard counters.lastKey < HistoryRowID.lastMirror else { throw ContradictingWrite("the shard has given out all keys of mirrors") }
+      let former = try takeFormerMirror(identifier, of: userRecordName, in: database)
+      let (key, last) = (nextKey(), former?.lastTransactionNumber ?? 0)
       let mirror = StoredMirror(
-        key: nextKey(), identifier: identifier, databaseKey: database, incarnation: nextIncarnation(), userRecordName: userRecordName, scope: scope,
-        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: 0,
-        exportedTransactionNumber: 0, purgedTransactionNumber: 0)
+        key: key, identifier: identifier, databaseKey: database, incarnation: nextIncarnation(), userRecordName: userRecordName, scope: scope,
+        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: last,
+        exportedTransactionNumber: last, purgedTransactionNumber: last, lineage: former?.lineage ?? key,
+        forgottenTransactionNumber: former?.forgottenTransactionNumber ?? 0, forgottenAt: former?.forgottenAt ?? 0)
       let insert = try writing(.makeMirror)
       try insert.bind(1, mirror.key)
       try insert.bind(2, database)
@@ -27,7 +30,10 @@ extension SQLiteTransaction: ShardTransaction {
       try insert.bind(8, configuration)
       try insert.bind(9, deviceName)
       try insert.bind(10, createdAt)
-      for index: Int32 in 11...13 { try insert.bind(index, 0) }
+      try insert.bind(11, last)
+      try insert.bind(12, mirror.lineage)
+      try insert.bind(13, mirror.forgottenTransactionNumber)
+      try insert.bind(14, mirror.forgottenAt)
       try insert.run()
       cache.mirrors.set(CachedRow(row: mirror, isDirty: false), for: mirror.key)
       cache.mirrorKeys.set(mirror.key, for: WriterCache.Name(parent: database, name: identifier))
@@ -48,7 +54,7 @@ extension SQLiteTransaction: ShardTransaction {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       if row.quarantinedCount > 0 { try deleteQuarantine(of: mirror) }
       try deleteRecovery(of: mirror)
-      _ = try deleteTransactions(of: mirror, through: HistoryRowID.lastNumber)
+      try noteFormerMirror(settleTransactions(of: row, through: row.lastTransactionNumber).row)
       for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] { try deleteRows(query, of: mirror) }
       cache.mirrors.set(nil, for: mirror)
       cache.dirtyMirrors.append(mirror)
@@ -69,6 +75,9 @@ extension SQLiteTransaction: ShardTransaction {
       guard transaction.number == row.lastTransactionNumber + 1, transaction.number <= HistoryRowID.lastNumber else {
         throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
       }
+      guard try settledTransaction(withID: transaction.transactionID, of: mirror) == nil else {
+        throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
+      }
       let transaction = transaction.isEncrypted ? try sealed(transaction) : transaction
       let insert = try writing(.appendTransaction)
       try insert.bind(1, HistoryRowID.of(mirror, transaction.number))
@@ -88,22 +97,11 @@ extension SQLiteTransaction: ShardTransaction {
 
   func purgeTransactions(of mirror: Int64, through number: Int64) throws -> Int {
     try write {
-      guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
-      let count = try deleteTransactions(of: mirror, through: number)
-      row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
-      setMirror(row)
+      guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
+      let (count, purged) = try settleTransactions(of: row, through: number)
+      setMirror(purged)
       return count
     }
-  }
-
-  func deleteTransactions(of mirror: Int64, through number: Int64) throws -> Int {
-    let delete = try writing(.purgeTransactions)
-    try delete.bind(1, HistoryRowID.of(mirror, 0))
-    try delete.bind(2, HistoryRowID.of(mirror, number))
-    try delete.run()
-    let count = session.connection.changes
-    try letGo(ofTransactionsAfter: HistoryRowID.of(mirror, 0), through: HistoryRowID.of(mirror, number))
-    return count
   }
 
   func setMirror(_ row: StoredMirror) {
@@ -134,9 +132,12 @@ extension SQLiteTransaction: ShardTransaction {
 
   func put(_ event: StoredEvent, of mirror: Int64) throws -> Int64 {
     try write {
-      guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      counters.lastEvent += 1
-      let number = counters.lastEvent
+      guard let row = try self.mirror(key: mirror), var database = try self.database(key: row.databaseKey) else {
+        throw ContradictingWrite("no mirror \(mirror)")
+      }
+      database.lastEventNumber += 1
+      setDatabase(database)
+      let number = database.lastEventNumber
       let statement = try writing(event.number == 0 ? .insertEvent : .updateEvent)
       try statement.bind(1, event.number == 0 ? number : event.number)
       try statement.bind(2, mirror)
@@ -148,7 +149,9 @@ extension SQLiteTransaction: ShardTransaction {
       try statement.bind(8, event.deletedCount)
       try statement.bind(9, event.identifier)
       try statement.bind(10, event.errorJSON)
-      if event.number != 0 { try statement.bind(11, number) }
+      // The row's own, which says whether it was begun before the shard was opened.
+      if event.number == 0 { counters.lastEvent += 1 }
+      try statement.bind(11, event.number == 0 ? counters.lastEvent : number)
       try statement.run()
       guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(event.number) of mirror \(mirror)") }
       if number % StoredEvent.pruningInterval == 0 {

@@ -43,10 +43,14 @@ extension SQLiteTransaction {
       guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
       var next = row
       next.sequence += 1
-      cache.databases.set(CachedRow(row: next, isDirty: true), for: database)
-      cache.dirtyDatabases.append(database)
+      setDatabase(next)
       return next.sequence
     }
+  }
+
+  func setDatabase(_ row: StoredDatabase) {
+    cache.databases.set(CachedRow(row: row, isDirty: true), for: row.key)
+    cache.dirtyDatabases.append(row.key)
   }
 
   func makeZone(named zoneName: String, in database: Int64) throws -> StoredZone {
@@ -116,6 +120,8 @@ extension SQLiteTransaction {
       try update.bind(1, key)
       try update.bind(2, cached.row.sequence)
       try update.bind(3, cached.row.byteCount)
+      try update.bind(4, cached.row.lastEventNumber)
+      try update.bind(5, cached.row.lastConflictNumber)
       try update.run()
       cache.databases.set(CachedRow(row: cached.row, isDirty: false), for: key)
     }

@@ -63,6 +63,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// The first refusal or failure of a write: the body fails with it even if it went on.
   private(set) var bodyFailure: (any Error)?
 
+  /// Settled transactions that the group forgot because a store, or a database, had too many.
+  var forgottenTransactionCount = 0
   /// What the group has written so far.
   private(set) var recordCount = 0
   private(set) var byteCount = 0
@@ -111,6 +113,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     bodyHasWritten = false
     recordCount = 0
     byteCount = 0
+    forgottenTransactionCount = 0
   }
 
   /// Writes what is cached; to be called before COMMIT, after the last body.

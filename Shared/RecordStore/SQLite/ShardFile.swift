@@ -13,6 +13,10 @@ struct ShardFile: Sendable {
   var assets: AssetStore?
   /// What encrypted values rest under.
   var keys = KeyRing()
+  /// Whose it is; nil: nobody asks.
+  var installation: InstallationID?
+  /// What its epoch was when it was last heard of.
+  var knownEpoch: Int64 = 0
   var synchronous = "FULL"
   /// Replaced by tests of upgrades.
   var changes: [FormatChangeStep] = FormatChangeStep.all
@@ -20,21 +24,40 @@ struct ShardFile: Sendable {
   var path: String { "\(directory)/shard-\(shard).sqlite" }
   var lockPath: String { "\(directory)/shard-\(shard).lock" }
 
+  /// A shard that is taken over.
+  struct Taken {
+    let connection: Connection
+    let epoch: Int64
+    /// The file says so, durably. Else its disk is full: the first commit that finds space says it, and until then there is only reading. Nobody else
+    /// writes meanwhile, who holds no lock.
+    var isRaised = true
+  }
+
   /// Opens the one connection that writes, makes or upgrades the file, and raises its epoch by one, durably.
-  /// - Returns: the connection and the epoch.
   /// - Throws: `StoreError`; nothing was changed then.
-  func takeOver() throws -> (connection: Connection, epoch: Int64) {
+  func takeOver() throws -> Taken {
     do {
+      if knownEpoch > 0, Folder.byteCount(of: path) ?? 0 == 0 {
+        throw missing
+      }
       let connection = try Connection(path: path, mode: .readWrite)
       let isNew = try configure(connection)
-      let epoch = try connection.transaction {
-        try upgrade(connection)
+      do {
+        let epoch = try connection.transaction {
+          try upgrade(connection)
+          try checkKeys(connection)
+          if let installation { try Self.setMeta(.installation, installation.text, connection) }
+          return try raiseEpoch(connection)
+        }
+        // The file's own entry in its folder.
+        if isNew { try Folder.sync(directory) }
+        return Taken(connection: connection, epoch: epoch)
+      } catch let error as SQLiteError where error.isFull && !isNew {
+        // What has to be brought up to date can't be read as it is.
+        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else { throw error }
         try checkKeys(connection)
-        return try raiseEpoch(connection)
+        return Taken(connection: connection, epoch: epoch + 1, isRaised: false)
       }
-      // The file's own entry in its folder.
-      if isNew { try Folder.sync(directory) }
-      return (connection, epoch)
     } catch let error as SQLiteError where error.isBusy {
       throw StoreError.io("shard \(shard): another program has \(path) open; close it, the shard is taken over then")
     } catch let error as SQLiteError {
@@ -72,15 +95,35 @@ struct ShardFile: Sendable {
   /// - Returns: whether the file is empty.
   private func refuseForeign(_ connection: Connection) throws -> Bool {
     let tables = try connection.statement(SQL("tables", "SELECT name FROM sqlite_master WHERE type = 'table'")).all { $0.text(0) }
-    if tables.isEmpty { return true }
+    if tables.isEmpty {
+      if knownEpoch > 0 { throw missing }
+      return true
+    }
     guard tables.contains("meta") else { throw StoreError.corrupt("\(path) is not a shard's file") }
     let format = try Self.meta(.format, connection) ?? 0
     if format > last { throw StoreError.newerFormat(found: Int(format), known: last) }
+    try refuseOther(connection)
     let owner = (shard: try Self.meta(.shard, connection), count: try Self.meta(.shardCount, connection))
     guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
       throw StoreError.io("\(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of shards never changes")
     }
     return false
+  }
+
+  private var missing: StoreError {
+    .foreign("shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? It is not made anew")
+  }
+
+  /// An older copy, or another installation's file.
+  private func refuseOther(_ connection: Connection) throws {
+    let found = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.installation.rawValue).first { $0.text(0) }
+    if let installation, let found, found != installation.text {
+      throw StoreError.foreign("shard \(shard): \(path) belongs to the installation \(found), and this one is \(installation)")
+    }
+    let epoch = try Self.meta(.epoch, connection) ?? 0
+    if epoch < knownEpoch {
+      throw StoreError.foreign("shard \(shard): \(path) is an older copy: its epoch is \(epoch), and it was opened with \(knownEpoch)")
+    }
   }
 
   private var last: Int { changes.map(\.format).max() ?? 0 }
@@ -117,6 +160,10 @@ struct ShardFile: Sendable {
 
   private static func meta(_ key: MetaKey, _ connection: Connection) throws -> Int64? {
     try connection.statement(SQL("meta", Query.meta.text)).binding(key.rawValue).first { $0.int64(0) }
+  }
+
+  private static func setMeta(_ key: MetaKey, _ text: String, _ connection: Connection) throws {
+    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(key.rawValue, text).run()
   }
 
   private static func setMeta(_ key: MetaKey, _ value: Int64, _ connection: Connection) throws {

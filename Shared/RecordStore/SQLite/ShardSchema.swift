@@ -48,6 +48,14 @@ enum FormatChange: Int, CaseIterable, Sendable {
   case trackedPlacements = 20
   /// Records' parents are among their references. Cost: reads every record and tombstone once.
   case parents = 21
+  /// A user's stores are counted without a look at others'. Cost: reads every store's row once.
+  case storeUsers = 22
+  /// Transactions are known when their history is gone. Cost: none, empty tables, and numbers in the rows of stores that were purged.
+  case settledTransactions = 23
+  /// Events and conflicts have numbers of their database. Cost: reads and writes every event and conflict once.
+  case numbers = 24
+  /// Databases know which sequences a restore went past. Cost: looks at two records of each zone of databases that were restored.
+  case gaps = 25
 
   var statements: [String] {
     switch self {
@@ -83,6 +91,10 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .sealing: ["CREATE TABLE sealing_key(id BLOB PRIMARY KEY) WITHOUT ROWID"]
     case .sharing: Self.sharingTables
     case .trackedPlacements: Self.trackedPlacementStatements
+    case .storeUsers: ["CREATE INDEX mirror_user ON mirror(database, user)"]
+    case .settledTransactions: Self.settledTables
+    case .numbers: Self.numberStatements
+    case .gaps: Self.gapStatements
     }
   }
 
@@ -286,6 +298,55 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE TABLE departure(zone INTEGER NOT NULL, name NOT NULL, root TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(zone, name, root)) WITHOUT ROWID",
   ]
 
+  private static let settledTables = [
+    // 0: the mirror's own key.
+    "ALTER TABLE mirror ADD COLUMN lineage INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN forgottenAt INTEGER NOT NULL DEFAULT 0",
+    "UPDATE mirror SET forgotten = purged WHERE purged > 0",
+    // The row id as in `history`, with the lineage for the mirror.
+    """
+    CREATE TABLE settled(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, appended INTEGER NOT NULL, txid NOT NULL, objects BLOB, UNIQUE(mirror, txid))
+    """,
+    """
+    CREATE TABLE former(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, identifier TEXT NOT NULL, user TEXT NOT NULL, last INTEGER NOT NULL,
+      forgotten INTEGER NOT NULL, forgottenAt INTEGER NOT NULL, removed INTEGER NOT NULL, UNIQUE(database, identifier, user))
+    """,
+    "CREATE INDEX former_age ON former(removed)",
+  ]
+
+  /// Numbers that were given out stay, and those that follow are beyond all of them.
+  private static let numberStatements = [
+    "ALTER TABLE database ADD COLUMN events INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE database ADD COLUMN conflicts INTEGER NOT NULL DEFAULT 0",
+    """
+    UPDATE database SET events = coalesce((SELECT value FROM meta WHERE key = 'lastEvent'), 0),
+      conflicts = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'journal'), 0)
+    """,
+    "ALTER TABLE event ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+    "UPDATE event SET number = id",
+    "DROP INDEX event_mirror",
+    "CREATE INDEX event_number ON event(mirror, number)",
+    "ALTER TABLE journal ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+    "UPDATE journal SET number = id",
+    "DROP INDEX journal_database",
+    "CREATE UNIQUE INDEX journal_number ON journal(database, number)",
+    "DROP INDEX journal_open",
+    "CREATE INDEX journal_open ON journal(database, number) WHERE state = 0",
+  ]
+
+  /// A database that counts has never come to 2⁵⁰: restores bring it there (`ShardRenewal.number`).
+  private static let gapStatements = [
+    "ALTER TABLE database ADD COLUMN gapStart INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE database ADD COLUMN gapEnd INTEGER NOT NULL DEFAULT 0",
+    """
+    UPDATE database SET
+      gapStart = coalesce((SELECT max((SELECT max(r.seq) FROM record r WHERE r.zone = z.id AND r.seq < 1 << 50)) FROM zone z WHERE z.database = database.id), 0),
+      gapEnd = coalesce((SELECT min((SELECT min(r.seq) FROM record r WHERE r.zone = z.id AND r.seq >= 1 << 50)) FROM zone z WHERE z.database = database.id) - 1, seq)
+      WHERE seq >= 1 << 50
+    """,
+  ]
+
   private static let quarantineTables = [
     "ALTER TABLE mirror ADD COLUMN quarantined INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX mirror_quarantined ON mirror(id) WHERE quarantined > 0",
@@ -313,5 +374,5 @@ struct FormatChangeStep: Sendable {
 
 /// Rows of `meta`.
 enum MetaKey: String, Sendable {
-  case format, epoch, shard, shardCount, lastKey, lastEvent, bindsReferences
+  case format, epoch, shard, shardCount, lastKey, lastEvent, bindsReferences, installation
 }

@@ -33,6 +33,8 @@ struct ShardStatistics: Sendable {
   var placedRecords = 0
   var placementSlices = 0
   var passedOverRecords = 0
+  /// Identifiers of purged transactions that went before their time, because there were too many.
+  var forgottenTransactions = 0
   var overloads = 0
   var reads = 0
   /// Of groups: how many writes were committed together, how long that took, and how long of that the log was synced.
@@ -62,7 +64,9 @@ struct ShardStatistics: Sendable {
       ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
       ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)),
       ("wal_pages_total", Double(writtenLogPages)), ("placed_records_total", Double(placedRecords)), ("placement_slices_total", Double(placementSlices)),
-      ("index_slices_total", Double(indexSlices)), ("passed_over_records_total", Double(passedOverRecords)), ("overloads_total", Double(overloads)),
+      ("index_slices_total", Double(indexSlices)),
+      ("passed_over_records_total", Double(passedOverRecords)), ("transactions_forgotten_total", Double(forgottenTransactions)),
+      ("overloads_total", Double(overloads)),
       ("reads_total", Double(reads)), ("reads_long_total", Double(longReads)), ("reads_given_up_total", Double(givenUpReads)),
       ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0), ("database_bytes", Double(databaseByteCount)),
     ].map(StoreStatistic.init)

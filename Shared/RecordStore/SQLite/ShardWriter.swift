@@ -113,8 +113,7 @@ final class ShardWriter {
       try transaction.groupEnds()
       let middle = clock.now
       let synced = Connection.secondsInSync
-      try connection.commit()
-      transaction.groupCommitted()
+      try commit()
       if heldGroupCount > 0 { heldGroupCount -= 1 }
       count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now, synced: Connection.secondsInSync - synced)
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
@@ -143,8 +142,18 @@ final class ShardWriter {
       mustReload = false
     }
     let epoch = try transaction.meta(.epoch)
-    guard epoch == core.epoch else { throw GroupFailure(error: .fenced(shard: core.shard, epoch: epoch)) }
+    if epoch == core.epoch - 1, !core.isRaised.load(ordering: .relaxed) {
+      try transaction.setMeta(.epoch, core.epoch)
+    } else if epoch != core.epoch {
+      throw GroupFailure(error: .fenced(shard: core.shard, epoch: epoch))
+    }
     transaction.groupBegins()
+  }
+
+  private func commit() throws {
+    try connection.commit()
+    transaction.groupCommitted()
+    core.isRaised.store(true, ordering: .sequentiallyConsistent)
   }
 
   /// Runs one body, and undoes it alone when it throws.
@@ -208,6 +217,7 @@ final class ShardWriter {
       statistics.bodies += bodies
       statistics.refusedBodies += refused
       statistics.records += transaction.recordCount
+      statistics.forgottenTransactions += transaction.forgottenTransactionCount
       statistics.recordBytes += transaction.byteCount
       statistics.largestGroup = max(statistics.largestGroup, bodies)
       statistics.bodySeconds += start.duration(to: middle).seconds
@@ -285,8 +295,7 @@ final class ShardWriter {
       let count = try slice(transaction)
       try transaction.bodyEnds()
       try transaction.groupEnds()
-      try connection.commit()
-      transaction.groupCommitted()
+      try commit()
       nextHoldCount = 1
       checkpoints.runIfDue()
       return count

@@ -166,8 +166,33 @@ extension ShardVerification {
       """,
       "a database counts other conflicts than there are"
     ),
+    (
+      "verifyNumbers",
+      """
+      SELECT d.id FROM database d WHERE d.conflicts < coalesce((SELECT max(j.number) FROM journal j WHERE j.database = d.id), 0)
+        OR EXISTS (SELECT 1 FROM mirror m WHERE m.database = d.id AND d.events < (SELECT max(e.number) FROM event e WHERE e.mirror = m.id))
+      """,
+      "a database's numbers are behind those of its events or conflicts"
+    ),
     ("verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)", "a conflict's database is missing"),
     ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
+    (
+      "verifySettledTransactions",
+      """
+      SELECT s.id FROM settled s WHERE s.id >> \(HistoryRowID.numberBits) <> s.mirror OR NOT EXISTS
+        (SELECT 1 FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL SELECT id, forgotten, last FROM former) o
+          WHERE o.lineage = s.mirror AND s.id & \(HistoryRowID.lastNumber) > o.forgotten AND s.id & \(HistoryRowID.lastNumber) <= o.purged)
+      """,
+      "a settled transaction is of no store, or of one that does not know it"
+    ),
+    (
+      "verifySettledCounts",
+      """
+      SELECT o.lineage FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL SELECT id, forgotten, last FROM former) o
+        WHERE o.purged - o.forgotten <> (SELECT count(*) FROM settled s WHERE s.mirror = o.lineage)
+      """,
+      "a store knows other transactions than those that it was sent and that are purged"
+    ),
     ("verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)", "a consumer's mirror is missing"),
     ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),
   ]

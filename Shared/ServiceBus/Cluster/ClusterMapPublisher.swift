@@ -15,6 +15,7 @@ public final class ClusterMapPublisher: Sendable {
   private let shardCount: Int
   private let persisted: ClusterMap?
   private let startVersion: Int64
+  private let leastVersion: Int64
   private let persist: @Sendable (ClusterMap) async throws -> Void
   private let report: @Sendable (String) -> Void
   private let state: Mutex<State>
@@ -22,17 +23,19 @@ public final class ClusterMapPublisher: Sendable {
 
   /// - Parameters:
   ///   - persisted: the last map given to `persist`; nil in a new installation.
+  ///   - leastVersion: new maps have this version or a greater one.
   ///   - gracePeriod: how long members of `persisted` count as present without having come back.
   ///   - persist: keeps a map durably; only then it is published. Called again, after a pause, when it throws.
   ///   - report: told why a map could not be kept.
   public init(
-    bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
+    bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
     persist: @escaping @Sendable (ClusterMap) async throws -> Void, report: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.bus = bus
     self.shardCount = shardCount
     self.persisted = persisted
     self.startVersion = startVersion
+    self.leastVersion = leastVersion
     self.gracePeriod = gracePeriod
     self.persist = persist
     self.report = report
@@ -64,7 +67,7 @@ public final class ClusterMapPublisher: Sendable {
         state.withLock { $0.graceIsOver = true }
         signal.yield()
       }
-      var assignment = ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion)
+      var assignment = ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion, leastVersion: leastVersion)
       for await _ in signals { await follow(&assignment) }
       group.cancelAll()
     }

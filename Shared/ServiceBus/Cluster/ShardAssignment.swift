@@ -7,17 +7,20 @@ public struct ShardAssignment: Sendable {
   /// Members of the map from before a restart of the share service that have not come back yet: until the grace period ends they count
   /// as present, so that a restart of the share service alone moves nothing and disconnects nobody.
   private var awaited: [String: Peer]
+  private let leastVersion: Int64
 
   /// - Parameters:
   ///   - shardCount: fixed with the installation, at least 1.
   ///   - persisted: the last map that was kept; nil in a new installation.
   ///   - startVersion: maps get greater versions than this and than `persisted`'s.
-  public init(shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0) {
+  ///   - leastVersion: maps that follow have this version or a greater one.
+  public init(shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
     map = ClusterMap(
       version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [], holders: holders ?? Array(repeating: nil, count: shardCount),
       formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil)
+    self.leastVersion = leastVersion
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
@@ -46,7 +49,7 @@ public struct ShardAssignment: Sendable {
       return holder
     }
     guard sorted != map.members || holders != map.holders || formats != map.formats else { return nil }
-    return ClusterMap(version: map.version + 1, members: sorted, holders: holders, formats: formats)
+    return ClusterMap(version: max(map.version + 1, leastVersion), members: sorted, holders: holders, formats: formats)
   }
 
   /// The map is kept and may be published.

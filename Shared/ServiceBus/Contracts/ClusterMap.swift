@@ -2,7 +2,7 @@
 
 /// The installation as the share service sees it.
 public struct ClusterMap: Hashable, Sendable, Codable {
-  /// Rises with every change, also over restarts of the share service.
+  /// Rises with every change, also over restarts of the share service and with an older copy of its directory.
   public let version: Int64
   /// All processes, ascending by name.
   public let members: [Peer]

@@ -108,6 +108,30 @@ public struct LookUpUser: Message {
   public init(userRecordName: String) { self.userRecordName = userRecordName }
 }
 
+/// What a container's app is called to people, and where it is: for the pages on which they sign in and accept shares. Gateways cache it until
+/// `DirectoryChanged` says that credentials are stale.
+public struct LookUpApp: Message {
+  public static let name = "directory.app/1"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Hashable, Sendable {
+    /// nil: the operator gave none.
+    public let displayName: String?
+    /// Absolute, of https or a scheme of the app's own; nil: the operator gave none.
+    public let appURL: String?
+
+    public init(displayName: String? = nil, appURL: String? = nil) {
+      self.displayName = displayName
+      self.appURL = appURL
+    }
+  }
+
+  public let container: ContainerID
+
+  public init(container: ContainerID) { self.container = container }
+}
+
 /// What a container's environment holds for workers: its models by hash, and its schema. Workers cache it until `DirectoryChanged`.
 public struct FetchSchema: Message {
   public static let name = "directory.schema/1"

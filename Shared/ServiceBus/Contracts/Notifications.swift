@@ -17,9 +17,13 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   public let originUser: String?
   /// Users to ping: the owner and, in shared zones, the participants. Empty for the public database: everybody connected to the container.
   public let audience: [String]
-  /// Somebody has subscribed to something of this database, now or once: couriers get what subscriptions cause (`SubscriptionNotification`)
-  /// instead of a ping for every change. Where nobody has, each courier is taken to have subscribed to all of it. nil: false.
+  /// Somebody has subscribed to something of this database as their private or the public one, now or once: couriers get what subscriptions cause
+  /// (`SubscriptionNotification`) instead of a ping for every change. Where nobody has, each courier is taken to have subscribed to all of it. nil: false.
   public let hasSubscriptions: Bool?
+  /// Participants who have subscribed to something of this database as their shared one: told by that, and not of every change. nil: none.
+  public var subscribers: [String]?
+  /// The workers that hold participants' shards tell their couriers: they know of subscriptions to the whole shared database. nil: false.
+  public var tellsHomes: Bool?
   /// The latest request that it came from (`RequestTrace`).
   public let traceID: String?
 
@@ -41,27 +45,37 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   /// The same, said to come from a request unless it says so itself.
   public func traced(to traceID: String?) -> ZoneChange {
     guard self.traceID == nil, let traceID else { return self }
-    return ZoneChange(
+    var traced = ZoneChange(
       database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser, audience: audience,
       hasSubscriptions: hasSubscriptions ?? false, traceID: traceID)
+    (traced.subscribers, traced.tellsHomes) = (subscribers, tellsHomes)
+    return traced
   }
 
-  /// The same, told to these users, too.
-  public func heard(by users: [String]) -> ZoneChange {
-    ZoneChange(
+  /// The same, told to these participants, too.
+  /// - Parameters:
+  ///   - subscribers: those of them who have subscriptions in the owner's database.
+  ///   - hasSubscriptions: see the property.
+  public func heard(by users: [String], subscribers: [String], hasSubscriptions: Bool) -> ZoneChange {
+    var heard = ZoneChange(
       database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser,
-      audience: Array(Set(audience).union(users)).sorted(), hasSubscriptions: hasSubscriptions ?? false, traceID: traceID)
+      audience: Array(Set(audience).union(users)).sorted(), hasSubscriptions: hasSubscriptions, traceID: traceID)
+    if !users.isEmpty { heard.tellsHomes = true }
+    if !subscribers.isEmpty { heard.subscribers = subscribers }
+    return heard
   }
 
   /// What a subscriber needs to know of `self` and, later, `next`.
   public func merged(with next: ZoneChange) -> ZoneChange {
     let latest = next.sequence >= sequence ? next : self
-    return ZoneChange(
+    var merged = ZoneChange(
       database: latest.database, zoneName: latest.zoneName, sequence: latest.sequence, syncToken: latest.syncToken,
       originStore: originStore == next.originStore && originUser == next.originUser ? originStore : nil,
       originUser: originUser == next.originUser ? originUser : nil,
       audience: audience == next.audience ? audience : Array(Set(audience).union(next.audience)).sorted(),
       hasSubscriptions: latest.hasSubscriptions ?? false, traceID: latest.traceID)
+    (merged.subscribers, merged.tellsHomes) = (latest.subscribers, latest.tellsHomes ?? tellsHomes)
+    return merged
   }
 }
 

@@ -26,8 +26,7 @@ extension PushZoneChanges {
 
 extension ZoneChange {
   fileprivate func encode(to writer: inout MessagePackWriter) {
-    let optionalCount = (originStore == nil ? 0 : 1) + (originUser == nil ? 0 : 1) + (hasSubscriptions == nil ? 0 : 1) + (traceID == nil ? 0 : 1)
-    writer.mapHeader(5 + optionalCount)
+    writer.mapHeader(memberCount)
     writer.string("database")
     database.encode(to: &writer)
     writer.member("zoneName", zoneName)
@@ -43,6 +42,15 @@ extension ZoneChange {
       writer.string("hasSubscriptions")
       writer.bool(hasSubscriptions)
     }
+    if let subscribers {
+      writer.string("subscribers")
+      writer.arrayHeader(subscribers.count)
+      for user in subscribers { writer.string(user) }
+    }
+    if let tellsHomes {
+      writer.string("tellsHomes")
+      writer.bool(tellsHomes)
+    }
     if let traceID { writer.member("traceID", traceID) }
   }
 
@@ -53,5 +61,15 @@ extension ZoneChange {
       originStore: try map.optional("originStore", \.string), originUser: try map.optional("originUser", \.string),
       audience: try map.required("audience", \.strings), hasSubscriptions: try map.optional("hasSubscriptions", \.bool) ?? false,
       traceID: try map.optional("traceID", \.string))
+    // Not looked for where all members are read: most changes are of databases that nobody shares.
+    guard map.count > memberCount else { return }
+    subscribers = try map.optional("subscribers", \.strings)
+    tellsHomes = try map.optional("tellsHomes", \.bool)
+  }
+
+  /// How many members it is written with.
+  private var memberCount: Int {
+    5 + (originStore == nil ? 0 : 1) + (originUser == nil ? 0 : 1) + (hasSubscriptions == nil ? 0 : 1) + (subscribers == nil ? 0 : 1) + (tellsHomes == nil ? 0 : 1)
+      + (traceID == nil ? 0 : 1)
   }
 }

@@ -36,20 +36,29 @@ public struct ScrubShard: Message {
     /// What was read.
     public let recordCount: Int
     public let assetCount: Int
+    /// Link records that lead nowhere, and how many of them were removed; nil where nobody looked: the shard is damaged, or its worker of an
+    /// earlier release.
+    public let looseLinkCount: Int?
+    public let removedLinkCount: Int?
 
-    public init(problems: [String], recordCount: Int, assetCount: Int) {
+    public init(problems: [String], recordCount: Int, assetCount: Int, looseLinkCount: Int? = nil, removedLinkCount: Int? = nil) {
       self.problems = problems
       self.recordCount = recordCount
       self.assetCount = assetCount
+      self.looseLinkCount = looseLinkCount
+      self.removedLinkCount = removedLinkCount
     }
   }
 
   public let shard: Int
   /// Also the contents of all files that the shard uses.
   public let readsAssets: Bool
+  /// Also removes link records that lead nowhere; nil: no.
+  public let mendsLinks: Bool?
 
-  public init(shard: Int, readsAssets: Bool) {
+  public init(shard: Int, readsAssets: Bool, mendsLinks: Bool = false) {
     self.shard = shard
     self.readsAssets = readsAssets
+    self.mendsLinks = mendsLinks
   }
 }

@@ -21,6 +21,8 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
   public let notificationID: String
   /// The notification as devices get it (wire-protocol 9.3), encoded once for all of them.
   public let json: [UInt8]
+  /// It stands for a subscription that nobody made: event streams hear of the zone itself. nil: false.
+  public var isForCouriersOnly: Bool?
 
   public init(
     container: ContainerID, environment: Environment, userRecordName: String, subscriptionID: String, scope: DatabaseScope, zone: Zone.ID?, sequence: Int64,
@@ -59,9 +61,11 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
   /// What a subscriber needs to know of `self` and, later, `next`, which has the same key.
   public func merged(with next: SubscriptionNotification) -> SubscriptionNotification {
     let latest = next.sequence >= sequence ? next : self
-    return SubscriptionNotification(
+    var merged = SubscriptionNotification(
       container: container, environment: environment, userRecordName: userRecordName, subscriptionID: subscriptionID, scope: scope, zone: zone,
       sequence: latest.sequence, originDevice: originDevice == next.originDevice ? originDevice : nil, notificationID: latest.notificationID, json: latest.json)
+    merged.isForCouriersOnly = latest.isForCouriersOnly
+    return merged
   }
 }
 

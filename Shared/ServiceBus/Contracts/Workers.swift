@@ -153,3 +153,35 @@ public struct WorkerCommand: Message {
     self.query = query
   }
 }
+
+/// Has the holder of a shard remove what the shard has of a user who was deleted: his databases, and what is his in others'. Durable when it is
+/// answered; done twice is done once.
+public struct ForgetUser: Message {
+  public static let name = "worker.forget-user/1"
+  public static let senders: Set<Role> = [.share]
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Hashable, Sendable {
+    /// How much there was; nothing where it was done before.
+    public let zoneCount: Int
+    /// Shares of others that he left.
+    public let shareCount: Int
+    public let storeCount: Int
+    public let subscriptionCount: Int
+
+    public init(zoneCount: Int, shareCount: Int, storeCount: Int, subscriptionCount: Int) {
+      self.zoneCount = zoneCount
+      self.shareCount = shareCount
+      self.storeCount = storeCount
+      self.subscriptionCount = subscriptionCount
+    }
+  }
+
+  public let shard: Int
+  public let userRecordName: String
+
+  public init(shard: Int, userRecordName: String) {
+    self.shard = shard
+    self.userRecordName = userRecordName
+  }
+}

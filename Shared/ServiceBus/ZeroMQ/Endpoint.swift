@@ -3,7 +3,8 @@
 public enum Endpoint {
   /// One sentence why an endpoint may be neither bound nor connected to; nil when it may.
   ///
-  /// Without keys `ipc://path` and `tcp://` on literal loopback addresses are allowed: a name could resolve to anything. With keys any `tcp://` is, but
+  /// Processes without keys use `ipc://` alone (`BusEndpoints`): who is on the machine is no reason to be trusted. For the transport
+  /// `ipc://path` and `tcp://` on literal loopback addresses are fit without keys: a name could resolve to anything. With keys any `tcp://` is, but
   /// what is bound must be an address that others can connect to, since it is the one they are told.
   public static func refusal(_ endpoint: String, hasKeys: Bool = false, isBound: Bool = false) -> String? {
     if endpoint.hasPrefix("ipc://") {
@@ -18,7 +19,7 @@ public enum Endpoint {
     let host = endpoint[endpoint.index(endpoint.startIndex, offsetBy: 6)..<max(colon, endpoint.index(endpoint.startIndex, offsetBy: 6))]
     if isLoopback(host) { return nil }
     guard hasKeys else {
-      return "\(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc://, or tcp:// on 127.0.0.1"
+      return "\(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
     }
     if host.isEmpty { return "\(endpoint) names no host: use tcp:// with an address and a port" }
     guard isBound, everybody.contains(host) else { return nil }

@@ -71,6 +71,41 @@ public struct ZoneChangesRequest: Hashable, Sendable {
     }
   }
 
+  /// What a zone of `changes/zone` may say besides its token, and the request for zones that don't.
+  private static let options = ["resultsLimit", "desiredKeys", "desiredRecordTypes", "reverse", "numbersAsStrings", "numberAsStrings"]
+
+  /// A `changes/zone` request for some of another one's zones, with what the call knows and nothing else.
+  /// - Parameters:
+  ///   - request: one that `zones(of:)` could read.
+  ///   - places: of the zones in the request's list.
+  ///   - isShort: with a record of each zone at most.
+  public static func part(of request: JSONValue, places: [Int], isShort: Bool) -> [UInt8] {
+    let zones = request["zones"]?.elements ?? []
+    let names = isShort ? options.filter { $0 != "resultsLimit" } : options
+    var output = JSONWriter(reservingByteCount: 1024)
+    output.beginObject()
+    copy(names, of: request, to: &output)
+    if isShort { output.member("resultsLimit", 1) }
+    output.key("zones")
+    output.beginArray()
+    for place in places {
+      output.beginObject()
+      copy(["zoneID", "syncToken"] + names, of: zones[place], to: &output)
+      output.endObject()
+    }
+    output.endArray()
+    output.endObject()
+    return output.bytes
+  }
+
+  private static func copy(_ names: [String], of object: JSONValue, to output: inout JSONWriter) {
+    for name in names {
+      guard let value = object.member(name) else { continue }
+      output.key(name)
+      output.value(value)
+    }
+  }
+
   /// `records/changes`.
   public init(records request: JSONValue) throws(RecordError) {
     try self.init(request, zone: try ZoneReference(of: request), defaults: Defaults())

@@ -38,6 +38,8 @@ public struct NotificationContent: Hashable, Sendable {
   public let subscriptionID: String
   public let info: NotificationInfo?
   public let change: Change
+  /// The zone's, an addition to Apple's form: a device that has this token already need not ask.
+  public var syncToken: String?
 
   public init(container: ContainerID, scope: DatabaseScope, subscriptionID: String, info: NotificationInfo?, change: Change) {
     self.container = container
@@ -79,6 +81,7 @@ public struct NotificationContent: Hashable, Sendable {
     writer.member("zid", zone.zoneName)
     writer.member("zoid", zone.ownerRecordName)
     writer.member("dbs", scope.wireNumber)
+    if let syncToken { writer.member("tok", syncToken) }
     if let record {
       writer.member("rid", record.recordName)
       writer.member("fo", record.event.wireNumber)

@@ -14,8 +14,11 @@ public struct RecordDictionaryWriter: Sendable {
     public let expiry: Int64
     /// Whose files are meant.
     public let shard: Int
+    /// The participant whom the URLs are for; nil: they are for the database's owner, or for everybody.
+    public let reader: AssetURL.Reader?
 
-    public init(baseURL: String, signingKey: [UInt8], expiry: Int64, shard: Int) {
+    public init(baseURL: String, signingKey: [UInt8], expiry: Int64, shard: Int, reader: AssetURL.Reader? = nil) {
+      self.reader = reader
       self.baseURL = baseURL
       self.signingKey = signingKey
       self.expiry = expiry
@@ -23,7 +26,7 @@ public struct RecordDictionaryWriter: Sendable {
     }
 
     /// Where an asset's content can be fetched.
-    func downloadURL(of asset: Asset) -> String { baseURL + AssetURL(shard: shard, hash: asset.hash, expiry: expiry).path(signedWith: signingKey) }
+    func downloadURL(of asset: Asset) -> String { baseURL + AssetURL(shard: shard, hash: asset.hash, expiry: expiry, reader: reader).path(signedWith: signingKey) }
   }
 
   private let zoneJSON: [UInt8]

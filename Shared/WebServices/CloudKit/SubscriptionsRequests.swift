@@ -65,4 +65,41 @@ public enum LookupSubscriptionsRequest {
       return identifier
     }
   }
+  /// A request for some subscriptions, with what the call knows and nothing else.
+  public static func body(of identifiers: [String]) -> [UInt8] {
+    var output = JSONWriter()
+    output.beginObject()
+    output.key("subscriptions")
+    output.beginArray()
+    for identifier in identifiers {
+      output.beginObject()
+      output.member("subscriptionID", identifier)
+      output.endObject()
+    }
+    output.endArray()
+    output.endObject()
+    return output.bytes
+  }
+}
+
+extension SubscriptionOperation {
+  /// The body of a `subscriptions/modify` that deletes some subscriptions.
+  public static func deletions(of identifiers: [String]) -> [UInt8] {
+    var output = JSONWriter(reservingByteCount: 1024)
+    output.beginObject()
+    output.key("operations")
+    output.beginArray()
+    for identifier in identifiers {
+      output.beginObject()
+      output.member("operationType", "delete")
+      output.key("subscription")
+      output.beginObject()
+      output.member("subscriptionID", identifier)
+      output.endObject()
+      output.endObject()
+    }
+    output.endArray()
+    output.endObject()
+    return output.bytes
+  }
 }

@@ -49,4 +49,20 @@ public enum LookupZonesRequest {
       json.member("zoneID") == nil ? try ZoneReference(json) : try ZoneReference(of: json)
     }
   }
+  /// A request for some zones, with what the call knows and nothing else.
+  public static func body(of zones: [ZoneReference]) -> [UInt8] {
+    var output = JSONWriter()
+    output.beginObject()
+    output.key("zones")
+    output.beginArray()
+    for zone in zones {
+      output.beginObject()
+      output.member("zoneName", zone.zoneName)
+      if let owner = zone.ownerRecordName { output.member("ownerRecordName", owner) }
+      output.endObject()
+    }
+    output.endArray()
+    output.endObject()
+    return output.bytes
+  }
 }

@@ -95,10 +95,11 @@ struct AttributeReader {
     _ json: JSONValue, of attribute: Attribute, path: String, _ expected: (String) -> RecordError
   ) throws(RecordError) -> [AttributeValue.CompositeElement] {
     guard json.kind == .object else { throw expected("an object") }
+    let known = Dictionary(attribute.elements.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     var elements: [AttributeValue.CompositeElement] = []
     try json.forEachMember { key, value throws(RecordError) in
       let name = key.string ?? ""
-      guard let element = attribute.elements.first(where: { $0.name == name }) else {
+      guard let element = known[name] else {
         throw RecordError(.badRequest, "\(path).\(name): the model has no such element")
       }
       elements.append(AttributeValue.CompositeElement(name: name, value: try Self.value(value, of: element, path: "\(path).\(name)")))

@@ -31,7 +31,7 @@ extension FuzzTarget {
     for read in readers { _ = try taken({ try read(body) }, orRefused: checkRefusal) }
     if let rules = try taken({ try RulesDocument.rules(body) }, orRefused: checkRefusal) {
       try holdEqual(try RulesDocument.rules(try JSONValue.request(RulesDocument.json(rules))), rules, "stored rules are read as others")
-      _ = rules.problems(in: Fixture.model)
+      _ = rules.problems(in: [NamedModel(name: "model", index: Fixture.model)])
     }
   }
 

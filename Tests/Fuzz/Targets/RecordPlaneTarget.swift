@@ -109,10 +109,14 @@ extension FuzzTarget {
   // MARK: Queries and subscriptions
 
   private static func search(_ query: RecordQuery) throws {
-    let isFound = query.matches(Fixture.record)
+    let judge = QueryJudge(query)
+    var budget = CostBudget(limit: .max)
+    var look = RecordLook(Fixture.record)
+    let isFound = try judge.passes(&look, spending: &budget)
     var blank = Fixture.record
     blank.fields = Fields()
-    _ = query.matches(blank)
+    var blankLook = RecordLook(blank)
+    _ = try judge.passes(&blankLook, spending: &budget)
     if let names = query.recordNames, isFound { try hold(names.contains(Fixture.record.recordName), "a record passes that its names exclude") }
     let maker = QueryMarker.Maker(key: Fixture.key, database: Fixture.database, userRecordName: Fixture.user)
     let markers = [Fixture.record, blank].map { QueryMarker(zoneName: "Notes", recordName: $0.recordName, sortKeys: query.sortKeys(of: $0)) }

@@ -68,6 +68,7 @@ extension FuzzTarget {
       { $0.path(signedWith: Fixture.key).split(separator: "/").last.map(String.init) ?? "" })
     try check("aquifer courier", { CourierToken(text: $0, verifiedWith: Fixture.key, now: now) }, { $0.text(signedWith: Fixture.key) })
     try check("aquifer share page", { ShareTicket(text: $0, verifiedWith: Fixture.key, now: now) }, { $0.text(signedWith: Fixture.key) })
+    try check("aquifer kept sign-in", { KeptSignIn(text: $0, verifiedWith: Fixture.key, now: now) }, { $0.text(signedWith: Fixture.key) })
     try check("aquifer sign-in", { SignInState(text: $0, verifiedWith: Fixture.key, now: now) }, { $0.text(signedWith: Fixture.key) })
     var purpose = "aquifer asset receipt"
     for part in [Fixture.container.rawValue, Fixture.database.environment.rawValue, Fixture.user] {

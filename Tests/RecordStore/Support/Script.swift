@@ -205,7 +205,7 @@ struct Script: Sendable {
     case .deleteMirror(let owner, let mirror):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.deleteMirror(row.key)
-      return "deleted"
+      return "deleted, \(try transaction.forgetFormerMirrors(removedBefore: owner == 0 ? 1001 : 1000, limit: 2)) forgotten"
     case .append(let owner, let mirror, let id):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.append(
@@ -220,7 +220,8 @@ struct Script: Sendable {
       return "\(try transaction.mirrors(afterKey: 0, limit: 99))"
     case .purge(let owner, let mirror, let keep):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
-      return "\(try transaction.purgeTransactions(of: row.key, through: row.lastTransactionNumber - keep))"
+      let purged = try transaction.purgeTransactions(of: row.key, through: row.lastTransactionNumber - keep)
+      return "\(purged) \(try transaction.forgetTransactions(of: row.key, appendedBefore: 996 + row.lastTransactionNumber, limit: 3))"
     case .consume(let owner, let mirror, let name, let number):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       if let number {
@@ -313,7 +314,10 @@ struct Script: Sendable {
       lines.append("\(mirror) \(try snapshot.transactions(of: mirror.key, after: 0, limit: limit))")
       lines.append("\(try snapshot.consumers(of: mirror.key))")
       for id in 0..<40 {
-        lines.append("\(String(describing: try snapshot.transaction(withID: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", of: mirror.key)))")
+        let name = id % 2 == 0 ? Sample.uuid(id) : "id \(id)"
+        lines.append("\(String(describing: try snapshot.transaction(withID: name, of: mirror.key)))")
+        lines.append("\(String(describing: try snapshot.settledTransaction(withID: name, of: mirror.key)))")
+        lines.append("\(String(describing: try snapshot.transactionNumber(of: name, in: mirror.key)))")
       }
       lines.append("\(try snapshot.events(of: mirror.key, after: 1, kind: nil, limit: limit)) \(try snapshot.events(of: mirror.key, after: 0, kind: .export, limit: 99))")
     }

@@ -1,0 +1,38 @@
+// `DIR/env`: what a shell sources to speak to the installation of `aquifer dev`, and of deploy/run, which adds what it made.
+
+enum EnvironmentFile {
+  private static let own = ["export PATH=", "export AQUIFER_"]
+
+  /// - Parameters:
+  ///   - authority: of the services' certificate, where the environment names one.
+  ///   - earlier: what is in the file by now: lines that are not this installation's addresses stay.
+  static func text(binDirectory: String, gateway: String, notifier: String, operatorToken: String, authority: String?, earlier: String) -> String {
+    var lines = ["export PATH=\(quoted(binDirectory)):\"$PATH\""]
+    var variables = [("AQUIFER_SERVER", gateway), ("AQUIFER_PINGS", notifier), ("AQUIFER_OPERATOR_TOKEN", operatorToken)]
+    if let authority { variables.append(("AQUIFER_CERTIFICATE_AUTHORITY", authority)) }
+    lines.append("export " + variables.map { "\($0.0)=\(quoted($0.1))" }.joined(separator: " "))
+    lines += earlier.split(separator: "\n").map(String.init).filter { line in !own.contains { line.hasPrefix($0) } }
+    return lines.map { $0 + "\n" }.joined()
+  }
+
+  /// For a POSIX shell.
+  private static func quoted(_ text: String) -> String {
+    let isPlain =
+      !text.isEmpty && text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x3a) || ($0 >= 0x41 && $0 <= 0x5a) || ($0 >= 0x61 && $0 <= 0x7a) || "/._-".utf8.contains($0) }
+    return isPlain ? text : "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+  }
+}
+
+/// Where the operator token comes from.
+enum OperatorTokenOrigin {
+  /// What has to be said of a token that the environment brings along; nil where it brings none, or the installation's own.
+  /// - Parameter stored: the data folder's; nil: it has none yet.
+  static func note(_ variables: [String: String], stored: String?, data: String) -> String? {
+    if let token = variables["AQUIFER_OPERATOR_TOKEN"], !token.isEmpty {
+      if token == stored { return nil }
+      return "the operator token is the environment's (AQUIFER_OPERATOR_TOKEN), and not that of \(data)/operator-token; unset it to use that one"
+    }
+    guard let path = variables["AQUIFER_OPERATOR_TOKEN_FILE"], !path.isEmpty, path != data + "/operator-token" else { return nil }
+    return "the operator token is that of \(path) (AQUIFER_OPERATOR_TOKEN_FILE), and not that of \(data)/operator-token; unset it to use that one"
+  }
+}

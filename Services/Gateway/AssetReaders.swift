@@ -1,0 +1,38 @@
+// Whether a participant may still fetch what their addresses lead to: asked at each download, because who is removed is out at once.
+
+import JSON
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension Gateway {
+  /// Asks the worker that holds the owner's database, which has who takes part; an owner's own addresses cost no question.
+  /// - Throws: `ACCESS_DENIED` for whoever does not take part any more; what keeps the worker from answering.
+  func check(_ reader: AssetURL.Reader) async throws(RecordError) {
+    let database = DatabaseID(container: reader.container, environment: reader.environment, owner: reader.owner)
+    var body = JSONWriter()
+    body.beginObject()
+    if let zoneName = reader.zoneName {
+      body.key("zones")
+      body.beginArray()
+      Zone.ID(zoneName: zoneName, ownerName: reader.owner).write(to: &body)
+      body.endArray()
+    }
+    body.endObject()
+    let request = DatabaseRequest(
+      plane: .record, method: "POST", path: ["zones", reader.zoneName == nil ? "list" : "lookup"], query: [:], database: database, scope: .shared,
+      caller: Caller(userRecordName: reader.userRecordName), requestID: random.uuid(), baseURL: "")
+    let answer = try await forwarding.forward(request, body: body.bytes)
+    let zones: [JSONValue]
+    do {
+      zones = try JSONValue(parsing: answer.body)["zones"]?.elements ?? []
+    } catch {
+      throw RecordError(.internalError, "A worker's answer can't be read")
+    }
+    if answer.reply.status >= 500 { throw RecordError(.tryAgainLater, "The content's owner can't be asked now", retryAfter: answer.reply.retryAfter ?? 1) }
+    guard zones.contains(where: { $0["serverErrorCode"] == nil }) else {
+      throw RecordError(.accessDenied, "The asset is not shared with the user any more for whom the address was made")
+    }
+  }
+}

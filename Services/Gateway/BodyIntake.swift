@@ -1,0 +1,88 @@
+// Which bodies are collected: those that somebody known sends to a place that takes them. All of that stands in a request's head.
+
+import Authentication
+import HTTPServer
+import Records
+import ServiceBus
+import ServiceKit
+
+extension Route.Target {
+  /// The longest body that a call can need.
+  /// - Parameter path: what follows the database.
+  func bodyByteLimit(_ method: HTTPMethod, _ path: [String]) -> Int {
+    switch self {
+    case .signIn, .sharePage: return BodyIntake.smallByteCount
+    case .operatorCall, .operatorZone: return Limit.requestByteCount
+    case .recordPlane: return path.last == "modify" || path.last == "import" ? Limit.requestByteCount : BodyIntake.callByteLimit
+    // What is saved, and the model that a store is set up with.
+    case .objectPlane: return method == .put || path.last == "transactions" || path.last == "import" ? Limit.requestByteCount : BodyIntake.callByteLimit
+    default: return BodyIntake.callByteLimit
+    }
+  }
+}
+
+enum BodyIntake {
+  /// Bodies up to this length are collected unseen: they cost less than to look whose they are, and their request is looked at a moment later.
+  static let smallByteCount = 16 * 1024
+  /// Of calls that carry names, and no records.
+  static let callByteLimit = 1024 * 1024
+}
+
+extension Gateway {
+  /// What becomes of a body, by its request's path, method and credentials.
+  func bodyIntake(of request: HTTPRequest) -> HTTPBodyIntake {
+    if let length = request.header("content-length").flatMap({ Int($0) }), length <= BodyIntake.smallByteCount { return .collect() }
+    do throws(RecordError) {
+      let match: RouteMatch
+      switch table.outcome(of: request.method, request.pathSegments) {
+      case .match(let found): match = found
+      case .wrongMethod(let route): throw Self.wrongMethod(route)
+      case .unknown: throw Self.unknownPath
+      }
+      let target = match.route.target
+      let limit = target.bodyByteLimit(request.method, match.path)
+      let address = try Address(match)
+      let credentials = Credentials(of: request)
+      let need = target.need(in: address.scope)
+      let question = try Access.question(
+        need: need, takesServerKeys: target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
+      guard let question else { return .collect(byteLimit: limit) }
+      if let reply = state.authenticator.known(question),
+        // Dropped because what is refused is asked about below, and refused in full.
+        let caller = try? Access.caller(reply, need: need, credentials: credentials, origin: request.header("origin"))
+      {
+        return .collect(byteLimit: limit, party: Self.party(of: caller, in: address))
+      }
+      return .ask { await asked(question, credentials, need, address, request, limit) }
+    } catch {
+      return .refuse(refusal(error, showsCKErrorCode: Exchange.isMirror(request)))
+    }
+  }
+
+  static let unknownPath = RecordError(.notFound, "There is no such endpoint")
+
+  static func wrongMethod(_ route: Route) -> RecordError {
+    RecordError(.badRequest, "This endpoint takes \(route.methods.map(\.rawValue).joined(separator: ", "))", httpStatus: 405)
+  }
+
+  /// Asks whose credentials they are: not known yet, or refused.
+  private func asked(
+    _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ address: Address, _ request: HTTPRequest, _ limit: Int
+  ) async -> HTTPBodyIntake {
+    let uuid = random.uuid()
+    var exchange = Exchange(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
+    do throws(RecordError) {
+      if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(request.remoteAddress)) }
+      let caller = try await check(question, credentials, need, &exchange)
+      return .collect(byteLimit: limit, party: Self.party(of: caller, in: address))
+    } catch {
+      return .refuse(refusal(error, showsCKErrorCode: exchange.isMirror))
+    }
+  }
+
+  /// Who pays for what a caller's requests hold, wherever they come from; nil: the address.
+  static func party(of caller: Caller, in address: Address) -> String? {
+    guard caller.userRecordName != nil, let container = address.container else { return nil }
+    return caller.party(in: container)
+  }
+}

@@ -1,0 +1,28 @@
+// What a gateway says of itself to whoever finds it: `/`, and the description of its calls.
+
+import COpenAPI
+import HTTPServer
+import ServiceKit
+
+extension Gateway {
+  /// Services/openapi.json of this release.
+  static let openAPI = Array(UnsafeBufferPointer(start: aquifer_openapi_start(), count: Int(aquifer_openapi_byte_count)))
+
+  static let openAPIResponse = HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "public, max-age=300")], body: .bytes(openAPI))
+
+  static let welcome = HTTPResponse(
+    status: 200, headers: [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "public, max-age=300")],
+    body: .bytes(
+      Array(
+        """
+        Aquifer \(Release.version): a CloudKit of your own, with the mirroring of NSPersistentCloudKitContainer.
+
+        /openapi.json                 every call of the record plane, for people and for generators of clients
+        /database/1/{container}/…     the record plane: CloudKit Web Services
+        /mirror/1/{container}/…       the object plane: stores of managed objects
+
+        The documents are in the repository of this release: README.md to begin with, Services/README.md for the object plane
+        and how everything works, deploy/OPERATING.md and deploy/ERRORS.md for operators.
+
+        """.utf8)))
+}

@@ -1,0 +1,132 @@
+// `/share/{shortGUID}`: the address of a share in a browser. Visitors say who they are, see what is shared, and accept, decline or ask for it.
+
+import Authentication
+import HTTPServer
+import JSON
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension Gateway {
+  /// How long visitors may look at the page before they have to sign in again. Unit: milliseconds.
+  private static let visitTime: Int64 = 600_000
+  private static let formByteLimit = 16_384
+
+  /// `GET` shows the form, or the share to a browser that is kept signed in; `POST` looks at what was typed or chosen.
+  func visitShare(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
+    if let seconds = limiter.take(.address(request.remoteAddress)) {
+      metrics.countThrottled(by: "address")
+      return SharePage.signIn(SharePage.Notice(.throttled(seconds: seconds)))
+    }
+    let shortGUID = request.pathSegments.last ?? ""
+    guard request.method == .post else { return await welcome(shortGUID, request) }
+    guard isOwn(request) else { return SharePage.signIn(.foreignForm) }
+    guard request.body.count <= Self.formByteLimit, let form = FormBody(request.body) else { return SharePage.signIn(SharePage.Notice(.incomplete)) }
+    let key = try await secrets.signingKey()
+    if let text = form["ticket"] {
+      guard let ticket = ShareTicket(text: text, verifiedWith: key, now: wallClock.now), ticket.shortGUID == shortGUID else { return SharePage.signIn(.tooLate) }
+      return await visit(ticket, text, purpose: Self.purpose(of: form["action"]), request)
+    }
+    let name = form["name"]?.trimmingSpaces() ?? ""
+    guard let password = form["password"], !name.isEmpty, !password.isEmpty else {
+      return SharePage.signIn(SharePage.Notice(.incomplete), name: form["name"] ?? "")
+    }
+    let reply: CheckPassword.Reply
+    do throws(RecordError) {
+      reply = try await share.call(CheckPassword(userName: name, password: password, clientAddress: request.remoteAddress))
+    } catch {
+      // Dropped because whatever it is, the visitor can only try again; calls that fail are counted on the bus.
+      return SharePage.signIn(SharePage.Notice(.away), name: name)
+    }
+    guard let user = reply.userRecordName else {
+      return SharePage.signIn(SharePage.Notice(reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong), name: name)
+    }
+    let ticket = ShareTicket(userRecordName: user, userName: name, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime)
+    return await visit(ticket, ticket.text(signedWith: key), purpose: .resolve, request)
+  }
+
+  private static func purpose(of action: String?) -> ResolveShortGUIDs.Purpose {
+    switch action {
+    case "request": .requestAccess
+    case "decline": .decline
+    default: .accept
+    }
+  }
+
+  /// The form; for a browser that is kept signed in to the share's container, the share. A link that shows such a visitor nothing looks as it
+  /// does to strangers.
+  private func welcome(_ shortGUID: String, _ request: HTTPRequest) async -> HTTPResponse {
+    guard request.query("account") == nil, request.cookie(KeptSignIn.cookieName) != nil else { return SharePage.signIn() }
+    do throws(RecordError) {
+      let key = try await secrets.signingKey()
+      guard let kept = await keptSignIn(request, key) else { return SharePage.signIn() }
+      let ticket = ShareTicket(
+        userRecordName: kept.userRecordName, userName: kept.userName, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime)
+      guard let found = try await find(ticket, .resolve, baseURL: options.publicAddress.url(for: request), within: (kept.container, kept.environment)),
+        found.result["serverErrorCode"] == nil
+      else { return SharePage.signIn() }
+      return await page(.resolve, found, ticket.text(signedWith: key))
+    } catch {
+      // Dropped because the form is as good: the visitor can sign in when the services are back.
+      return SharePage.signIn()
+    }
+  }
+
+  /// A visitor who is known.
+  private func visit(_ ticket: ShareTicket, _ text: String, purpose: ResolveShortGUIDs.Purpose, _ request: HTTPRequest) async -> HTTPResponse {
+    do throws(RecordError) {
+      guard let found = try await find(ticket, purpose, baseURL: options.publicAddress.url(for: request)) else {
+        let visitor = SharePage.Visitor(name: ticket.userName, ticket: text)
+        // A share that anybody may join has nobody on its list to be taken off.
+        return purpose == .decline ? SharePage.declined(of: nil, for: visitor) : SharePage.nothing(for: visitor)
+      }
+      return await page(purpose, found, text)
+    } catch {
+      // Dropped because the visitor can only try again; calls that fail are counted on the bus.
+      return SharePage.signIn(SharePage.Notice(.away))
+    }
+  }
+
+  private func page(_ purpose: ResolveShortGUIDs.Purpose, _ found: FoundShare, _ ticket: String) async -> HTTPResponse {
+    let visitor = SharePage.Visitor(name: found.visitorName, ticket: ticket)
+    if let code = found.result["serverErrorCode"]?.string {
+      guard code != ServerErrorCode.notFound.rawValue else { return SharePage.nothing(for: visitor) }
+      return SharePage.refused(SharePage.Notice(sentence: found.result["reason"]?.string ?? code, status: 409), for: visitor)
+    }
+    let app = await pageApp(of: found.container)
+    switch purpose {
+    case .resolve: return SharePage.share(SharePage.Share(found.result), of: app, for: visitor)
+    case .accept: return SharePage.accepted(SharePage.Share(found.result), of: app, for: visitor)
+    case .decline: return SharePage.declined(of: app, for: visitor)
+    case .requestAccess: return SharePage.requested(of: app, for: visitor)
+    }
+  }
+
+  /// What the share's shard says, and to whom.
+  private struct FoundShare {
+    let result: JSONValue
+    let container: ContainerID
+    let visitorName: String
+  }
+
+  /// - Parameter place: where the visitor has signed in; nil: in this installation.
+  /// - Returns: nil: that there is nothing for the visitor.
+  private func find(
+    _ ticket: ShareTicket, _ purpose: ResolveShortGUIDs.Purpose, baseURL: String, within place: (container: ContainerID, environment: Environment)? = nil
+  ) async throws(RecordError) -> FoundShare? {
+    // The user may have been disabled since.
+    let known = try await share.call(IdentifyUsers(lookups: [.init(userRecordName: ticket.userRecordName)])).users.first
+    guard known != .some(nil), let shard = ShortGUID(ticket.shortGUID)?.shard else { return nil }
+    let start = forwarding.timing.now()
+    guard shard < (try await forwarding.shardCount(since: start)) else { return nil }
+    let located = try await forwarding.ask(LocateShortGUID(shard: shard, shortGUID: ticket.shortGUID), holderOf: shard, since: start).reply
+    guard let container = located.container, let environment = located.environment, place.map({ $0 == (container, environment) }) ?? true else { return nil }
+    let message = ResolveShortGUIDs(
+      purpose: purpose, shard: shard, container: container, environment: environment, caller: Caller(userRecordName: ticket.userRecordName),
+      items: [.init(shortGUID: ticket.shortGUID, fetchesRootRecord: false, desiredKeys: [])], baseURL: baseURL)
+    guard let result = try await found(message, since: start).first, !result.isNull else { return nil }
+    let names = [known??.givenName, known??.familyName].compactMap(\.self).joined(separator: " ")
+    return FoundShare(result: result, container: container, visitorName: names.isEmpty ? ticket.userName : "\(names) (\(ticket.userName))")
+  }
+}

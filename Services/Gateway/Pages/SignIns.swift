@@ -1,0 +1,63 @@
+// `/signin`: what `redirectURL` leads to, and what the page there posts to itself (wire-protocol.md 2.3).
+
+import Authentication
+import HTTPServer
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension Gateway {
+  /// More bytes than this are no name and no password.
+  private static let bodyByteLimit = 16_384
+
+  /// `GET` shows the form; `POST` looks at what was typed into it.
+  func signIn(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
+    if let seconds = limiter.take(.address(request.remoteAddress)) {
+      metrics.countThrottled(by: "address")
+      return SignInPage.ended(.throttled(seconds: seconds))
+    }
+    let key = try await secrets.signingKey()
+    guard let state = request.query("state").flatMap({ SignInState(text: $0, verifiedWith: key, now: wallClock.now) }) else {
+      return SignInPage.ended(.badLink)
+    }
+    let app = await pageApp(of: state.container)
+    guard request.method == .post else { return SignInPage.form(state, app) }
+    guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
+    guard request.body.count <= Self.bodyByteLimit, let form = FormBody(request.body), let name = form["name"], let password = form["password"] else {
+      return SignInPage.form(state, app, problem: .incomplete)
+    }
+    let entry = SignInPage.Entry(name: name, isKept: form["keep"] != nil)
+    let userName = name.trimmingSpaces()
+    guard !userName.isEmpty, !password.isEmpty else { return SignInPage.form(state, app, entry, problem: .incomplete) }
+    let message = SignIn(
+      container: state.container, environment: state.environment, userName: userName, password: password, isKept: entry.isKept,
+      clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant)
+    let reply: SignIn.Reply
+    do throws(RecordError) {
+      reply = try await share.call(message)
+    } catch {
+      // Dropped because whatever it is, the visitor can only try again; calls that fail are counted on the bus.
+      return SignInPage.form(state, app, entry, problem: .away)
+    }
+    if reply.isOver == true { return SignInPage.ended(.revoked) }
+    if let token = reply.webAuthToken {
+      return SignInPage.success(state, token: token, cookie: await cookie(of: state, userName: userName, token: token, isKept: entry.isKept, key, request))
+    }
+    return SignInPage.form(state, app, entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
+  }
+
+  /// Whether a form was sent by this page itself. What no browser sent carries none of a browser's authority.
+  func isOwn(_ request: HTTPRequest) -> Bool {
+    if let site = request.header("sec-fetch-site"), site != "same-origin" { return false }
+    guard let origin = request.header("origin")?.lowercased() else { return true }
+    // By what name it is reached here, or from outside.
+    let hosts = request.header("host").map { ["http://\($0.lowercased())", "https://\($0.lowercased())"] } ?? []
+    return origin == PageOrigin.origin(of: options.publicAddress.url(for: request)) || hosts.contains(origin)
+  }
+}
+
+extension String {
+  /// Keyboards of phones put a space behind a word they complete.
+  func trimmingSpaces() -> String { String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed()) }
+}

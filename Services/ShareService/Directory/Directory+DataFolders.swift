@@ -1,0 +1,92 @@
+// Which folders and which states of shards are the installation's: whatever is behind what was in use is not served.
+
+import MessagePack
+import Records
+import SQLite
+import ServiceBus
+
+extension Directory {
+  /// A row of `dataEpoch`.
+  private struct Known {
+    let epoch: Int64
+    let nonce: String
+  }
+
+  private static func subject(ofShard shard: Int) -> String { "shard-\(shard)" }
+
+  private func known(_ subject: String) throws -> Known? {
+    try connection.statement(SQL("dataEpoch.get", "SELECT epoch, nonce FROM dataEpoch WHERE subject = ?1")).binding(subject).first {
+      Known(epoch: $0.int64(0), nonce: $0.text(1))
+    }
+  }
+
+  private func set(_ subject: String, _ known: Known) throws {
+    try connection.statement(
+      SQL("dataEpoch.set", "INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET epoch = excluded.epoch, nonce = excluded.nonce")
+    ).binding(subject, known.epoch, known.nonce).run()
+  }
+
+  /// The one folder that is in use goes on; one that is ahead of the directory does, too: then it is the directory that was restored.
+  func claim(_ claim: ClaimFolder) throws -> ClaimFolder.Reply {
+    let known = try known(claim.folder)
+    let hasShards = try connection.statement(SQL("dataEpoch.any", "SELECT count(*) FROM dataEpoch WHERE subject LIKE 'shard-%'")).first { $0.int64(0) } ?? 0 > 0
+    var isGranted = true
+    if let known {
+      isGranted =
+        claim.epoch > known.epoch || claim.epoch == known.epoch && claim.nonce == known.nonce
+        // Granted before, and the folder's file does not say so yet.
+        || claim.epoch == known.epoch - 1 && claim.next == known.nonce
+    }
+    if isGranted, let next = claim.next, next != known?.nonce {
+      try change { try set(claim.folder, Known(epoch: claim.epoch + 1, nonce: next)) }
+    }
+    return ClaimFolder.Reply(isGranted: isGranted, knownEpoch: known?.epoch, hasShards: hasShards)
+  }
+
+  func shardEpochs(_ message: FetchShardEpochs) throws -> FetchShardEpochs.Reply {
+    let shards = message.shard.map { $0..<$0 + 1 } ?? 0..<shardCount
+    return FetchShardEpochs.Reply(epochs: try shards.map { try known(Self.subject(ofShard: $0))?.epoch ?? 0 })
+  }
+
+  func note(_ message: NoteShardEpochs) throws {
+    let news = try message.epochs.filter { (0..<shardCount).contains($0.shard) }.filter { try known(Self.subject(ofShard: $0.shard))?.epoch ?? 0 < $0.epoch }
+    if news.isEmpty { return }
+    try change { for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) } }
+  }
+
+  /// Forgets what was in use, so that what is there is taken for it.
+  /// - Parameter what: the number of a shard, `data`, `assets` or `all`.
+  /// - Returns: what was forgotten, ascending.
+  /// - Throws: `badRequest` for anything else.
+  func acceptData(_ what: String) throws -> [String] {
+    var subjects: [String]
+    switch what {
+    case "data", "assets": subjects = [what]
+    case "all": subjects = ["assets", "data"] + (0..<shardCount).map(Self.subject(ofShard:))
+    default:
+      guard let shard = Int(what), (0..<shardCount).contains(shard) else {
+        throw RecordError(.badRequest, "'\(what)' is neither a shard (0 to \(shardCount - 1)) nor data, assets or all")
+      }
+      subjects = [Self.subject(ofShard: shard)]
+    }
+    subjects = try subjects.filter { try known($0) != nil }
+    try change {
+      for subject in subjects { try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(subject).run() }
+    }
+    return subjects
+  }
+}
+
+extension DirectoryFormat {
+  /// `subject` is a folder (`data`, `assets`) or a shard (`shard-3`), `epoch` what it had when it was last taken into use, `nonce` who did, of folders.
+  static let dataEpochTable = "CREATE TABLE dataEpoch (subject TEXT PRIMARY KEY, epoch INTEGER NOT NULL, nonce TEXT NOT NULL) WITHOUT ROWID;"
+
+  /// Shards that a worker had before the directory knew epochs are somewhere: they must not be made anew.
+  static func noteEarlierShards(in connection: Connection) throws {
+    // Dropped because of a map of an earlier format nothing is known.
+    guard let map = try value("clusterMap", in: connection).flatMap({ try? MessagePackDecoder().decode(ClusterMap.self, from: $0) }) else { return }
+    for (shard, format) in (map.formats ?? []).enumerated() where format > 0 {
+      try connection.statement(SQL("dataEpoch.earlier", "INSERT INTO dataEpoch VALUES (?1, 1, '')")).binding("shard-\(shard)").run()
+    }
+  }
+}

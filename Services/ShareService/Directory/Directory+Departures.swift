@@ -1,0 +1,111 @@
+// Users who leave for good: their row and credentials go at once, what the shards have of them is removed behind that.
+
+import Records
+import SQLite
+import ServiceKit
+
+/// A user who was deleted, until nothing is left of him.
+struct Departure: Sendable, Hashable {
+  let recordName: String
+  /// What operators called him.
+  let name: String
+  let requested: Int64
+  /// When the shards are asked to remove his data; milliseconds since 1970.
+  let due: Int64
+  /// They were asked before, and have removed it: what came after the first time by credentials that somebody still believed in goes now.
+  let isLast: Bool
+}
+
+extension Directory {
+  /// Gateways that don't reach the share service believe in credentials for so long, and some time more. Unit: milliseconds.
+  static let departureGrace: Int64 = 900_000
+
+  /// Forgets the user with tokens, sessions, roles and the server keys that act as him, and notes that his data are to be removed. A user who was deleted
+  /// a moment ago is deleted.
+  /// - Parameter name: the operator's name for the user, or the record name.
+  /// - Throws: `notFound`.
+  func deleteUser(_ name: String) throws -> Departure {
+    try change {
+      guard try userExists(name) else {
+        guard let departure = try departure(of: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+        return departure
+      }
+      let (key, recordName) = try existingUser(name)
+      let departure = Departure(recordName: recordName, name: try user(recordName: recordName)?.name ?? name, requested: clock.now, due: clock.now, isLast: false)
+      try connection.statement(SQL("serverKey.deleteUser", "DELETE FROM serverKey WHERE user = ?1")).binding(key).run()
+      try connection.statement(SQL("user.delete", "DELETE FROM user WHERE id = ?1")).binding(key).run()
+      try connection.statement(SQL("departure.insert", "INSERT INTO departure (recordName, name, requested, due, isLast) VALUES (?1, ?2, ?3, ?4, 0)"))
+        .binding(departure.recordName, departure.name, departure.requested, departure.due).run()
+      return departure
+    }
+  }
+
+  /// nil for who was never deleted, and for who is gone altogether.
+  func departure(of name: String) throws -> Departure? {
+    try connection.statement(
+      SQL("departure.get", "SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 ORDER BY requested DESC")
+    ).binding(name).first(Self.departure)
+  }
+
+  /// By time.
+  func departures() throws -> [Departure] {
+    try connection.statement(SQL("departure.list", "SELECT recordName, name, requested, due, isLast FROM departure ORDER BY due, recordName")).all(Self.departure)
+  }
+
+  /// The shards have removed a departure's data: for good, or until they are asked once more.
+  func finish(_ departure: Departure) throws {
+    try change {
+      if departure.isLast {
+        try connection.statement(SQL("departure.delete", "DELETE FROM departure WHERE recordName = ?1")).binding(departure.recordName).run()
+      } else {
+        try connection.statement(SQL("departure.repeat", "UPDATE departure SET due = ?2, isLast = 1 WHERE recordName = ?1 AND NOT isLast"))
+          .binding(departure.recordName, clock.now + Self.departureGrace).run()
+      }
+    }
+  }
+
+  /// What the directory has of a user beside his row.
+  func holdings(ofUser name: String) throws -> UserHoldings {
+    let (key, recordName) = try existingUser(name)
+    func count(_ statement: SQL, _ value: some SQLiteBindable) throws -> Int { try connection.statement(statement).binding(value).first { $0.int(0) } ?? 0 }
+    return UserHoldings(
+      tokenCount: try count(SQL("webAuthToken.count", "SELECT count(*) FROM webAuthToken WHERE user = ?1"), key),
+      sessionCount: try sessions(ofUser: recordName).count,
+      keyCount: try count(SQL("serverKey.count", "SELECT count(*) FROM serverKey WHERE user = ?1"), key),
+      memberships: try memberships(ofUser: recordName), quotaByteCount: try quota(ofUser: key))
+  }
+
+  private func memberships(ofUser recordName: String) throws -> [UserHoldings.Membership] {
+    try connection.statement(
+      SQL(
+        "sharedZone.memberships",
+        "SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive ORDER BY container, environment, owner, zoneName")
+    ).binding(recordName).all { UserHoldings.Membership(container: $0.text(0), environment: $0.text(1), owner: $0.text(2), zoneName: $0.text(3)) }
+  }
+
+  private func quota(ofUser key: Int64) throws -> Int64? {
+    try connection.statement(SQL("user.quotaByKey", "SELECT quotaByteCount FROM user WHERE id = ?1")).binding(key).first { $0.optionalInt64(0) } ?? nil
+  }
+
+  private static func departure(_ row: Statement) -> Departure {
+    Departure(recordName: row.text(0), name: row.text(1), requested: row.int64(2), due: row.int64(3), isLast: row.bool(4))
+  }
+}
+
+/// What the directory has of a user beside his row.
+struct UserHoldings: Sendable, Hashable {
+  struct Membership: Sendable, Hashable {
+    let container: String
+    let environment: String
+    let owner: String
+    let zoneName: String
+  }
+
+  let tokenCount: Int
+  let sessionCount: Int
+  let keyCount: Int
+  /// In zones of others.
+  let memberships: [Membership]
+  /// nil: what the workers are configured with.
+  let quotaByteCount: Int64?
+}

@@ -1,0 +1,59 @@
+// What changes of a schema mean for what is stored: asked before they are made.
+
+import ObjectModel
+import Records
+import ServiceBus
+import WebServices
+
+extension OperatorAPI {
+  /// What a model's push changes, how many records it concerns, and what else there is to know of it.
+  /// - Throws: `notFound` for the container.
+  func consequences(of model: PushedModel, in key: EnvironmentKey) async throws -> SchemaConsequences {
+    let state = try await directory.environment(key)
+    let lost = state.latestModelHash.flatMap { state.models[$0] }.map { model.index.lostAttributes(since: ModelIndex($0)) } ?? []
+    var consequences = try await counted(SchemaConsequences(of: try await directory.difference(model, key)), in: key, and: lost)
+    if let latest = state.latestModelHash.flatMap({ state.models[$0] }) {
+      consequences.notes += model.index.lostEntities(since: ModelIndex(latest)).map { type, successor in
+        let stay = "Records of \(type) stay, and devices with this model don't see them: the model has no entity of it"
+        return successor.map { stay + " but \($0), which begins empty (renamingIdentifier moves nothing on the server)." } ?? stay + "."
+      }
+    }
+    if key.environment == .production {
+      consequences.notes += try await directory.promotionProblems(after: model, in: key.container).map {
+        "`schema promote` will refuse: \($0.reason) Push the model to development, too."
+      }
+    }
+    return consequences
+  }
+
+  /// The consequences with their figures, which the workers are asked for where there is something to count.
+  func counted(_ consequences: SchemaConsequences, in key: EnvironmentKey, and lost: [LostAttribute] = []) async throws -> SchemaConsequences {
+    var consequences = consequences
+    let fields = consequences.retyped.map(\.name) + lost.map(\.name)
+    if fields.isEmpty { return consequences }
+    let (counts, isPartial) = try await recordCounts(of: fields, in: key)
+    for index in consequences.retyped.indices {
+      consequences.retyped[index].records = counts[consequences.retyped[index].name]
+      consequences.retyped[index].isAtLeast = isPartial
+    }
+    consequences.notes += lost.map { $0.note(RecordCount.text(counts[$0.name], isAtLeast: isPartial)) }
+    return consequences
+  }
+}
+
+extension LostAttribute {
+  /// What becomes of old values.
+  fileprivate func note(_ records: String) -> String {
+    let field = name.field ?? ""
+    let place = "\(name.recordType).\(field)"
+    guard let successor else {
+      return "\(place) is in the model no more: its values stay (\(records)), and devices with this model neither read nor clear them."
+    }
+    if isDeclared {
+      return
+        "\(place) is called \(successor) now (renamingIdentifier). The server moves no values: \(records) keep theirs in \(field), which devices with earlier models go on using; \(successor) is empty until a device that migrated its store sets it again."
+    }
+    return
+      "\(place) is in the model no more, and \(successor) is new: its values stay in \(field) (\(records)), and devices with this model don't read them. If it is a new name, say so by the attribute's renamingIdentifier, or devices' own stores lose the values, too."
+  }
+}

@@ -1,0 +1,128 @@
+// What there is of users, in lists and one by one, and how they go.
+
+import JSON
+import Records
+import ServiceBus
+import ServiceKit
+
+extension OperatorAPI {
+  /// With `usage` also what everybody's databases hold; with `container` only those who have something in it, and what that is.
+  func listUsers(_ request: Request) async throws -> OperatorAnswer {
+    let users = try await directory.users()
+    var query: [String: String] = [:]
+    if let container = request.query["container"] { query["container"] = try Self.container(container).rawValue }
+    guard request.flag("usage") || !query.isEmpty else { return OperatorAnswer(list: "users", users) { Self.write($0, to: &$1) } }
+    let usage = await usage(query)
+    let rows = Dictionary(grouping: usage.rows, by: \.owner)
+    let shown = query.isEmpty ? users : users.filter { rows[$0.recordName] != nil }
+    return OperatorAnswer { writer in
+      writer.key("users")
+      writer.beginArray()
+      for user in shown {
+        let own = Usage(rows: rows[user.recordName] ?? [])
+        writer.beginObject()
+        Self.write(user, to: &writer)
+        writer.member("bytes", own.bytes)
+        writer.member("records", own.records)
+        writer.member("databases", own.databases)
+        writer.endObject()
+      }
+      writer.endArray()
+      if usage.isPartial { writer.member("isPartial", true) }
+    }
+  }
+
+  private static func write(_ user: User, to writer: inout JSONWriter) {
+    writer.member("name", user.name)
+    writer.member("userRecordName", user.recordName)
+    if let address = user.emailAddress { writer.member("email", address) }
+    if let number = user.phoneNumber { writer.member("phone", number) }
+    if let name = user.givenName { writer.member("givenName", name) }
+    if let name = user.familyName { writer.member("familyName", name) }
+    writer.member("disabled", user.isDisabled)
+    writer.member("discoverable", user.isDiscoverable)
+    writer.member("password", user.hasPassword)
+  }
+
+  /// Everything there is of a user; with `brief` only who it is.
+  func showUser(_ request: Request) async throws -> OperatorAnswer {
+    let name = request.rest[0]
+    guard try await directory.userExists(name) else {
+      guard let departure = try await directory.departure(of: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+      return Self.answer(departure)
+    }
+    let recordName = try await directory.recordName(ofUser: name)
+    guard let user = try await directory.user(recordName: recordName) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+    if request.flag("brief") { return OperatorAnswer { Self.write(user, to: &$0) } }
+    let holdings = try await directory.holdings(ofUser: recordName)
+    let usage = await usage(["owner": recordName])
+    let shares = await shares(of: recordName)
+    return OperatorAnswer { writer in
+      Self.write(user, to: &writer)
+      writer.key("quota")
+      if let quota = holdings.quotaByteCount { writer.integer(quota) } else { writer.null() }
+      usage.write(to: &writer)
+      writer.member("tokens", holdings.tokenCount)
+      writer.member("sessions", holdings.sessionCount)
+      writer.member("keys", holdings.keyCount)
+      writer.member("shares", shares.count)
+      writer.member("sharedWith", shares.memberCount)
+      Self.write(usage.rows, to: &writer)
+      Self.write(holdings.memberships, to: &writer)
+    }
+  }
+
+  private static func write(_ rows: [Usage.Row], to writer: inout JSONWriter) {
+    writer.key("holds")
+    writer.beginArray()
+    for row in rows {
+      writer.beginObject()
+      writer.member("container", row.container)
+      writer.member("environment", row.environment)
+      writer.member("bytes", row.byteCount)
+      writer.member("records", row.recordCount)
+      writer.member("zones", row.zoneCount)
+      writer.endObject()
+    }
+    writer.endArray()
+  }
+
+  private static func write(_ memberships: [UserHoldings.Membership], to writer: inout JSONWriter) {
+    writer.key("memberships")
+    writer.beginArray()
+    for one in memberships {
+      writer.beginObject()
+      writer.member("container", one.container)
+      writer.member("environment", one.environment)
+      writer.member("owner", one.owner)
+      writer.member("zone", one.zoneName)
+      writer.endObject()
+    }
+    writer.endArray()
+  }
+
+  /// Those that he owns, and how many others have access by them.
+  private func shares(of recordName: String) async -> (count: Int, memberCount: Int64) {
+    // Dropped because a list that can't be read has no shares to tell of; `isPartial` of the usage says who did not answer.
+    guard let answer = await report("shares", ["owner": recordName]), let rows = (try? JSONValue(parsing: answer.body))?["shares"]?.elements else { return (0, 0) }
+    return (rows.count, rows.reduce(0) { $0 + ($1["members"]?.int64 ?? 0) })
+  }
+
+  /// Ends what the user is signed in to at once; his data follow.
+  func deleteUser(_ request: Request) async throws -> OperatorAnswer {
+    let departure = try await directory.deleteUser(request.rest[0])
+    await publish(DirectoryChanged(credentials: true, schemas: []))
+    removals.notice()
+    log.info("a user was deleted", ["user": .text(departure.recordName)])
+    return Self.answer(departure)
+  }
+
+  private static func answer(_ departure: Departure) -> OperatorAnswer {
+    OperatorAnswer { writer in
+      writer.member("name", departure.name)
+      writer.member("userRecordName", departure.recordName)
+      writer.member("state", departure.isLast ? "removed" : "removing")
+      writer.member("deleted", departure.requested)
+    }
+  }
+}

@@ -1,0 +1,97 @@
+// What users' databases hold, as the workers count it.
+
+import JSON
+import ObjectModel
+import Records
+import ServiceBus
+import WebServices
+
+/// The sum over an environment, or over what a user has.
+struct Usage: Sendable, Hashable {
+  struct Row: Sendable, Hashable {
+    let container: String
+    let environment: String
+    let owner: String
+    let byteCount: Int64
+    let recordCount: Int64
+    let zoneCount: Int64
+
+    var isPublic: Bool { owner == DatabaseID.publicOwner }
+  }
+
+  var rows: [Row] = []
+  /// There may be more: a worker did not answer, or did not come to the end.
+  var isPartial = false
+
+  var records: Int64 { rows.reduce(0) { $0 + $1.recordCount } }
+  var bytes: Int64 { rows.reduce(0) { $0 + $1.byteCount } }
+  /// Private ones.
+  var databases: Int { rows.count { !$0.isPublic } }
+  var publicRecords: Int64 { rows.reduce(0) { $0 + ($1.isPublic ? $1.recordCount : 0) } }
+
+  func write(to writer: inout JSONWriter) {
+    writer.member("records", records)
+    writer.member("databases", databases)
+    writer.member("publicRecords", publicRecords)
+    writer.member("bytes", bytes)
+    if isPartial { writer.member("isPartial", true) }
+  }
+}
+
+extension OperatorAPI {
+  /// - Parameter query: `container`, `environment`, `owner`; what is not said is not restricted.
+  func usage(_ query: [String: String]) async -> Usage {
+    guard let (rows, isPartial) = await counted("usage", query) else { return Usage(isPartial: true) }
+    let read = rows.map { row in
+      Usage.Row(
+        container: row["container"]?.string ?? "", environment: row["environment"]?.string ?? "", owner: row["owner"]?.string ?? "",
+        byteCount: row["bytes"]?.int64 ?? 0, recordCount: row["records"]?.int64 ?? 0, zoneCount: row["zones"]?.int64 ?? 0)
+    }
+    return Usage(rows: read, isPartial: isPartial)
+  }
+
+  /// An environment's, without what its latest reset dropped.
+  func usage(of key: EnvironmentKey) async throws -> Usage { await usage(try await place(key)) }
+
+  /// How many records have each of some fields.
+  /// - Returns: also whether there may be more.
+  func recordCounts(of fields: [SchemaFieldName], in key: EnvironmentKey) async throws -> (counts: [SchemaFieldName: Int64], isPartial: Bool) {
+    var query = try await place(key)
+    query["fields"] = fields.compactMap { name in name.field.map { "\(name.recordType)\t\($0)" } }.joined(separator: "\n")
+    guard let (rows, isPartial) = await counted("fields", query) else { return ([:], true) }
+    var counts: [SchemaFieldName: Int64] = [:]
+    for row in rows {
+      guard let type = row["recordType"]?.string, let records = row["records"]?.int64 else { continue }
+      counts[SchemaFieldName(recordType: type, field: row["field"]?.string), default: 0] += records
+    }
+    return (counts, isPartial)
+  }
+
+  private func place(_ key: EnvironmentKey) async throws -> [String: String] {
+    [
+      "container": key.container.rawValue, "environment": key.environment.rawValue, "generation": String(try await directory.environment(key).generation),
+    ]
+  }
+
+  /// nil: nobody could be asked.
+  private func counted(_ subject: String, _ query: [String: String]) async -> (rows: [JSONValue], isPartial: Bool)? {
+    // Dropped because a count that can't be read is no count.
+    guard let answer = await report(subject, query), let value = try? JSONValue(parsing: answer.body), let rows = value[subject]?.elements else { return nil }
+    return (rows, value["uncountedShards"]?.count != 0 || value["silent"]?.count != 0)
+  }
+
+  /// `GET` with `container`, `environment` and `user`.
+  func usage(_ request: Request) async throws -> OperatorAnswer {
+    guard request.method == "GET", request.rest.isEmpty else { throw Self.noSuchCall(request) }
+    if let unknown = request.query.keys.sorted().first(where: { !["container", "environment", "user"].contains($0) }) {
+      throw RecordError(.badRequest, "\(unknown): usage takes container, environment and user")
+    }
+    var query: [String: String] = request.query.filter { $0.key != "user" }
+    if let user = request.query["user"] { query["owner"] = try await directory.recordName(ofUser: user) }
+    if let container = query["container"], let environment = query["environment"] {
+      query["generation"] = String(try await directory.environment(try Self.environment(container, environment)).generation)
+    }
+    let usage = await usage(query)
+    return OperatorAnswer { usage.write(to: &$0) }
+  }
+}

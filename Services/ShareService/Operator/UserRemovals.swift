@@ -1,0 +1,83 @@
+// Has every shard remove what it has of users who were deleted, until all have; what was begun before a restart goes on.
+
+import Records
+import ServiceBus
+import ServiceKit
+
+/// Goes by the directory's departures, which last.
+actor UserRemovals {
+  private let directory: Directory
+  private let clock: any WallClock
+  private let log: Log
+  private var bus: (any Bus)?
+  private var map: @Sendable () async -> ClusterMap? = { nil }
+  /// Shards that are done with a departure: what is forgotten of it by a restart is asked for again.
+  private var done: [Departure: Set<Int>] = [:]
+  private let wake: AsyncStream<Void>.Continuation
+  private let wakes: AsyncStream<Void>
+
+  /// A shard with millions of rows is read through.
+  private static let shardLimit = Duration.seconds(600)
+  private static let pause = Duration.seconds(1)
+
+  init(directory: Directory, clock: any WallClock, log: Log) {
+    self.directory = directory
+    self.clock = clock
+    self.log = log
+    (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+  }
+
+  func attach(_ bus: any Bus, map: @escaping @Sendable () async -> ClusterMap?) {
+    self.bus = bus
+    self.map = map
+  }
+
+  /// There is a new one.
+  nonisolated func notice() { wake.yield() }
+
+  /// Until the task is cancelled.
+  func run() async {
+    await withTaskGroup(of: Void.self) { group in
+      // For those that come due later, and for shards that nobody held.
+      group.addTask { [wake] in
+        while !Task.isCancelled {
+          // Dropped because a cancelled sleep ends the loop.
+          try? await Task.sleep(for: Self.pause)
+          wake.yield()
+        }
+      }
+      for await _ in wakes {
+        if Task.isCancelled { break }
+        await round()
+      }
+      group.cancelAll()
+    }
+  }
+
+  /// Asks for whatever is due.
+  func round() async {
+    do {
+      let now = clock.now
+      for departure in try await directory.departures() where departure.due <= now { try await remove(departure) }
+    } catch {
+      log.error("deleted users could not be looked up", ["error": .text(String(describing: error))])
+    }
+  }
+
+  private func remove(_ departure: Departure) async throws {
+    for shard in 0..<directory.shardCount where done[departure]?.contains(shard) != true {
+      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else { continue }
+      do throws(BusError) {
+        let message = ForgetUser(shard: shard, userRecordName: departure.recordName)
+        _ = try await bus.call(message, body: [], to: .peer(holder), within: Self.shardLimit)
+        done[departure, default: []].insert(shard)
+      } catch {
+        log.warning("a deleted user's data are still in a shard", ["shard": .integer(Int64(shard)), "reason": .text(error.reason)])
+      }
+    }
+    guard done[departure]?.count == directory.shardCount else { return }
+    try await directory.finish(departure)
+    done[departure] = nil
+    log.info("a deleted user's data are removed from all shards", ["user": .text(departure.recordName), "last": .text(departure.isLast ? "yes" : "no")])
+  }
+}

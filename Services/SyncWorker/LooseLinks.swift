@@ -1,0 +1,106 @@
+// Link records that lead nowhere: found by a scrub, and removed when an operator asks for it.
+
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+
+/// Looks through a shard for link records one of whose objects is not there.
+///
+/// A client holds such a link until its object arrives, and each new device is sent it. One that is young, or whose object's changes are held
+/// back, may still lead somewhere.
+struct LooseLinks: Sendable {
+  let store: any ShardStore
+  let context: PlaneContext
+
+  struct Report: Hashable, Sendable {
+    var looseCount = 0
+    var removedCount = 0
+  }
+
+  /// So old is a link at least whose object will not arrive any more. Unit: milliseconds.
+  static let age: Int64 = 86_400_000
+  /// Link records that are looked at in one read.
+  private static let pageCount = 500
+  private static let databaseCount = 100
+
+  /// - Parameter removes: the server deletes what it finds: every store imports that.
+  func run(removes: Bool) async throws -> Report {
+    var report = Report()
+    var last: Int64 = 0
+    while true {
+      let after = last
+      let databases = try await store.read { try $0.databases(afterKey: after, limit: Self.databaseCount) }
+      for database in databases {
+        let zones = try await store.read { try $0.allZones(in: database.key, after: 0) }
+        for zone in zones where !zone.isDeleted { try await look(in: zone, of: database, removes: removes, &report) }
+      }
+      guard databases.count == Self.databaseCount, let end = databases.last?.key else { return report }
+      last = end
+    }
+  }
+
+  private func look(in zone: StoredZone, of database: StoredDatabase, removes: Bool, _ report: inout Report) async throws {
+    let before = context.clock.now - Self.age
+    var last: String?
+    while true {
+      let after = last
+      let (loose, end) = try await store.read { snapshot -> ([String], String?) in
+        let page = try snapshot.records(ofType: ReservedName.linkRecordType, in: zone.key, afterName: after, limit: Self.pageCount)
+        let loose = try page.filter { try Self.isLoose($0, in: zone, before: before, snapshot) }
+        return (loose.map(\.record.recordName), page.count == Self.pageCount ? page.last?.record.recordName : nil)
+      }
+      report.looseCount += loose.count
+      if removes, !loose.isEmpty { report.removedCount += try await remove(loose, in: zone, of: database, before: before) }
+      guard let end else { return }
+      last = end
+    }
+  }
+
+  private static func isLoose(_ stored: StoredRecord, in zone: StoredZone, before time: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
+    guard stored.record.modified.timestamp < time, let link = LinkRecord(stored.record) else { return false }
+    return try [link.ends.first, link.ends.second].contains { name in
+      if try snapshot.record(named: name, in: zone.key)?.isDeleted == false { return false }
+      return try !isExpected(name, in: zone.databaseKey, snapshot)
+    }
+  }
+
+  /// Whether a store of the database holds changes of an object back: it may still be made.
+  private static func isExpected(_ name: String, in database: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
+    var last: Int64 = 0
+    while true {
+      let keys = try snapshot.mirrorsWithQuarantine(afterKey: last, limit: pageCount)
+      for key in keys where try snapshot.mirror(key: key)?.databaseKey == database {
+        if try snapshot.quarantined(name, of: key) != nil { return true }
+      }
+      guard keys.count == pageCount, let end = keys.last else { return false }
+      last = end
+    }
+  }
+
+  /// - Returns: how many went: some may lead somewhere by now.
+  private func remove(_ names: [String], in zone: StoredZone, of database: StoredDatabase, before time: Int64) async throws -> Int {
+    let schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
+    let watch = context.watch(schema, by: database.id.owner)
+    let stamp = Stamp(timestamp: context.clock.now, userRecordName: database.id.owner)
+    let (count, changed, fired) = try await store.enqueue { transaction -> (Int, StoredZone?, [Firing]?) in
+      guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return (0, nil, nil) }
+      let firing = try watch.firing(in: zone.databaseKey, transaction)
+      let writer = ZoneWriter(serverOf: zone, schema, firing, in: transaction)
+      var count = 0
+      for name in names {
+        guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
+        guard try Self.isLoose(stored, in: zone, before: time, transaction) else { continue }
+        _ = try writer.delete(stored, modified: stamp)
+        count += 1
+      }
+      return (count, try transaction.zone(key: zone.key), try firing?.finish())
+    }.value
+    if count > 0, let changed {
+      context.changes.publish(ZoneChange(changed, of: database.id, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
+      context.publish(fired ?? [])
+    }
+    return count
+  }
+}

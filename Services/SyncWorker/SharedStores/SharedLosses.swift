@@ -1,0 +1,94 @@
+// What a participant's device is told of what it saved and nobody has: its home's journal is the feed.
+
+import JSON
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+import WebServices
+
+/// Deletions of objects that a shared store saved and lost.
+struct SharedLosses: Sendable {
+  struct Loss: Sendable {
+    let objectID: String
+    let entity: String
+    let zone: Zone.ID
+  }
+
+  var gone: [Loss] = []
+  /// Up to which entry of the journal the client has heard of; nil: there is none yet.
+  var position: SyncToken?
+  var moreComing = false
+  /// An owner who does not answer may have what was looked for.
+  var isComplete = true
+}
+
+extension SharedHome {
+  /// Entries of the journal that are looked at for one page.
+  private static let lossLimit = 200
+
+  private struct JournalPage: Sendable {
+    var entries: [StoredConflict] = []
+    /// Objects of which something is saved and waits.
+    var pending: Set<String> = []
+    /// Of the user's database.
+    var incarnation: UInt64 = 0
+  }
+
+  /// Objects of which the journal has something since a position, and which the user does not see any more: nothing but this tells the device
+  /// that has them. What he saved again and still waits is left alone: whoever gives that up writes it down anew.
+  /// - Parameter position: of an import token; nil: from the beginning.
+  func losses(after position: SyncToken?, limit: Int, in store: any ShardStore) async throws(RecordError) -> SharedLosses {
+    let mirror = mirror
+    var losses = SharedLosses(position: position)
+    let found: JournalPage
+    do {
+      found = try await store.read { snapshot -> JournalPage in
+        guard let database = try snapshot.database(key: mirror.databaseKey), let current = try snapshot.mirror(key: mirror.key) else { return JournalPage() }
+        let known = position?.positions.first { $0.incarnation == database.incarnation }?.sequence ?? 0
+        let filter = ConflictFilter(userRecordName: mirror.userRecordName)
+        let page = try snapshot.conflicts(in: database.key, afterNumber: known, filter, limit: min(limit, Self.lossLimit))
+        if page.isEmpty { return JournalPage() }
+        return JournalPage(entries: page, pending: try SharedPending(of: current, in: snapshot).objects, incarnation: database.incarnation)
+      }
+    } catch {
+      throw RecordError(storing: error, log: context.log)
+    }
+    guard let last = found.entries.last else { return losses }
+    var seen: Set<String> = []
+    let own = found.entries.filter { $0.deviceID == mirror.deviceID && SharedZoneName.zone($0.zoneName) != nil && seen.insert($0.recordName).inserted }
+    let (places, away) = try await located(own.map(\.recordName))
+    guard away.isEmpty || own.allSatisfy({ places.objects[$0.recordName] != nil }) else {
+      losses.isComplete = false
+      return losses
+    }
+    for entry in own where !places.isThere(entry.recordName) && !found.pending.contains(entry.recordName) {
+      guard let zone = SharedZoneName.zone(entry.zoneName) else { continue }
+      losses.gone.append(SharedLosses.Loss(objectID: entry.recordName, entity: entry.entity, zone: zone))
+    }
+    losses.position = SyncToken(.importBatch, incarnation: found.incarnation, sequence: last.number)
+    losses.moreComing = found.entries.count == min(limit, Self.lossLimit)
+    return losses
+  }
+}
+
+extension SharedLosses.Loss {
+  /// As an import tells of a deletion.
+  var json: JSONValue {
+    get throws(RecordError) {
+      var writer = JSONWriter()
+      writer.beginObject()
+      writer.member("changeType", "delete")
+      writer.member("entity", entity)
+      writer.member("objectID", objectID)
+      writer.key("zoneID")
+      zone.write(to: &writer)
+      writer.endObject()
+      do {
+        return try JSONValue(parsing: writer.bytes)
+      } catch {
+        throw RecordError(.internalError, "the answer can't be written")
+      }
+    }
+  }
+}

@@ -1,0 +1,100 @@
+// What a shared store lost, brought back: where it is connected, or else among its user's own objects.
+
+import History
+import MessagePack
+import Mirroring
+import ObjectModel
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension SharedCall {
+  /// `POST conflicts/{n}/restore`. What was lost is written by the server, so that every device imports it, the one that lost it, too.
+  ///
+  /// It goes to the zone where the object is, or that of the objects it is connected with. An object that is nowhere, and that may be made in
+  /// no such zone, is made in the default zone of its user's private database, with what connects it with objects there.
+  /// - Throws: `NOT_FOUND` for an edit of an object that is nowhere; what refuses the write: it stays lost then.
+  func restoreConflict(_ text: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let number = try ConflictCall.number(text)
+    let (conflicts, mirror) = try await call.conflictCall()
+    let lost = try await conflicts.lost(number)
+    guard let first = lost.first else { return try await conflicts.noteRestored(number, startNext: startNext) }
+    let home = home(of: mirror)
+    let (model, _) = try await call.model(of: mirror)
+    let places = try await home.locate(Set(lost.flatMap(\.names)).sorted())
+    let isNew = lost.contains { $0.changeType == .insert } && !places.isThere(first.objectID)
+    if let zone = Self.zone(of: lost, places, model.index) {
+      do throws(RecordError) {
+        try await restore(lost.map { change in change.without { !places.isThere($0) && $0 != first.objectID } }, number, to: zone, home)
+        return try await conflicts.noteRestored(number, startNext: startNext)
+      } catch {
+        // Dropped because it may be made elsewhere.
+        guard isNew, error.isAbsence || error.code == .accessDenied else { throw error }
+      }
+    }
+    guard isNew else {
+      throw RecordError(.notFound, "\(first.entity) \(first.objectID): what was lost is an edit of an object that is not shared with the user any more")
+    }
+    return try await conflicts.restore(number, to: ReservedName.privateMirrorZone, startNext: startNext)
+  }
+
+  /// The zone of somebody's in which changes of one object can be made; nil: there is none.
+  private static func zone(of lost: [HistoryChange], _ places: SharedPlaces, _ model: ModelIndex) -> Zone.ID? {
+    guard let name = lost.first?.objectID else { return nil }
+    if places.isThere(name) { return places.objects[name]?.zone }
+    let known = lost.map { change in change.without { !places.isThere($0) } }
+    var assignment = SharedAssignment(places, model: model)
+    do {
+      try assignment.add(HistoryTransaction(transactionID: "", timestamp: 0, changes: known), place: "what was lost")
+    } catch {
+      // Dropped because it says what the answer says: nowhere.
+      return nil
+    }
+    return assignment.isLost(name) ? nil : assignment.zone(of: name)
+  }
+
+  private func restore(_ lost: [HistoryChange], _ number: Int64, to zone: Zone.ID, _ home: SharedHome) async throws(RecordError) {
+    let body: [UInt8]
+    do {
+      let payload = HistoryTransaction(transactionID: "", timestamp: 0, changes: lost).encoded()
+      body = try MessagePackEncoder().encode(RestoreLost(zoneName: zone.zoneName, payload: payload))
+    } catch {
+      throw RecordError(.internalError, "the request can't be written")
+    }
+    // Sent again, because the entry could not be noted, it is done once.
+    let requestID = "restore/\(home.mirror.incarnation)/\(number)/\(zone.zoneName)"
+    try await home.ask(zone.ownerName, "POST", ["restore"], body: body, requestID: requestID).check()
+  }
+}
+
+extension StoreCall {
+  /// `POST restore` of a home: once, however often it is sent.
+  func restoreForHome(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    let asked: RestoreLost = try decodedBody()
+    let lost: [HistoryChange]
+    do {
+      lost = try HistoryTransaction(decoding: asked.payload).changes
+    } catch {
+      throw RecordError(.badRequest, "the changes can't be read")
+    }
+    let (conflicts, _) = try await conflictCall()
+    let key = IdempotencyKey(request: request, body: body)
+    let restoration = RestoredChanges(call: conflicts, at: now)
+    let at = now
+    let commit = store.enqueue { transaction -> RestoredChanges.Written? in
+      guard let database = try transaction.database(request.database) else { throw missing }
+      if try key.outcome(in: transaction) != nil { return nil }
+      let written = try restoration.write(lost, to: asked.zoneName, of: database, in: transaction)
+      try key.put(RequestOutcome(at: at, items: []), in: transaction)
+      return written
+    }
+    startNext()
+    if let written = try await value(of: commit) {
+      context.changes.publish(ZoneChange(written.zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: written.fired != nil))
+      if let fired = written.fired { context.publish(fired) }
+    }
+    return PlaneAnswer(body: StoreAnswer.empty)
+  }
+}

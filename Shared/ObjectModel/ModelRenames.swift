@@ -1,0 +1,45 @@
+// What a model calls otherwise than an earlier one did, and what it has no more.
+
+import Records
+
+/// A mirrored attribute that a model has no more.
+public struct LostAttribute: Hashable, Sendable {
+  /// Where records have its values.
+  public let name: SchemaFieldName
+  /// The field that the model has in its place.
+  public let successor: String?
+  /// The model says that it is the same attribute (`renamingIdentifier`); otherwise the successor is the only new one of its type.
+  public let isDeclared: Bool
+}
+
+extension ModelIndex {
+  /// What `earlier` mirrored of entities that both have, or that this model says to be the same, and this one does not mirror; ascending.
+  public func lostAttributes(since earlier: ModelIndex) -> [LostAttribute] {
+    var lost: [LostAttribute] = []
+    for old in earlier.entities {
+      guard let new = entity(named: old.name) ?? entities.first(where: { $0.entity.renamingIdentifier == old.name }), new.recordType == old.recordType else { continue }
+      let kept = Set(new.mirroredAttributes.map(\.fieldName))
+      let known = Set(old.mirroredAttributes.map(\.fieldName))
+      let gone = old.mirroredAttributes.filter { !kept.contains($0.fieldName) && $0.declaringEntityName == old.name }
+      let added = new.mirroredAttributes.filter { !known.contains($0.fieldName) && $0.declaringEntityName == new.name }
+      for attribute in gone {
+        let names = [attribute.name, attribute.attribute.renamingIdentifier].compactMap { $0 }
+        let heir = added.first { $0.attribute.renamingIdentifier.map(names.contains) ?? false }
+        let alike = added.filter { $0.type == attribute.type && $0.attribute.renamingIdentifier == nil }
+        let isOnly = alike.count == 1 && gone.count { $0.type == attribute.type } == 1
+        lost.append(
+          LostAttribute(
+            name: SchemaFieldName(recordType: old.recordType, field: attribute.fieldName), successor: heir?.fieldName ?? (isOnly ? alike.first?.fieldName : nil),
+            isDeclared: heir != nil))
+      }
+    }
+    return lost.sorted { $0.name < $1.name }
+  }
+
+  /// Root entities whose records no object of this model stands for any more: record type, and the entity that the model has in its place.
+  public func lostEntities(since earlier: ModelIndex) -> [(recordType: String, successor: String?)] {
+    earlier.entities.filter { $0.name == $0.rootName && rootEntity(forRecordType: $0.recordType) == nil }.map { old in
+      (old.recordType, entities.first { $0.entity.renamingIdentifier == old.name }?.recordType)
+    }
+  }
+}

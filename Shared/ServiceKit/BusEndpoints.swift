@@ -1,0 +1,85 @@
+// Where a process's bus is: without keys only this user's processes may reach it, and the operating system sees to that.
+
+internal import Glibc
+internal import ServiceBus
+
+/// The endpoints of a process as its options say them, checked.
+struct BusEndpoints {
+  /// To bind.
+  let own: String
+  /// Of the share service; nil for itself.
+  let share: String?
+
+  /// Where all processes of one user and machine find the share service.
+  static let defaultShare = "ipc://%r/share.sock"
+  static let defaultOwn = "ipc://%r/%n.sock"
+
+  /// - Parameter environment: looks a variable up.
+  /// - Throws: `ExitError` that says what to change.
+  init(_ options: Options, role: Role, name: String, hasKeys: Bool, environment: (String) -> String?) throws(ExitError) {
+    func endpoint(_ option: String) throws(ExitError) -> String {
+      let folder = Self.runtimeFolder(environment)
+      let text = ServiceProcess.expanded(options.requiredText(option)).replacing("%r", by: folder).replacing("%n", by: name)
+      if let reason = Endpoint.refusal(text, hasKeys: hasKeys, isBound: option == "bus") ?? (hasKeys ? nil : Self.exposure(of: text)) {
+        throw ExitError(.configuration, "--\(option): \(reason).")
+      }
+      return text
+    }
+    own = try endpoint("bus")
+    share = role == .share ? nil : try endpoint("share")
+    if let share, !hasKeys, let problem = SocketFolder(of: share).problem(ifMissing: nil) { throw ExitError(.configuration, "--share: \(problem).") }
+  }
+
+  /// Why any account of this machine could join there; nil when none but this one can.
+  private static func exposure(of endpoint: String) -> String? {
+    if endpoint.hasPrefix("tcp://") {
+      return "\(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+    }
+    guard endpoint.hasPrefix("ipc:///") else {
+      return "\(endpoint) is no path in a folder of this account's own: use ipc:// with the whole path of a socket"
+    }
+    return nil
+  }
+
+  /// Of this user's sockets on this machine.
+  private static func runtimeFolder(_ environment: (String) -> String?) -> String {
+    if let folder = environment("XDG_RUNTIME_DIR"), folder.hasPrefix("/") { return folder + "/aquifer" }
+    let user = geteuid()
+    return user == 0 ? "/run/aquifer" : "/tmp/aquifer-\(user)"
+  }
+}
+
+/// The folder of a socket: who can enter it can join the bus.
+struct SocketFolder {
+  let path: String
+
+  init(of endpoint: String) {
+    let socket = endpoint.dropFirst("ipc://".count)
+    path = socket.lastIndex(of: "/").map { $0 == socket.startIndex ? "/" : String(socket[..<$0]) } ?? "."
+  }
+
+  /// Makes it when it is missing, and the folder above it is there.
+  /// - Returns: why it can't be used; nil when it can.
+  func prepare() -> String? {
+    // What is there already is looked at below.
+    guard mkdir(path, 0o700) == 0 || errno == EEXIST else { return "the folder \(path) can't be made (\(String(cString: strerror(errno))))" }
+    return problem(ifMissing: "the folder \(path) is missing")
+  }
+
+  /// Why others could join; nil when only this account can.
+  func problem(ifMissing missing: String?) -> String? {
+    var status = stat()
+    guard lstat(path, &status) == 0 else { return missing }
+    guard status.st_mode & S_IFMT == S_IFDIR else { return "\(path) is no folder" }
+    guard status.st_uid == geteuid() else { return "the folder \(path) belongs to another account, which could join the bus: use one of this account's own" }
+    guard status.st_mode & 0o077 == 0 else { return "the folder \(path) is open to other accounts, which could join the bus: chmod 700 it" }
+    return nil
+  }
+}
+
+extension String {
+  fileprivate func replacing(_ mark: String, by text: String) -> String {
+    guard let range = firstRange(of: mark) else { return self }
+    return String(self[..<range.lowerBound]) + text + String(self[range.upperBound...])
+  }
+}

@@ -1,0 +1,56 @@
+// How much memory a process may take: what it keeps for others is measured by it.
+
+internal import Glibc
+public import ServiceBus
+
+/// A process's memory: what the operator says, what its control group allows, or what its role needs.
+public struct MemoryLimit: Hashable, Sendable {
+  public let byteCount: Int
+
+  static let option = Option(
+    "memory", .integer(64...1_048_576),
+    help:
+      "Megabytes (of 1,048,576 bytes) that the process may take: what it keeps in memory for clients and other processes is measured by it. Without it, what its control group allows; else 512 for a gateway, 1024 for a worker, 256 for others."
+  )
+
+  public init(_ options: Options, role: Role) {
+    byteCount = options.integer("memory").map { $0 << 20 } ?? Self.controlGroup ?? Self.standard(role)
+  }
+
+  static func standard(_ role: Role) -> Int {
+    switch role {
+    case .gateway: 512 << 20
+    case .worker: 1024 << 20
+    default: 256 << 20
+    }
+  }
+
+  // MARK: The kernel's side
+
+  /// The smallest limit of the process's control group and those that it is in; nil without one.
+  private static var controlGroup: Int? {
+    let groups = content(of: "/proc/self/cgroup") ?? ""
+    guard let line = groups.split(separator: "\n").first(where: { $0.hasPrefix("0::") }) else { return nil }
+    return limit(ofGroup: String(line.dropFirst(3))) { content(of: "/sys/fs/cgroup\($0)/memory.max") }
+  }
+
+  /// - Parameter read: a group's limit as the kernel writes it; nil when there is no such group.
+  static func limit(ofGroup path: String, read: (_ path: String) -> String?) -> Int? {
+    var parts = path.split(separator: "/")
+    var smallest: Int?
+    while true {
+      let text = read(parts.map { "/" + $0 }.joined()) ?? ""
+      if let limit = Int(text.prefix { $0.isASCII && $0.isNumber }), limit > 0 { smallest = min(smallest ?? limit, limit) }
+      if parts.isEmpty { return smallest }
+      parts.removeLast()
+    }
+  }
+
+  private static func content(of path: String) -> String? {
+    guard let file = fopen(path, "re") else { return nil }
+    defer { fclose(file) }
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    let count = fread(&buffer, 1, buffer.count, file)
+    return String(decoding: buffer[..<count], as: UTF8.self)
+  }
+}

@@ -1,0 +1,122 @@
+// What a change of a schema means for what is stored, beside what it adds.
+
+import JSON
+public import ObjectModel
+import Records
+
+/// What becomes of fields that a schema changes or has no more, and of the records that have them.
+public struct SchemaConsequences: Hashable, Sendable {
+  /// A field of another type, or encrypted otherwise. Objects with a value of before are kept from devices: it does not fit.
+  public struct Retyped: Hashable, Sendable {
+    public let name: SchemaFieldName
+    /// As a schema's text says it.
+    public let from: String
+    public let to: String
+    /// How many records have the field; nil: nobody knows.
+    public var records: Int64?
+    /// There may be more.
+    public var isAtLeast = false
+
+    public init(_ name: SchemaFieldName, from: String, to: String) {
+      self.name = name
+      self.from = from
+      self.to = to
+    }
+
+    /// `CD_Post.CD_likes: INT64 → STRING, 12 records`.
+    public var text: String { "\(SchemaAnswer.path(name)): \(from) → \(to), \(RecordCount.text(records, isAtLeast: isAtLeast))" }
+  }
+
+  public var retyped: [Retyped] = []
+  /// Fields, record types (without a field), indexes, grants and roles that go: a line each.
+  public var removed: [String] = []
+  public var added: [String] = []
+  /// Fields that gain indexes, and record types that gain grants.
+  public var extended: [String] = []
+  /// What else there is to know, a sentence or two each.
+  public var notes: [String] = []
+
+  public init() {}
+
+  /// What development takes from a change, counted by nobody yet.
+  public init(of diff: SchemaDiff) {
+    added = diff.added.map(SchemaAnswer.path) + diff.addedRoles.map { "role " + $0 }
+    extended = diff.extended.map(SchemaAnswer.path)
+    for refusal in diff.refusals {
+      let name = SchemaFieldName(recordType: refusal.recordType, field: refusal.field)
+      switch refusal.change {
+      case .retyped(let from, let to): retyped.append(Retyped(name, from: from, to: to))
+      case .encryptionChanged(let isEncrypted):
+        retyped.append(Retyped(name, from: isEncrypted ? "in clear" : "ENCRYPTED", to: isEncrypted ? "ENCRYPTED" : "in clear"))
+      case .removed: removed.append(SchemaAnswer.path(name))
+      case .indexRemoved(let keywords): removed.append("\(keywords.joined(separator: ", ")) of \(SchemaAnswer.path(name))")
+      case .grantRemoved(let role): removed.append("grants of \(SchemaAnswer.path(name)) to \(role)")
+      case .roleRemoved: removed.append("role \(refusal.recordType)")
+      }
+    }
+  }
+
+  /// Whether records may have values that will not fit.
+  public var hidesRecords: Bool { retyped.contains { $0.records != 0 || $0.isAtLeast } }
+
+  /// For people, one line each: `+` new, `-` gone, `~` of another type, `*` a new index or grant; empty where nothing changes.
+  public var text: String {
+    let lines = added.map { "+ " + $0 } + removed.map { "- " + $0 } + retyped.map { "~ " + $0.text } + extended.map { "* " + $0 }
+    return lines.map { $0 + "\n" }.joined()
+  }
+
+  /// `diff`, and where there are any `retyped` and `notes`.
+  func write(to writer: inout JSONWriter) {
+    writer.member("diff", text)
+    if !retyped.isEmpty { writeRetyped("retyped", to: &writer) }
+    if notes.isEmpty { return }
+    writer.key("notes")
+    writer.beginArray()
+    for note in notes { writer.string(note) }
+    writer.endArray()
+  }
+
+  fileprivate func writeRetyped(_ key: String, to writer: inout JSONWriter) {
+    writer.key(key)
+    writer.beginArray()
+    for field in retyped {
+      writer.beginObject()
+      writer.member("recordType", field.name.recordType)
+      writer.key("field")
+      if let name = field.name.field { writer.string(name) } else { writer.null() }
+      writer.member("from", field.from)
+      writer.member("to", field.to)
+      writer.key("records")
+      if let count = field.records { writer.integer(count) } else { writer.null() }
+      if field.isAtLeast { writer.member("isAtLeast", true) }
+      writer.member("reason", field.text)
+      writer.endObject()
+    }
+    writer.endArray()
+  }
+}
+
+extension SchemaAnswer {
+  /// The error dictionary of a change by which records would have values that don't fit, unless whoever asked said so; each field is named in `retyped`.
+  public static func refusal(_ consequences: SchemaConsequences, uuid: String) -> [UInt8] {
+    var writer = JSONWriter(reservingByteCount: 1024)
+    writer.beginObject()
+    writer.member("uuid", uuid)
+    let fields = consequences.retyped.map(\.text).joined(separator: "; ")
+    RecordError(
+      .badRequest,
+      "Fields would change their types: \(fields). Objects with values of before would be hidden from devices until the values are set anew. Say that it is meant with changeTypes=true (--change-types), or give the attribute another name"
+    ).writeMembers(to: &writer)
+    consequences.writeRetyped("retyped", to: &writer)
+    writer.endObject()
+    return writer.bytes
+  }
+}
+
+/// `12 records`, `at least 1 record`, `an unknown number of records`.
+public enum RecordCount {
+  public static func text(_ count: Int64?, isAtLeast: Bool) -> String {
+    guard let count, count > 0 || !isAtLeast else { return "an unknown number of records" }
+    return "\(isAtLeast ? "at least " : "")\(count) record\(count == 1 ? "" : "s")"
+  }
+}

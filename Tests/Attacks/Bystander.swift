@@ -1,0 +1,65 @@
+// A user who has nothing to do with an attack: saves a record and looks it up, again and again.
+
+import HTTPClient
+import Installations
+
+/// What became of a bystander's calls in a stretch of time.
+struct Calm: Sendable {
+  let saves: Times
+  let lookups: Times
+  /// Calls that were not answered with 200 and without an error.
+  let failures: [String: Int]
+
+  var failureCount: Int { failures.values.reduce(0, +) }
+}
+
+struct Bystander: Sendable {
+  let user: UserClient
+
+  private static let pause: Duration = .milliseconds(10)
+
+  /// Saves and looks up until `isOver` says so.
+  private func calm(while goesOn: () -> Bool) async -> Calm {
+    var (saves, lookups): ([Double], [Double]) = ([], [])
+    var failures: [String: Int] = [:]
+    var number = 0
+    func call(_ name: String, _ body: String, isLastOfConnection: Bool = false) async -> Double {
+      let start = monotonicNanoseconds()
+      do throws(HTTPClientError) {
+        let answer = try await user.records(name, Array(body.utf8), isLastOfConnection: isLastOfConnection)
+        if answer.text != "200" { failures["\(name) \(answer.text)", default: 0] += 1 }
+      } catch {
+        failures["\(name) \(error.kind)", default: 0] += 1
+      }
+      return Double(monotonicNanoseconds() - start) / 1e6
+    }
+    while goesOn() {
+      number += 1
+      let record = #"{"recordName":"bystander-\#(number % 50)","recordType":"Note","fields":{"text":{"value":"number \#(number)"}}}"#
+      saves.append(
+        await call("records/modify", #"{"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"forceUpdate","record":\#(record)}]}"#))
+      // The next save needs a new connection, as an app does that was just opened.
+      lookups.append(
+        await call("records/lookup", #"{"zoneID":{"zoneName":"Zone"},"records":[{"recordName":"bystander-\#(number % 50)"}]}"#, isLastOfConnection: number % 4 == 0))
+      // Dropped because who is cancelled looks at the time next.
+      try? await Task.sleep(for: Self.pause)
+    }
+    return Calm(saves: Times(saves), lookups: Times(lookups), failures: failures)
+  }
+
+  /// Waits until calls are answered quickly again.
+  /// - Returns: false when they are not within `limit`.
+  func waitForQuiet(within limit: Duration) async -> Bool {
+    let end = ContinuousClock.now + limit
+    while ContinuousClock.now < end {
+      let calm = await calm(for: .milliseconds(200))
+      if calm.failureCount == 0, max(calm.saves.max, calm.lookups.max) < 100 { return true }
+    }
+    return false
+  }
+
+  func calm(for duration: Duration) async -> Calm {
+    let end = ContinuousClock.now + duration
+    return await calm { ContinuousClock.now < end }
+  }
+}

@@ -1,0 +1,35 @@
+// Random runs over the real worker's code: its files, both planes, exports, imports, kills; and proof that they see what they should.
+
+import ServerWorld
+import Testing
+
+/// CI's share of what `server-convergence-runs` does by the thousand.
+private let seedCount = 20
+
+private var short: RunOptions {
+  var options = RunOptions()
+  options.stepCount = 120
+  return options
+}
+
+@Test(.timeLimit(.minutes(5)), arguments: 0..<seedCount, ["policies", "sample"])
+func `T-O06 devices, a new device and the records are the same in the end, whatever is lost, repeated or killed on the way`(_ seed: Int, _ model: String) async throws {
+  let shape = try #require(RunModels.named(model))
+  for difference in try await ServerRun.outcome(ofSeed: seed, shape, short).differences.prefix(3) { Issue.record("seed \(seed): \(difference)") }
+}
+
+@Test(arguments: ServerRun.knownSeeds) func `runs over the worker that failed once converge`(_ seed: ServerRun.KnownSeed) async throws {
+  let shape = try #require(RunModels.named(seed.model))
+  var options = RunOptions()
+  options.stepCount = seed.stepCount
+  #expect(try await ServerRun.outcome(ofSeed: seed.number, shape, options).differences.prefix(3) == [])
+}
+
+/// Of several runs, because not every run comes to where a mistake shows.
+@Test(arguments: ServerRun.flaws) func `a client with a mistake is seen`(_ flaw: String) async throws {
+  var options = short
+  options.flaw = flaw
+  options.stepCount = 100
+  for seed in 0..<20 where try await !ServerRun.outcome(ofSeed: seed, RunModels.policies, options).differences.isEmpty { return }
+  Issue.record("20 runs don't notice \(flaw)")
+}

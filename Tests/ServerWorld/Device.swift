@@ -1,0 +1,395 @@
+// A device: what it imported, what it saved and the server has not acknowledged, and how it speaks to the server. It keeps the rules of a correct
+// client and knows nothing of the product's importer.
+
+import Foundation
+import JSON
+import ObjectModel
+import Records
+import ServiceBus
+
+final class Device {
+  /// A transaction that is saved here.
+  struct Pending {
+    let transactionID: String
+    let changes: [Change]
+    /// As it is sent, the same bytes each time.
+    let json: String
+  }
+
+  let store: String
+  let user: String
+  let scope: DatabaseScope
+  private let server: Server
+  private let shape: ModelShape
+  /// What was imported, with what was acknowledged.
+  private(set) var base: Replica
+  /// The new copy that a reset imports into.
+  private var shadow: Replica?
+  var isBeginningAnew: Bool { shadow != nil }
+  private(set) var token: String?
+  private(set) var pending: [Pending] = []
+  /// How many of `pending` were sent, and nobody knows whether they are stored.
+  private(set) var inFlightCount = 0
+  /// … are sent one by one, because a batch of them was refused.
+  private var singleCount = 0
+  private(set) var isSetUp = false
+  /// Every page told everything, when the device last asked.
+  private(set) var isCaughtUp = false
+  /// What the server refused, for reports.
+  private(set) var refusals: [String] = []
+  /// Requests as they were sent, for a network that repeats one later.
+  private(set) var sentBodies: [String] = []
+  /// Plants a mistake.
+  var flaw: Flaw?
+  /// Whether objects are in several zones, so that the device asks where new ones went.
+  var asksForZones = false
+  /// What it was answered last that was no page and no acknowledgement.
+  private(set) var trouble = ""
+  /// Changes of all pages so far.
+  private(set) var heardCount = 0
+  private var saveCount = 0
+  private var resetCount = 0
+  /// A reset that nobody has answered.
+  private var openReset: String?
+
+  enum Flaw: String, CaseIterable, Sendable {
+    /// Passes over what a page deletes.
+    case ignoresDeletions
+    /// Passes over links that are taken away.
+    case ignoresUnlinks
+    /// Stores a page's token and not the page.
+    case losesPages
+    /// Sends what it got no answer to under another name.
+    case renamesTransactions
+    /// Takes links of a pair in either direction for two.
+    case doublesLinks
+  }
+
+  init(_ store: String, user: String, scope: DatabaseScope = .private, server: Server, shape: ModelShape) {
+    self.store = store
+    self.user = user
+    self.scope = scope
+    self.server = server
+    self.shape = shape
+    base = Replica(shape)
+  }
+
+  /// What its user sees.
+  var view: Replica {
+    var view = base
+    for transaction in pending { view.apply(transaction.changes) }
+    return view
+  }
+
+  // MARK: Saving
+
+  /// Saves here; nothing is sent.
+  @discardableResult
+  func save(_ changes: [Change]) -> String? {
+    guard !changes.isEmpty else { return nil }
+    saveCount += 1
+    let id = "\(store)-\(saveCount)"
+    pending.append(Pending(transactionID: id, changes: changes, json: json(id, changes)))
+    return id
+  }
+
+  private func json(_ id: String, _ changes: [Change]) -> String {
+    let token = token.map { #","importToken":"\#($0)""# } ?? ""
+    return #"{"transactionID":"\#(id)","timestamp":"\#(Dates.text(server.time.now))","author":"app"\#(token),"changes":[\#(changes.map(\.json).joined(separator: ","))]}"#
+  }
+
+  enum Fate: String, Sendable { case answered, answerLost, requestLost }
+
+  /// Sends what waits, or what was sent before and not answered.
+  /// - Returns: whether there was an answer that says what became of it.
+  @discardableResult
+  func send(limit: Int = 3, fate: Fate = .answered, waits: Bool = false, _ ledger: inout Ledger) async throws -> Bool {
+    guard try await setUpIfNeeded(), try await finishReset(), isSetUp else { return false }
+    guard !pending.isEmpty else { return true }
+    // What a store saves that begins anew it is not told.
+    if inFlightCount == 0, isBeginningAnew { return false }
+    if inFlightCount == 0 { inFlightCount = singleCount > 0 ? 1 : min(limit, pending.count) }
+    if flaw == .renamesTransactions, let first = pending.first, sentBodies.last?.contains(first.json) == true {
+      let id = "\(first.transactionID)-again"
+      pending[0] = Pending(transactionID: id, changes: first.changes, json: json(id, first.changes))
+    }
+    if fate == .requestLost { return false }
+    let batch = Array(pending.prefix(inFlightCount))
+    let body = #"{"transactions":[\#(batch.map(\.json).joined(separator: ","))]}"#
+    sentBodies.append(body)
+    let reply = try await server.ask(.object, "POST", "stores/\(store)/transactions", waits ? ["wait": "export"] : [:], body, user: user, scope: scope)
+    guard let reply else {
+      ledger.doubt(batch.flatMap(\.changes))
+      return false
+    }
+    if reply.status == 200 { for transaction in batch { ledger.accept(transaction.transactionID, transaction.changes) } }
+    if fate == .answerLost { return false }
+    switch reply.status {
+    case 200:
+      // Also of objects that it does not have, because no device can read them now: what it said of their relationships is not told to it.
+      for transaction in batch { base.apply(transaction.changes, isAhead: true) }
+      shadowSaved(batch)
+      pending.removeFirst(batch.count)
+      singleCount = max(0, singleCount - batch.count)
+      inFlightCount = 0
+    case 429, 503:
+      trouble = reply.text
+      return false
+    case 404 where isStoreMissing(reply): beginAnew()
+    default:
+      // A network repeats what was answered with a refusal to nobody who would have forgotten it.
+      sentBodies.removeAll { $0 == body }
+      inFlightCount = 0
+      if batch.count > 1 {
+        singleCount = batch.count
+      } else {
+        refusals.append("\(batch[0].transactionID): \(reply.status) \(reply.json["reason"]?.string ?? reply.text)")
+        reject(pending.removeFirst())
+        singleCount = max(0, singleCount - 1)
+      }
+    }
+    return true
+  }
+
+  /// What builds on a transaction that was refused is not sent either.
+  private func reject(_ refused: Pending) {
+    let names = Set(refused.changes.filter { $0.kind == .insert }.map(\.objectID))
+    while let index = pending.firstIndex(where: { $0.changes.contains { $0.names(names) } }) {
+      refusals.append("\(pending[index].transactionID): builds on \(refused.transactionID)")
+      reject(pending.remove(at: index))
+    }
+  }
+
+  /// What is acknowledged during a reset is in neither copy otherwise: pages leave out what the store itself wrote last. They bring objects that the
+  /// store does not have yet, and not its own links of them.
+  private func shadowSaved(_ batch: [Pending]) { for transaction in batch { shadow?.apply(transaction.changes, isAhead: true) } }
+
+  /// Where the server put what is new: zones end, and take along what is in them.
+  private func askForZones() async throws {
+    guard asksForZones else { return }
+    for id in base.objects.filter({ $0.value.zone == "" }).keys.sorted() {
+      let reply = try await server.ask(.object, "GET", "stores/\(store)/objects/\(id)", user: user, scope: scope)
+      var zone = reply?.json["zoneID"]?["zoneName"]?.string
+      // An object whose record no device can read has one all the same.
+      if reply?.status == 404 { zone = try await zoneOfRecord(id) }
+      if let zone { base.move(id, to: zone) } else if reply?.status == 404 { base.delete(id) }
+    }
+  }
+
+  /// nil: there is no such record.
+  private func zoneOfRecord(_ id: String) async throws -> String? {
+    let reply = try await server.ask(.object, "POST", "stores/\(store)/records", [:], #"{"objectIDs":["\#(id)"]}"#, user: user, scope: scope)
+    return reply?.json["records"]?.elements.first?["zoneID"]?["zoneName"]?.string
+  }
+
+  private func isStoreMissing(_ reply: Reply) -> Bool { reply.json["reason"]?.string?.hasPrefix("There is no store") ?? false }
+
+  // MARK: Life of the store
+
+  private func setUpIfNeeded() async throws -> Bool {
+    if isSetUp { return true }
+    let policy = #""zonePolicy":{"deleted":"delete","purged":"delete","encryptedDataReset":"delete"}"#
+    let body = #"{"modelHash":"\#(server.modelHash)","device":{"name":"\#(store)"}\#(scope == .private ? "," + policy : "")}"#
+    guard let reply = try await server.ask(.object, "PUT", "stores/\(store)", [:], body, user: user, scope: scope) else { return false }
+    isSetUp = reply.status == 200
+    if !isSetUp { refusals.append("set up: \(reply.text)") }
+    return isSetUp
+  }
+
+  /// The server knows nothing of the store any more: everything is imported into a new copy.
+  private func beginAnew() {
+    isSetUp = false
+    startOver()
+  }
+
+  private func startOver() {
+    token = nil
+    shadow = Replica(shape)
+    isCaughtUp = false
+  }
+
+  /// Asks for everything anew.
+  func reset(fate: Fate) async throws {
+    guard try await setUpIfNeeded() else { return }
+    resetCount += 1
+    openReset = "\(store):reset \(resetCount)"
+    if fate != .requestLost { try await finishReset(hears: fate == .answered) }
+  }
+
+  /// Asks under the same name until there is an answer; nothing else is asked before.
+  /// - Returns: whether no reset is open any more.
+  @discardableResult
+  private func finishReset(hears: Bool = true) async throws -> Bool {
+    guard let openReset else { return true }
+    let reply = try await server.ask(.object, "POST", "stores/\(store)/reset", [:], #"{"reason":"userRequest"}"#, user: user, scope: scope, requestID: openReset)
+    guard let reply, hears else { return false }
+    if reply.status != 200 { trouble = reply.text }
+    guard reply.status != 503 else { return false }
+    self.openReset = nil
+    if reply.status == 200 { startOver() } else if isStoreMissing(reply) { beginAnew() }
+    return true
+  }
+
+  func purgeHistory(force: Bool) async throws {
+    guard isSetUp else { return }
+    let date = Dates.text(server.time.now + 1)
+    _ = try await server.ask(.object, "DELETE", "stores/\(store)/history", ["beforeDate": date, "force": force ? "true" : "false"], user: user, scope: scope)
+  }
+
+  /// Somebody removes the store on the server; the device notices when it asks next.
+  func removeStore() async throws { _ = try await server.ask(.object, "DELETE", "stores/\(store)", user: user, scope: scope) }
+
+  /// The network repeats what the device sent long ago; nobody hears the answer.
+  func repeatRequest(_ body: String, _ ledger: inout Ledger) async throws {
+    let reply = try await server.ask(.object, "POST", "stores/\(store)/transactions", [:], body, user: user, scope: scope)
+    guard reply?.status == 200 else { return }
+    for transaction in pending.prefix(inFlightCount) where body.contains(transaction.json) { ledger.accept(transaction.transactionID, transaction.changes) }
+  }
+
+  // MARK: Importing
+
+  enum PageFate: String, Sendable {
+    case kept
+    /// The answer does not arrive.
+    case lost
+    /// The device stops between the page and its token.
+    case tokenLost
+  }
+
+  /// One page.
+  /// - Returns: whether there may be another.
+  @discardableResult
+  func importPage(limit: Int = 200, fate: PageFate = .kept) async throws -> Bool {
+    guard inFlightCount == 0, try await setUpIfNeeded(), try await finishReset() else { return false }
+    isCaughtUp = false
+    try await askForZones()
+    var query = ["limit": String(limit)]
+    if let token { query["after"] = token }
+    guard let reply = try await server.ask(.object, "GET", "stores/\(store)/changes", query, user: user, scope: scope), fate != .lost else { return false }
+    if reply.status != 200 { trouble = reply.text }
+    switch reply.status {
+    case 200: break
+    case 400, 410:
+      // A token that is refused says nothing any more.
+      guard token != nil else { return false }
+      startOver()
+      return true
+    case 404 where isStoreMissing(reply):
+      beginAnew()
+      return true
+    default: return false
+    }
+    let page = reply.json
+    heardCount += page["changes"]?.count ?? 0
+    if flaw != .losesPages || (page["changes"]?.count ?? 0) != 1 { for change in page["changes"]?.elements ?? [] { apply(change) } }
+    let isMore = page["moreComing"]?.bool ?? false
+    guard fate == .kept else { return true }
+    token = page["importToken"]?.string
+    if let copy = shadow, page["reset"]?["done"]?.bool ?? !isMore {
+      base = copy
+      shadow = nil
+    }
+    isCaughtUp = page["caughtUp"]?.bool ?? false
+    return isMore
+  }
+
+  private func apply(_ change: JSONValue) {
+    if shadow != nil { shadow?.apply(page: change, flaw) } else { base.apply(page: change, flaw) }
+  }
+
+  /// Objects of which the server holds relationships back that would lead into other zones (R16): the device keeps them.
+  func heldBack() async throws -> Set<String> {
+    let reply = try await server.ask(.object, "GET", "stores/\(store)/quarantine", user: user, scope: scope)
+    let rows = reply?.json["quarantined"]?.elements ?? []
+    return Set(rows.filter { $0["reason"]?.string?.contains("names an object of the zone") ?? false }.compactMap { $0["objectID"]?.string })
+  }
+
+  /// How many changes a device hears that has everything: echoes.
+  func echoes() async throws -> [String] {
+    let reply = try await server.ask(.object, "GET", "stores/\(store)/changes", token.map { ["after": $0] } ?? [:], user: user, scope: scope)
+    token = reply?.json["importToken"]?.string ?? token
+    return (reply?.json["changes"]?.elements ?? []).map(\.line)
+  }
+}
+
+extension Replica {
+  fileprivate mutating func apply(page change: JSONValue, _ flaw: Device.Flaw?) {
+    let id = change["objectID"]?.string ?? ""
+    switch change["changeType"]?.string {
+    case "save":
+      var object = Object(entity: change["entity"]?.string ?? "", zone: change["zoneID"]?["zoneName"]?.string ?? "")
+      for (name, value) in change["attributes"]?.members ?? [] where value.line != "null" { object.attributes[name] = value.line }
+      object.attributes = object.attributes.filter { shape.attribute($0.key, of: object.entity) != nil }
+      for (name, value) in change["relationships"]?.members ?? [] { object.pointers[name] = value.string }
+      put(id, object)
+    case "delete": if flaw != .ignoresDeletions { delete(id) }
+    case "move": move(id, to: change["to"]?["zoneName"]?.string ?? "")
+    case "link", "unlink":
+      guard let relationship = shape.relationship(change["relationship"]?.string ?? "", of: change["entity"]?.string ?? "") else { return }
+      let target = change["target"]?["objectID"]?.string ?? ""
+      var pair = link(relationship, id, target)
+      if flaw == .doublesLinks { pair = Link(relationship: relationship.name, first: id, second: target) }
+      if change["changeType"]?.string == "link" { insert(pair) } else if flaw != .ignoresUnlinks { remove(pair) }
+    case "zone": if change["action"]?.string != "pause" { removeZone(change["zoneID"]?["zoneName"]?.string ?? "") }
+    default: break
+    }
+  }
+}
+
+extension JSONValue {
+  /// As text, in one form.
+  var line: String {
+    var writer = JSONWriter()
+    writer.value(self)
+    return String(decoding: writer.bytes, as: UTF8.self)
+  }
+}
+
+extension Change {
+  var json: String {
+    var text = #"{"changeType":"\#(kind.rawValue)","entity":"\#(entity)","objectID":"\#(objectID)""#
+    if kind != .delete {
+      let values = attributes.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value)"# }
+      let pointers = relationships.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value.json)"# }
+      text += #","attributes":{\#(values.joined(separator: ","))},"relationships":{\#(pointers.joined(separator: ","))}"#
+    }
+    return text + "}"
+  }
+}
+
+extension Change {
+  /// Whether it speaks of one of these objects.
+  func names(_ objects: Set<String>) -> Bool {
+    if objects.contains(objectID) { return true }
+    return relationships.values.contains { relation in
+      switch relation {
+      case .toOne(let target): target.map(objects.contains) ?? false
+      case .toMany(let targets): !objects.isDisjoint(with: targets)
+      case .delta(let added, let removed): !objects.isDisjoint(with: added + removed)
+      }
+    }
+  }
+}
+
+extension Change.Relation {
+  var json: String {
+    func list(_ names: [String]) -> String { "[" + names.map { #""\#($0)""# }.joined(separator: ",") + "]" }
+    switch self {
+    case .toOne(let target): return target.map { #""\#($0)""# } ?? "null"
+    case .toMany(let targets): return list(targets)
+    case .delta(let added, let removed): return #"{"add":\#(list(added)),"remove":\#(list(removed))}"#
+    }
+  }
+}
+
+/// Dates as the mirror API writes them.
+enum Dates {
+  static func text(_ milliseconds: Int64) -> String {
+    var seconds = time_t(milliseconds / 1000)
+    var parts = tm()
+    gmtime_r(&seconds, &parts)
+    func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    let fraction = String(1000 + milliseconds % 1000).dropFirst()
+    return "\(1900 + parts.tm_year)-\(two(parts.tm_mon + 1))-\(two(parts.tm_mday))T\(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec)).\(fraction)Z"
+  }
+}

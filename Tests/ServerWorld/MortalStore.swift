@@ -1,0 +1,122 @@
+// Stands between a worker and its files, and knows when the process would have died: from some commit on, nothing is written any more.
+
+import RecordStore
+import Records
+import Synchronization
+
+/// How long a worker's process has to live, and what it still does.
+final class Mortality: Sendable {
+  private struct State {
+    /// Commits that are still taken; nil: any number.
+    var remaining: Int?
+    var underWay = 0
+    var total = 0
+    var files: (any RecordStore)?
+  }
+
+  private let state = Mutex(State())
+
+  /// The store in the middle.
+  func store(over files: any RecordStore) -> MortalStore {
+    state.withLock { $0.files = files }
+    return MortalStore(shardCount: files.shardCount, life: self)
+  }
+
+  /// Lets go of the files and their threads: a service and its bus in memory hold each other for ever.
+  func end() { _ = state.withLock { $0.files.take() } }
+
+  fileprivate var files: (any RecordStore)? { state.withLock { $0.files } }
+
+  /// Dies after so many commits more.
+  func die(after count: Int) { state.withLock { $0.remaining = count } }
+  var isDead: Bool { state.withLock { $0.remaining == 0 } }
+  /// Commits, reads and openings that are not done.
+  var underWay: Int { state.withLock { $0.underWay } }
+  /// All that ever began.
+  var total: Int { state.withLock { $0.total } }
+
+  fileprivate func beginsCommit() -> Bool {
+    state.withLock { state in
+      if state.remaining == 0 { return false }
+      state.remaining = state.remaining.map { $0 - 1 }
+      state.underWay += 1
+      state.total += 1
+      return true
+    }
+  }
+
+  fileprivate func beginsRead() -> Bool {
+    state.withLock { state in
+      if state.remaining == 0 { return false }
+      state.underWay += 1
+      state.total += 1
+      return true
+    }
+  }
+
+  fileprivate func ends() { state.withLock { $0.underWay -= 1 } }
+}
+
+struct MortalStore: RecordStore {
+  let shardCount: Int
+  let life: Mortality
+
+  /// A dead process opens nothing: what it raised an epoch in would not be what its files were copied from.
+  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
+    guard let files = life.files, life.beginsRead() else { throw StoreError.closed(shard: shard) }
+    defer { life.ends() }
+    return MortalShard(base: try await files.open(shard: shard, knownEpoch: knownEpoch), life: life)
+  }
+  func holder(ofShard shard: Int) -> Int32? { life.files?.holder(ofShard: shard) }
+}
+
+private struct MortalShard: ShardStore {
+  let base: any ShardStore
+  let life: Mortality
+
+  var shard: Int { base.shard }
+  var epoch: Int64 { base.epoch }
+  var isEpochStored: Bool { base.isEpochStored }
+  var statistics: [StoreStatistic] { base.statistics }
+  var distributions: [StoreDistribution] { base.distributions }
+  var failure: StoreError? { base.failure }
+  var failures: AsyncStream<StoreError> { base.failures }
+
+  func turns(of party: String) -> any ShardStore { MortalShard(base: base.turns(of: party), life: life) }
+
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+    guard life.beginsCommit() else { return NoCommit<Value>(shard: shard) }
+    let commit = base.enqueue(body)
+    Task { [life] in
+      // Dropped because whoever queued it is told.
+      _ = try? await commit.value
+      life.ends()
+    }
+    return commit
+  }
+
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    guard life.beginsRead() else { throw StoreError.closed(shard: shard) }
+    defer { life.ends() }
+    return try await base.read(body)
+  }
+
+  func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
+    life.isDead ? nil : base.committedMirror(identifier, of: database)
+  }
+
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    life.isDead ? NoCommit<Int>(shard: shard) : base.collectAssets(orphanedBefore: cutoff, limit: limit)
+  }
+
+  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { life.isDead ? NoCommit<Int>(shard: shard) : base.removeUnknownFiles(inFolder: folder) }
+  func close() async { await base.close() }
+  func verify(readsAssets: Bool) async throws -> VerificationReport { try await base.verify(readsAssets: readsAssets) }
+  func copy(to folder: String) async throws -> ShardCopy { try await base.copy(to: folder) }
+}
+
+/// Of a process that is dead.
+private struct NoCommit<Value: Sendable>: CommitOutcome {
+  let shard: Int
+  var value: Value { get async throws { throw StoreError.closed(shard: shard) } }
+}

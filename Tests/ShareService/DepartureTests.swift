@@ -1,0 +1,134 @@
+import JSON
+import Records
+import ServiceBus
+import SigningKeys
+import Synchronization
+import Testing
+
+@testable import ShareService
+
+/// Users who are deleted: what goes at once, and what the shards are asked for until all have done it.
+@Suite(.timeLimit(.minutes(1))) struct DepartureTests {
+  /// Workers that note who they were to forget.
+  private final class Shards: Sendable {
+    struct State: Sendable {
+      var asked: [String] = []
+      /// Shards whose holders refuse.
+      var refusing: Set<Int> = []
+    }
+
+    let state = Mutex(State())
+    private let buses: [InMemoryBus]
+
+    /// One worker holds all shards.
+    init(_ world: World) async {
+      let network = InMemoryNetwork()
+      var handlers = BusHandlers()
+      let relay = Mutex<Shards?>(nil)
+      handlers.on(ForgetUser.self) { message, _, _ in
+        let isRefused = relay.withLock { $0 }?.state.withLock { state in
+          state.asked.append("\(message.shard) \(message.userRecordName)")
+          return state.refusing.contains(message.shard)
+        }
+        if isRefused == true { throw BusError(.refused, "the disk is full") }
+        return Answer(ForgetUser.Reply(zoneCount: 1, shareCount: 0, storeCount: 0, subscriptionCount: 0))
+      }
+      let share = InMemoryBus(name: "share", role: .share, network: network, handlers: BusHandlers(), isReady: true)
+      let worker = InMemoryBus(name: "worker-1", role: .worker, network: network, handlers: handlers, isReady: true)
+      buses = [share, worker]
+      share.connect(to: worker.own.endpoint, of: .peer("worker-1"))
+      relay.withLock { $0 = self }
+      _ = await share.waitForPeers { !$0.isEmpty }
+      let count = world.service.directory.shardCount
+      await world.service.removals.attach(share) { ClusterMap(version: 1, members: [], holders: Array(repeating: "worker-1", count: count)) }
+    }
+
+    func take() -> [String] {
+      state.withLock { state in
+        defer { state.asked = [] }
+        return state.asked
+      }
+    }
+  }
+
+  @Test func `a deleted user is nobody at once, with every token, session, role and key, and the name is free`() async throws {
+    let world = try await World.withContainer()
+    let (alice, bob) = (try await world.user("alice"), try await world.user("bob"))
+    try await world.ok("POST", "/admin/1/users/alice", #"{"email":"alice@example.org"}"#)
+    let further = try #require(try await world.ok("POST", "/admin/1/users/alice/tokens")["webAuthToken"]?.string)
+    let shown = try await world.ok("GET", "/admin/1/users/alice")
+    #expect(shown["tokens"]?.int64 == 2 && shown["email"]?.string == "alice@example.org" && shown["quota"]?.isNull == true)
+    _ = world.published.take()
+    let answer = try await world.ok("DELETE", "/admin/1/users/alice")
+    #expect(answer["userRecordName"]?.string == alice.recordName && answer["state"]?.string == "removing")
+    #expect(world.published.take().map(\.credentials) == [true])
+    for token in [alice.token, further] { #expect(try await world.authenticate(user: token).refusal == .userToken) }
+    #expect(try await world.authenticate(user: bob.token).refusal == nil)
+    await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: alice.recordName)) }
+    #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.map { $0["name"]?.string } == ["bob"])
+    // Again, by either name, is the same; somebody else of that name is somebody else.
+    #expect(try await world.ok("DELETE", "/admin/1/users/alice")["userRecordName"]?.string == alice.recordName)
+    try await world.ok("POST", "/admin/1/users", #"{"name":"alice","email":"alice@example.org"}"#)
+    #expect(try await world.ok("DELETE", "/admin/1/users/\(alice.recordName)")["userRecordName"]?.string == alice.recordName)
+    #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.count == 2)
+    try await world.refused("DELETE", "/admin/1/users/zoe", status: 404)
+    #expect(try await world.ok("GET", "/admin/1/users/\(alice.recordName)")["state"]?.string == "removing")
+  }
+
+  @Test func `every shard is asked, those that refuse again, also after a restart, and all once more when no credentials can be believed in`() async throws {
+    var world = try await World.withContainer()
+    let alice = try await world.user("alice")
+    try await world.ok("DELETE", "/admin/1/users/alice")
+    var shards = await Shards(world)
+    shards.state.withLock { $0.refusing = [2] }
+    await world.service.removals.round()
+    #expect(shards.take() == (0..<4).map { "\($0) \(alice.recordName)" })
+    await world.service.removals.round()
+    #expect(shards.take() == ["2 \(alice.recordName)"])
+    world = try await world.restarted()
+    shards = await Shards(world)
+    await world.service.removals.round()
+    #expect(shards.take().count == 4)
+    #expect(try await world.ok("GET", "/admin/1/users/alice")["state"]?.string == "removed")
+    await world.service.removals.round()
+    #expect(shards.take().isEmpty)
+    world.clock.advance(by: Directory.departureGrace)
+    await world.service.removals.round()
+    #expect(shards.take().count == 4)
+    try await world.refused("GET", "/admin/1/users/alice", status: 404)
+    try await world.refused("DELETE", "/admin/1/users/\(alice.recordName)", status: 404)
+  }
+
+  @Test func `lists say what users hold, and in a container who holds something`() async throws {
+    let world = try await World.withContainer()
+    let alice = try await world.user("alice")
+    _ = try await world.user("bob")
+    world.reports.set(
+      "usage",
+      #"{"usage":[{"container":"\#(World.photos)","environment":"production","owner":"\#(alice.recordName)","bytes":7,"records":3,"zones":1}],"uncountedShards":[],"silent":[]}"#
+    )
+    world.reports.set("shares", #"{"shares":[{"zone":"Trip","members":2},{"zone":"Home","members":0}],"silent":[]}"#)
+    let all = try await world.ok("GET", "/admin/1/users", query: ["usage": "true"])["users"]?.elements ?? []
+    #expect(all.map { $0["bytes"]?.int64 } == [7, 0] && all.map { $0["records"]?.int64 } == [3, 0])
+    let some = try await world.ok("GET", "/admin/1/users", query: ["container": World.photos])["users"]?.elements ?? []
+    #expect(some.map { $0["name"]?.string } == ["alice"])
+    let shown = try await world.ok("GET", "/admin/1/users/alice")
+    #expect(shown["shares"]?.int64 == 2 && shown["sharedWith"]?.int64 == 2 && shown["holds"]?.elements.first?["environment"]?.string == "production")
+    #expect(try await world.ok("GET", "/admin/1/users/alice", query: ["brief": "true"])["shares"] == nil)
+    // Without workers' figures a list costs them nothing.
+    let count = world.reports.questions.count
+    #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.first?["bytes"] == nil)
+    #expect(world.reports.questions.count == count)
+  }
+
+  @Test func `a server key that acts as the user goes, too`() async throws {
+    let world = try await World.withContainer()
+    _ = try await world.user("alice")
+    let pem = SigningKey().publicPEM
+    let body = #"{"container":"\#(World.photos)","user":"alice","publicKey":"\#(pem.replacing("\n", with: "\\n"))"}"#
+    try await world.ok("POST", "/admin/1/keys", body)
+    #expect(try await world.ok("GET", "/admin/1/users/alice")["keys"]?.int64 == 1)
+    try await world.ok("DELETE", "/admin/1/users/alice")
+    #expect(try await world.ok("GET", "/admin/1/keys", query: ["container": World.photos])["keys"]?.count == 0)
+  }
+}

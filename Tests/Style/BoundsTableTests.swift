@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+
+/// The table of limits in Services/README.md.
+private struct BoundsTable {
+  struct Row: CustomTestStringConvertible {
+    let what: String
+    let bound: String
+    let answer: String
+    let metric: String
+
+    var testDescription: String { what }
+  }
+
+  static let heading = "| what | bound | over it: error, status | metric |"
+
+  static func rows() throws -> [Row] {
+    let lines = try Repository.text("Services/README.md").split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    let start = try #require(lines.firstIndex(of: heading), "Services/README.md has the table of limits")
+    return try lines[(start + 2)...].prefix { $0.hasPrefix("|") }.map { line in
+      let cells = line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false).map { $0.trimmingCharacters(in: .whitespaces) }
+      try #require(cells.count == 4, "a limit has four cells: \(line)")
+      return Row(what: cells[0], bound: cells[1], answer: cells[2], metric: cells[3])
+    }
+  }
+
+  /// Where a row's figures are declared: what the row begins with, and the file and name of each.
+  static let figures: [(what: String, file: String, name: String)] = [
+    ("requests a second of a credential", "Services/Gateway/RateLimiter.swift", "bucketLimit"),
+    ("requests that wait for a shard to open", "Services/SyncWorker/ShardHost.swift", "waiterLimit"),
+    ("exports of a shard", "Services/SyncWorker/ObjectPlane/ExportSchedule.swift", "drainLimit"),
+    ("exports of a shard", "Shared/Records/ReservedNames.swift", "exportItemCount"),
+    ("what a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),
+    ("held-back objects", "Shared/RecordStore/StoredConflict.swift", "keptCount"),
+    ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "keptCount"),
+    ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "formerStoreCount"),
+    ("rows and stores that a worker remembers", "Services/SyncWorker/ObjectPlane/RecentExports.swift", "storeLimit"),
+    ("rows and stores that a worker remembers", "Shared/RecordStore/SQLite/SQLiteTransaction.swift", "cachedRowLimit"),
+    ("rows and stores that a worker remembers", "Services/SyncWorker/ObjectPlane/ImportJournal.swift", "limit"),
+    ("rows and stores that a worker remembers", "Services/SyncWorker/Subscriptions/SubscriptionIndexes.swift", "limit"),
+    ("subscriptions that one commit fires", "Services/SyncWorker/Subscriptions/SubscriptionFiring.swift", "limit"),
+    ("subscriptions that one commit fires", "Services/SyncWorker/Subscriptions/SharedDatabaseFiring.swift", "limit"),
+    ("steps of a body's query subscriptions", "Services/SyncWorker/Subscriptions/SubscriptionFiring.swift", "costLimit"),
+    ("steps of a query's page", "Services/SyncWorker/RecordPlane/QuerySearch.swift", "pageCost"),
+    ("steps of a query's page", "Services/SyncWorker/RecordPlane/QuerySearch.swift", "costLimit"),
+    ("pushes to a subscriber", "Services/SyncWorker/ConflatedChangePublisher.swift", "notificationLimit"),
+    ("delivery reports", "Services/Notifier/DeliveryReports.swift", "limit"),
+    ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "laneCount"),
+    ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "waitingLimit"),
+    ("tries to sign in", "Services/ShareService/SignIn/SignInThrottle.swift", "rowLimit"),
+  ]
+
+  /// As the document spells a number: 4096, 20 000.
+  static func spelled(_ number: Int) -> String {
+    let digits = String(number)
+    if digits.count <= 4 { return digits }
+    return String(
+      digits.reversed().enumerated().flatMap { $0.offset > 0 && $0.offset % 3 == 0 ? [" ", $0.element] : [$0.element] }.reversed())
+  }
+}
+
+@Test func `every limit says what whoever is over it is answered, and which metric shows it`() throws {
+  let rows = try BoundsTable.rows()
+  #expect(rows.count > 30)
+  for row in rows { for cell in [row.what, row.bound, row.answer, row.metric] { #expect(!cell.isEmpty, "\(row.what)") } }
+}
+
+@Test func `every metric of the table of limits is one that a process shows`() throws {
+  let sources = Repository.swiftFiles(under: "Services", "Shared").map(\.text).joined()
+  for row in try BoundsTable.rows() where row.metric != "–" {
+    let names = row.metric.matches(of: /`aquifer_([a-z_]+)(\{[a-z]+(="[a-z_ ]+")?\})?`/).map { String($0.output.1) }
+    #expect(!names.isEmpty, "\(row.what): \(row.metric)")
+    for name in names {
+      // What a store counts is shown with a word before it.
+      let spellings = name.hasPrefix("store_") ? [name, String(name.dropFirst("store_".count))] : [name]
+      #expect(spellings.contains { sources.contains("\"\($0)\"") } || name.hasSuffix("_last_success_timestamp_seconds"), "no process shows aquifer_\(name)")
+    }
+  }
+}
+
+@Test func `the figures of the table of limits are those of the code`() throws {
+  let rows = try BoundsTable.rows()
+  for (what, file, name) in BoundsTable.figures {
+    let pattern = try Regex("static let \(name)(: [A-Za-z0-9]+)? = ([0-9_]+)\\n")
+    let text = try Repository.text(file)
+    let found = try #require(text.firstMatch(of: pattern), "\(file) declares \(name)")
+    let number = try #require(Int(String(found.output[2].substring ?? "").replacing("_", with: "")))
+    let row = try #require(rows.first { $0.what.hasPrefix(what) }, "the table has a row for \(what)")
+    #expect(row.bound.contains(BoundsTable.spelled(number)), "\(what): \(name) of \(file) is \(BoundsTable.spelled(number)), the table says \(row.bound)")
+  }
+}

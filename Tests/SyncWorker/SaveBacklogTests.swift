@@ -1,0 +1,52 @@
+// Saves that update what is saved and not exported: the backlog is read once, however many objects they ask about.
+
+import History
+import RecordStore
+import Records
+import Testing
+
+@testable import SyncWorker
+
+struct SaveBacklogTests {
+  /// A store with transactions that wait for their export; each makes so many objects.
+  private static func backlog(_ transactionCount: Int, of objectCount: Int, _ body: @escaping @Sendable (any ShardSnapshot, StoredMirror) throws -> Void) async throws {
+    try await ObjectPlaneWorld.with(.memory) { world in
+      try await world.setUp("A")
+      for number in 0..<transactionCount {
+        let changes = (0..<objectCount).map { #"{"changeType":"insert","entity":"Tag","objectID":"T\#(number)-\#($0)","attributes":{"name":"x"}}"# }
+        try await world.save("A", changes.joined(separator: ","))
+      }
+      let database = DatabaseID(container: ObjectPlaneWorld.container, environment: .development, owner: "_alice")
+      let mirror = try await world.store.enqueue { transaction in
+        var mirror = try #require(try transaction.database(database).flatMap { try transaction.mirror("A", in: $0.key) })
+        // As if nothing had been exported yet.
+        mirror.exportedTransactionNumber = 0
+        try transaction.update(mirror)
+        return mirror
+      }.value
+      try await world.store.read { snapshot in try body(snapshot, mirror) }
+    }
+  }
+
+  @Test func `a thousand questions cost one look at the backlog`() async throws {
+    try await Self.backlog(5, of: 200) { snapshot, mirror in
+      let backlog = SaveBacklog(of: mirror, in: snapshot)
+      #expect(backlog.cost == 0)
+      let hasLast = try backlog.mayHave("T4-199")
+      let cost = backlog.cost
+      let names = (0..<5).flatMap { transaction in (0..<200).map { "T\(transaction)-\($0)" } }
+      let unknown = try (names + ["T5-0"]).filter { try !backlog.mayHave($0) }
+      #expect(hasLast && unknown == ["T5-0"])
+      #expect(backlog.cost == cost && cost > 1000)
+    }
+  }
+
+  @Test func `of a backlog that is longer than it may be read everything is believed`() async throws {
+    try await Self.backlog(3, of: 3) { snapshot, mirror in
+      var long = mirror
+      long.lastTransactionNumber = 1001
+      let (believed, known) = (try SaveBacklog(of: long, in: snapshot).mayHave("nobody"), try SaveBacklog(of: mirror, in: snapshot).mayHave("nobody"))
+      #expect(believed && !known)
+    }
+  }
+}
