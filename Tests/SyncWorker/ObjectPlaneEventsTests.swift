@@ -84,6 +84,32 @@ extension ObjectPlaneWorld {
   }
 }
 
+@Test func `T-V04 a worker that lost a shard and got it back goes on with an import whose run was ended meanwhile`() async throws {
+  try await ObjectPlaneWorld.with(.memory) { world in
+    let records = InMemoryRecordStore(shardCount: 1)
+    func answer(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:], in store: any ShardStore) async throws -> JSONValue {
+      let request = world.request(method, "stores/\(path)", query: query)
+      return try JSONValue(parsing: try await world.plane.respond(to: request, body: Array(body.utf8), in: store, startNext: {}).body)
+    }
+    let first = try await records.open(shard: 0)
+    for name in ["A", "B"] { _ = try await answer("PUT", name, #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#, in: first) }
+    let tags = (0..<4).map { tag("T\($0)") }.joined(separator: ",")
+    _ = try await answer("POST", "B/transactions", #"{"transactions":[{"transactionID":"1","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(tags)]}]}"#, query: ["wait": "export"], in: first)
+    let page = try await answer("GET", "A/changes", query: ["limit": "2"], in: first)
+    #expect(page["moreComing"]?.bool == true)
+    await first.close()
+
+    let second = try await records.open(shard: 0)
+    await RunEvents(store: second, context: world.plane.context).endAbandoned()
+    let last = try await answer("GET", "A/changes", query: ["after": try #require(page["importToken"]?.string)], in: second)
+    #expect(last["moreComing"]?.bool == false && last["changes"]?.elements.count == 2)
+    let events = try await answer("GET", "A/events", query: ["type": "import"], in: second)["events"]?.elements ?? []
+    #expect(events.map { $0["succeeded"]?.bool } == [false, true], "the run that was cut, and the one that went on")
+    #expect(events.map { $0["counts"]?["saved"]?.int64 } == [2, 2])
+    await second.close()
+  }
+}
+
 @Test func `what a cut run had left out until then stays in its error`() throws {
   let earlier = MirrorErrors.partialFailure([MirroringProblem(recordName: "r", entity: "Tag", code: .badRequest, reason: "no")])
   let error = try JSONValue(parsing: MirrorErrors.interrupted(earlier))

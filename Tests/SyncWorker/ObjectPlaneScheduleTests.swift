@@ -121,7 +121,7 @@ extension ExportSchedule {
 
 @Test func `the journal makes one event of a run of pages`() async {
   let journal = ImportJournal()
-  let store = MirrorID(shard: 0, key: 1)
+  let store = HeldMirror(mirror: MirrorID(shard: 0, key: 1), epoch: 1)
   func note(_ saved: Int, after start: Int64, to end: Int64, moreComing: Bool, at now: Int64) async -> StoredEvent? {
     await journal.note(ImportedPage(savedCount: saved, moreComing: moreComing, sequence: end), after: start, of: store, at: now, identifier: "i\(now)")
   }
@@ -136,7 +136,7 @@ extension ExportSchedule {
   #expect(await journal.position(of: store) == 12)
   #expect(await note(5, after: 5, to: 12, moreComing: false, at: 5) == nil, "T-V03")
   #expect(await note(5, after: 5, to: 12, moreComing: false, at: 100_000)?.identifier == "i100000", "much later it is another import")
-  #expect(await journal.position(of: MirrorID(shard: 1, key: 1)) == nil, "another shard's store of the same key is another one")
+  #expect(await journal.position(of: HeldMirror(mirror: MirrorID(shard: 1, key: 1), epoch: 1)) == nil, "another shard's store of the same key is another one")
   #expect(await journal.confirm(12, of: store, stored: 0))
   #expect(await journal.confirm(12, of: store, stored: 0) == false)
   #expect(await journal.confirmed(of: store) == 12)

@@ -48,7 +48,7 @@ extension StoreCall {
     }
     guard let found else { throw missing }
     // Only now: a token that is another store's was refused.
-    if await imports.confirm(found.confirmed, of: id(of: mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
+    if await imports.confirm(found.confirmed, of: held(mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
     do throws(RecordError) {
       try await note(found, after: start, of: mirror, schema, started: started)
     } catch {
@@ -99,7 +99,7 @@ extension StoreCall {
     _ read: ReadPage, after start: Int64, of mirror: StoredMirror, _ schema: EnvironmentSchema, started: Int64
   ) async throws(RecordError) {
     let (page, confirmed) = (read.page, read.confirmed)
-    let event = await imports.note(page, after: start, of: id(of: mirror), at: started, identifier: context.random.uuid())
+    let event = await imports.note(page, after: start, of: held(mirror), at: started, identifier: context.random.uuid())
     let isConfirmed = confirmed > mirror.importedSequence
     guard event != nil || isConfirmed || page.isNoteworthy else { return }
     let at = now
@@ -117,7 +117,7 @@ extension StoreCall {
         return (try transaction.put(event, of: mirror.key), try removal.note(event, of: mirror.databaseKey, in: transaction))
       })
     effects.publish(by: context)
-    if let event, event.endedAt == nil { await imports.stored(number, of: id(of: mirror)) }
+    if let event, event.endedAt == nil { await imports.stored(number, of: held(mirror)) }
     if event != nil { context.noticed(id(of: mirror)) }
     for hold in page.holds where hold.decision == ZonePolicy.delete.rawValue { try await journalHeld(of: mirror, in: hold.zoneName) }
   }

@@ -47,7 +47,14 @@ struct Delivery: Hashable, Sendable {
   func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 { time >= sentAt || time < start ? max(sent, confirmed) : confirmed }
 }
 
-/// Remembers, as long as this worker runs, which stores are in the middle of an import, and how far each has come.
+/// A store as long as its shard is held: when the shard comes back from another worker, or is opened anew, runs begun before have been ended.
+struct HeldMirror: Hashable, Sendable {
+  let mirror: MirrorID
+  /// The shard's.
+  let epoch: Int64
+}
+
+/// Remembers, as long as this worker holds their shards, which stores are in the middle of an import, and how far each has come.
 actor ImportJournal {
   fileprivate struct Run {
     var event: StoredEvent
@@ -66,8 +73,8 @@ actor ImportJournal {
     var lastRun: (start: Int64, end: Int64, at: Int64)?
   }
 
-  private var runs: [MirrorID: Run] = [:]
-  private var progress: [MirrorID: Progress] = [:]
+  private var runs: [HeldMirror: Run] = [:]
+  private var progress: [HeldMirror: Progress] = [:]
   /// More stores than this are not remembered; only figures of events and of `status` depend on it.
   private static let limit = 100_000
   private static let problemLimit = 1000
@@ -78,7 +85,7 @@ actor ImportJournal {
   /// A store asks for what comes after `position`: it has everything up to there.
   /// - Parameter stored: what is stored of that, for a store that this worker has not heard of.
   /// - Returns: whether that is news.
-  func confirm(_ position: Int64, of mirror: MirrorID, stored: Int64) -> Bool {
+  func confirm(_ position: Int64, of mirror: HeldMirror, stored: Int64) -> Bool {
     guard var known = progress[mirror] else {
       if progress.count >= Self.limit { progress = [:] }
       progress[mirror] = Progress(confirmed: max(position, stored), sent: position)
@@ -93,7 +100,7 @@ actor ImportJournal {
 
   /// - Parameter start: the position that the page goes on after.
   /// - Returns: the event to store for this page, if any; its `number` is 0 when it is new.
-  func note(_ page: ImportedPage, after start: Int64, of mirror: MirrorID, at now: Int64, identifier: String) -> StoredEvent? {
+  func note(_ page: ImportedPage, after start: Int64, of mirror: HeldMirror, at now: Int64, identifier: String) -> StoredEvent? {
     let repeats =
       progress[mirror]?.lastRun.map { last in start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime } ?? false
     progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
@@ -118,20 +125,20 @@ actor ImportJournal {
   }
 
   /// The number the start of a run's event was stored under.
-  func stored(_ number: Int64, of mirror: MirrorID) { runs[mirror]?.event.number = number }
+  func stored(_ number: Int64, of mirror: HeldMirror) { runs[mirror]?.event.number = number }
 
   /// What a store was sent and has taken; nil when that is not known.
-  func delivery(to mirror: MirrorID) -> Delivery? {
+  func delivery(to mirror: HeldMirror) -> Delivery? {
     progress[mirror].map { Delivery(confirmed: $0.confirmed, sent: $0.sent, sentAt: $0.sentAt) }
   }
 
   /// How far the store had come with its last page; nil when that is not known.
-  func position(of mirror: MirrorID) -> Int64? { progress[mirror]?.sent }
+  func position(of mirror: HeldMirror) -> Int64? { progress[mirror]?.sent }
 
   /// How far the store has said that it has come; nil when that is not known.
-  func confirmed(of mirror: MirrorID) -> Int64? { progress[mirror]?.confirmed }
+  func confirmed(of mirror: HeldMirror) -> Int64? { progress[mirror]?.confirmed }
 
-  func forget(_ mirror: MirrorID) {
+  func forget(_ mirror: HeldMirror) {
     runs[mirror] = nil
     progress[mirror] = nil
   }

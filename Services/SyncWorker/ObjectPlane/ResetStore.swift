@@ -106,7 +106,7 @@ extension StoreCall {
       outcome.publish(by: context)
       next.advance(after: outcome)
       if let value {
-        await imports.forget(id(of: mirror))
+        await imports.forget(held(mirror))
         context.noticed(id(of: mirror))
         return value
       }

@@ -87,7 +87,7 @@ extension StoreCall {
         for token in tokens.values { _ = try ImportPosition(token, of: database) }
       }
     }
-    let progress = await imports.delivery(to: id(of: mirror))
+    let progress = await imports.delivery(to: held(mirror))
     for index in transactions.indices {
       let timestamp = transactions[index].timestamp
       let base =

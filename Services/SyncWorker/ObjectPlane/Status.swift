@@ -17,10 +17,10 @@ extension StoreCall {
     }
     let mirror = state.mirror
     let quarantined = mirror.quarantinedCount
-    let downloads = try await news(for: mirror, after: imports.position(of: id(of: mirror)) ?? mirror.importedSequence, through: .max)
+    let downloads = try await news(for: mirror, after: imports.position(of: held(mirror)) ?? mirror.importedSequence, through: .max)
     var isCaughtUp = state.uploads.transactionCount == 0 && downloads == 0
     if let target = try await barrier() {
-      let confirmed = await imports.confirmed(of: id(of: mirror)) ?? mirror.importedSequence
+      let confirmed = await imports.confirmed(of: held(mirror)) ?? mirror.importedSequence
       isCaughtUp = confirmed >= target
       if !isCaughtUp { isCaughtUp = try await news(for: mirror, after: confirmed, through: target) == 0 }
     } else if waits {
@@ -73,6 +73,8 @@ extension StoreCall {
   }
 
   func id(of mirror: StoredMirror) -> MirrorID { MirrorID(shard: store.shard, key: mirror.key) }
+
+  func held(_ mirror: StoredMirror) -> HeldMirror { HeldMirror(mirror: id(of: mirror), epoch: store.epoch) }
 
   /// Gateways are told when the store does something, for as long as a request may wait and a little.
   func watch(_ mirror: StoredMirror) {

@@ -93,7 +93,7 @@ extension StoreCall {
 
   /// Says of edits what the store knew of this database, where its home could not.
   private func date(_ transactions: inout [HistoryTransaction], of mirror: StoredMirror) async throws(RecordError) {
-    let progress = await imports.delivery(to: id(of: mirror))
+    let progress = await imports.delivery(to: held(mirror))
     let last = try await read { snapshot in try snapshot.database(key: mirror.databaseKey)?.sequence ?? 0 }
     for index in transactions.indices {
       guard let edit = transactions[index].edit else { continue }

@@ -161,7 +161,7 @@ extension SharedCall {
       if await dismiss(owner.name, home) { page.token.finish(owner) }
     }
     // Who waits for the store to have everything looks again.
-    if let presented, await call.imports.confirm(presented.progress, of: call.id(of: mirror), stored: 0) { call.context.noticed(call.id(of: mirror)) }
+    if let presented, await call.imports.confirm(presented.progress, of: call.held(mirror), stored: 0) { call.context.noticed(call.id(of: mirror)) }
     let isComplete = unreached.isEmpty && losses.isComplete
     let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: isComplete, started: started)
     let mayWait = waits && page.count == 0 && !page.moreComing && isComplete
@@ -211,7 +211,7 @@ extension SharedCall {
     imported.completesReset = state.openResetCount > 0 && presented != nil && page.isReset && !page.moreComing && isComplete
     let reset = state.openResetCount > 0 ? ResetReason(rawValue: state.resetReason) ?? .other : nil
     let id = call.id(of: mirror)
-    let event = await call.imports.note(imported, after: presented?.progress ?? 0, of: id, at: started, identifier: call.context.random.uuid())
+    let event = await call.imports.note(imported, after: presented?.progress ?? 0, of: call.held(mirror), at: started, identifier: call.context.random.uuid())
     let isFirstDone = state.firstImportAt != nil || imported.completesFirstImport
     let (completesFirst, completesReset) = (imported.completesFirstImport, imported.completesReset)
     guard event != nil || completesFirst || completesReset else { return (isFirstDone, reset) }
@@ -225,7 +225,7 @@ extension SharedCall {
         try transaction.put(state, of: mirror.key)
         return try event.map { try transaction.put($0, of: mirror.key) } ?? 0
       })
-    if let event, event.endedAt == nil { await call.imports.stored(number, of: id) }
+    if let event, event.endedAt == nil { await call.imports.stored(number, of: call.held(mirror)) }
     if event != nil { call.context.noticed(id) }
     return (isFirstDone, reset)
   }

@@ -122,7 +122,7 @@ extension SharedCall {
     let commit = call.store.enqueue { transaction in try transaction.deleteMirror(try call.mirror(in: transaction).key) }
     startNext()
     try await call.value(of: commit)
-    await call.imports.forget(call.id(of: mirror))
+    await call.imports.forget(call.held(mirror))
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 
