@@ -94,7 +94,8 @@ extension ObjectPlaneWorld {
     let first = try await records.open(shard: 0)
     for name in ["A", "B"] { _ = try await answer("PUT", name, #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#, in: first) }
     let tags = (0..<4).map { tag("T\($0)") }.joined(separator: ",")
-    _ = try await answer("POST", "B/transactions", #"{"transactions":[{"transactionID":"1","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(tags)]}]}"#, query: ["wait": "export"], in: first)
+    let transaction = #"{"transactionID":"1","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(tags)]}"#
+    _ = try await answer("POST", "B/transactions", #"{"transactions":[\#(transaction)]}"#, query: ["wait": "export"], in: first)
     let page = try await answer("GET", "A/changes", query: ["limit": "2"], in: first)
     #expect(page["moreComing"]?.bool == true)
     await first.close()
