@@ -95,7 +95,7 @@ final class EnvironmentGenerations: Sendable {
     } catch {
       throw RecordError(storing: error, log: log)
     }
-    for zone in zones { changes.publish(ZoneChange(zone, of: database, originStore: nil, originUser: nil, hasSubscriptions: false)) }
+    ZoneEffects(removed: zones, of: database).publish(changesBy: changes)
     if !zones.isEmpty {
       log.info(
         "a database began anew", ["container": .text(database.container.rawValue), "shard": .integer(Int64(store.shard)), "zones": .integer(Int64(zones.count))])

@@ -53,6 +53,9 @@ struct EnvironmentSchema: Sendable {
     relationshipFields = RelationshipFields(models: modelIndexes.values)
   }
 
+  /// No records, no models, no rules: for writes that need none.
+  static let none = EnvironmentSchema(version: 0, schema: .initial)
+
   /// The pointers out of a record, for the index of references: relationships of any model, and CloudKit references within the zone.
   func references(of record: Record) -> [OutgoingReference] {
     var references = relationshipFields.references(of: record).map { OutgoingReference(field: $0.field, target: $0.target) }

@@ -82,25 +82,22 @@ struct LooseLinks: Sendable {
   /// - Returns: how many went: some may lead somewhere by now.
   private func remove(_ names: [String], in zone: StoredZone, of database: StoredDatabase, before time: Int64) async throws -> Int {
     let schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
-    let watch = context.watch(schema, by: database.id.owner)
-    let stamp = Stamp(timestamp: context.clock.now, userRecordName: database.id.owner)
-    let (count, changed, fired) = try await store.enqueue { transaction -> (Int, StoredZone?, [Firing]?) in
-      guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return (0, nil, nil) }
-      let firing = try watch.firing(in: zone.databaseKey, transaction)
-      let writer = ZoneWriter(serverOf: zone, schema, firing, in: transaction)
+    let terms = CommitTerms(
+      .looseLinks, Stamp(timestamp: context.clock.now, userRecordName: database.id.owner), schema, shard: store.shard, context)
+    let (count, effects) = try await store.enqueue { transaction -> (Int, ZoneEffects) in
+      guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return (0, ZoneEffects()) }
+      let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+      let writer = commit.serversWriter(to: zone)
       var count = 0
       for name in names {
         guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
         guard try Self.isLoose(stored, in: zone, before: time, transaction) else { continue }
-        _ = try writer.delete(stored, modified: stamp)
+        _ = try writer.delete(stored, modified: terms.stamp)
         count += 1
       }
-      return (count, try transaction.zone(key: zone.key), try firing?.finish())
+      return (count, try commit.finish())
     }.value
-    if count > 0, let changed {
-      context.changes.publish(ZoneChange(changed, of: database.id, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
-      context.publish(fired ?? [])
-    }
+    effects.publish(by: context)
     return count
   }
 }

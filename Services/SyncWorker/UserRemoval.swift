@@ -71,18 +71,18 @@ struct UserRemoval: Sendable {
   private func endZones(_ store: any ShardStore) async throws -> Int {
     var count = 0
     try await forEachDatabase(in: store, where: { [user] in $0.id.owner == user }) { database in
+      let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
+      let terms = CommitTerms(.removeUser, stamp, EnvironmentSchema.none, shard: store.shard, context)
       for zone in try await Self.liveZones(of: database, in: store) {
-        let ended = try await store.enqueue { transaction -> (zone: StoredZone, audience: [String])? in
+        let effects = try await store.enqueue { transaction -> ZoneEffects? in
           guard let row = try transaction.zone(key: zone.key), !row.isDeleted else { return nil }
-          let audience = try transaction.audience(ofZone: row.zoneName, of: database.key)
-          try transaction.deleteZone(row.key)
-          return try transaction.zone(key: row.key).map { ($0, audience) }
+          let commit = try terms.begin(in: transaction.row(ofDatabase: row.databaseKey), transaction)
+          try commit.end(row, as: .deleted)
+          return try commit.finish()
         }.value
-        guard let ended else { continue }
+        guard let effects else { continue }
         count += 1
-        context.noteShares(ended.audience, ofZone: zone.zoneName, in: database.id, shard: store.shard)
-        context.changes.publish(
-          ZoneChange(ended.zone, of: database.id, originStore: nil, originUser: nil, hasSubscriptions: database.subscriptionEdition != 0))
+        effects.publish(by: context)
       }
       try await store.enqueue { try $0.deleteConflicts(of: database.key, inZone: nil) }.value
     }
@@ -120,22 +120,17 @@ struct UserRemoval: Sendable {
     }
     let known = KnownUser(userRecordName: user)
     let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
-    let watch = context.watch(schema, by: user)
-    let change = try await store.enqueue { transaction -> (change: ZoneChange, fired: [Firing])? in
+    let terms = CommitTerms(.shareAct, stamp, schema, shard: store.shard, context)
+    let effects = try await store.enqueue { transaction -> ZoneEffects? in
       guard let row = try transaction.zone(key: zone.key), !row.isDeleted, let share = try transaction.share(named: name, in: row.key),
         let decision = share.state?.forgetting(known)
       else { return nil }
-      let firing = try watch.firing(in: database.key, transaction)
-      let writer = ZoneWriter(transaction: transaction, zone: row, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
-      guard try ShareWriter(transaction: transaction, writer: writer).apply(decision, to: share, stamp: stamp) != nil else { return nil }
-      let fired = try firing?.finish()
-      let changed = try transaction.zone(key: row.key) ?? row
-      return (ZoneChange(changed, of: database.id, originStore: nil, originUser: nil, hasSubscriptions: fired != nil), fired ?? [])
+      let commit = try terms.begin(in: transaction.row(ofDatabase: row.databaseKey), transaction)
+      guard try ShareWriter(writer: commit.serversWriter(to: row)).apply(decision, to: share, stamp: stamp) != nil else { return nil }
+      return try commit.finish()
     }.value
-    guard let change else { return false }
-    context.noteShares([user], ofZone: zone.zoneName, in: database.id, shard: store.shard)
-    context.changes.publish(change.change)
-    context.publish(change.fired)
+    guard let effects else { return false }
+    effects.publish(by: context)
     return true
   }
 

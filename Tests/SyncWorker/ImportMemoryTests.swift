@@ -88,7 +88,7 @@ extension ObjectPlaneWorld {
           guard let row = try store.database(database), let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key),
             let stored = try store.record(named: name, in: zone.key)
           else { throw CancellationError() }
-          let writer = ZoneWriter(transaction: store, zone: zone, origin: 0, originDevice: nil, references: { _ in [] }, firing: nil)
+          let writer = try world.plane.context.writer(to: zone, in: store)
           var record = stored.record
           record.fields["CD_name"] = value.map { Field($0) }
           _ = value == nil ? try writer.delete(stored, modified: stored.record.modified) : try writer.save(record, replacing: stored)

@@ -260,7 +260,7 @@ private func texts(_ changes: [JSONValue]) -> [String] {
       else { return }
       var record = stored.record
       record.fields["CD_name"] = Field(.int64(5))
-      _ = try ZoneWriter(transaction: store, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil).save(
+      _ = try world.plane.context.writer(to: zone, schema, in: store).save(
         record, replacing: stored)
     }.value
     let page = try await b.page()

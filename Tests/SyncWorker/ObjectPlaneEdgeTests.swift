@@ -50,7 +50,7 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
       let stamp = Stamp(timestamp: 1, userRecordName: id.owner)
       let record = Record(recordName: "N", recordType: "Note", fields: [:], created: stamp, modified: stamp)
       let zone = try store.makeZone(named: ReservedName.defaultZone, in: database.key)
-      _ = try ZoneWriter(transaction: store, zone: zone, origin: 0, originDevice: nil, references: { _ in [] }, firing: nil).save(record, replacing: nil)
+      _ = try world.plane.context.writer(to: zone, in: store).save(record, replacing: nil)
     }.value
     #expect(try await world.get("B/status").json["caughtUp"]?.bool == true)
     #expect(try await b.pull().isEmpty)

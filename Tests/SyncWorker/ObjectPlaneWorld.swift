@@ -376,3 +376,11 @@ extension ObjectPlaneWorld {
     return all
   }
 }
+
+extension PlaneContext {
+  /// A writer outside of any call: another device's, or another program's, whose commit publishes nothing.
+  func writer(to zone: StoredZone, _ schema: EnvironmentSchema = .none, in transaction: any ShardTransaction) throws -> ZoneWriter {
+    let terms = CommitTerms(.shareAct, Stamp(timestamp: clock.now, userRecordName: ""), schema, shard: 0, self)
+    return try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction).serversWriter(to: zone)
+  }
+}

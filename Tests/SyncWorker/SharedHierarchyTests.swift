@@ -132,10 +132,10 @@ private struct SharedHierarchy {
   init(_ world: SharedWorld) { self.world = world }
 
   private func write(_ body: @escaping @Sendable (any ShardTransaction, ZoneWriter, Stamp) throws -> Void) async throws {
-    let (schema, time) = (try await world.schemas.schema(of: SharedWorld.container, .development), world.clock.now)
+    let (schema, time, context) = (try await world.schemas.schema(of: SharedWorld.container, .development), world.clock.now, world.plane.context)
     try await world.store(of: "_alice").enqueue { transaction in
       let zone = try transaction.makeZone(named: "Trips", in: transaction.makeDatabase(SharedWorld.database("_alice")).key)
-      let writer = ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+      let writer = try context.writer(to: zone, schema, in: transaction)
       try body(transaction, writer, Stamp(timestamp: time, userRecordName: "_alice"))
     }.value
   }
@@ -165,7 +165,7 @@ private struct SharedHierarchy {
       let record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
       let state = ShareState(of: KnownUser(userRecordName: "_alice"), rootRecordName: root, participantID: "owner", at: stamp.timestamp)
       let share = StoredShare(name: name, rootRecordName: root, shortGUID: "0\(root)", state: nil)
-      let shares = ShareWriter(transaction: transaction, writer: writer)
+      let shares = ShareWriter(writer: writer)
       _ = try shares.save(record, replacing: transaction.record(named: name, in: writer.zone.key), share, ShareDecision(from: nil, to: state))
       _ = try shares.touchRoot(root, shortGUID: "0\(root)", stamp: stamp)
     }
@@ -186,7 +186,7 @@ private struct SharedHierarchy {
     try await write { transaction, writer, stamp in
       guard let share = try transaction.share(named: "S-\(root)", in: writer.zone.key), var state = share.state else { return }
       body(&state)
-      _ = try ShareWriter(transaction: transaction, writer: writer).apply(ShareDecision(from: share.state, to: state), to: share, stamp: stamp)
+      _ = try ShareWriter(writer: writer).apply(ShareDecision(from: share.state, to: state), to: share, stamp: stamp)
     }
   }
 }

@@ -193,7 +193,7 @@ final class SharedWorld: Sendable {
   }
 
   func put(_ name: String, _ entity: String, _ texts: [String: String], in zoneName: String, of owner: String) async throws {
-    let (schema, time) = (try await schemas.schema(of: Self.container, .development), clock.now)
+    let (schema, time, context) = (try await schemas.schema(of: Self.container, .development), clock.now, plane.context)
     try await store(of: owner).enqueue { transaction in
       let database = try transaction.makeDatabase(Self.database(owner))
       let zone = try transaction.makeZone(named: zoneName, in: database.key)
@@ -201,7 +201,7 @@ final class SharedWorld: Sendable {
       var record = Record(recordName: name, recordType: "CD_" + entity, fields: Fields(), created: stamp, modified: stamp)
       record.fields[ReservedName.entityName] = Field(.string(entity))
       for (key, text) in texts { record.fields["CD_" + key] = Field(.string(text)) }
-      let writer = ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+      let writer = try context.writer(to: zone, schema, in: transaction)
       _ = try writer.save(record, replacing: transaction.record(named: name, in: zone.key))
     }.value
   }
@@ -236,11 +236,11 @@ final class SharedWorld: Sendable {
 
   /// Deletes an object, as its owner.
   func bury(_ name: String, in zoneName: String, of owner: String) async throws {
-    let (schema, time) = (try await schemas.schema(of: Self.container, .development), clock.now)
+    let (schema, time, context) = (try await schemas.schema(of: Self.container, .development), clock.now, plane.context)
     try await store(of: owner).enqueue { transaction in
       let database = try transaction.makeDatabase(Self.database(owner))
       let zone = try transaction.makeZone(named: zoneName, in: database.key)
-      let writer = ZoneWriter(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: nil)
+      let writer = try context.writer(to: zone, schema, in: transaction)
       guard let row = try transaction.record(named: name, in: zone.key) else { return }
       _ = try writer.delete(row, modified: Stamp(timestamp: time, userRecordName: owner))
     }.value

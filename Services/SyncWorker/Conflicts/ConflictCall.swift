@@ -124,7 +124,7 @@ struct ConflictCall: ShardCall {
 
   private struct Settled: Sendable {
     let entry: [UInt8]
-    let written: RestoredChanges.Written?
+    let effects: ZoneEffects
   }
 
   private func settle(
@@ -137,17 +137,14 @@ struct ConflictCall: ShardCall {
       let (database, stored, entry) = try find(number, in: transaction)
       var wanted = entry.isSettled ? [] : try changes(entry.loss)
       if let ownZone, !wanted.isEmpty { wanted = try RestoredChanges.connected(wanted, in: transaction.makeZone(named: ownZone, in: database.key), transaction) }
-      let written = wanted.isEmpty ? nil : try restoration.write(wanted, to: ownZone ?? stored.zoneName, of: database, in: transaction)
+      let effects = wanted.isEmpty ? ZoneEffects() : try restoration.write(wanted, to: ownZone ?? stored.zoneName, of: database, in: transaction)
       if !entry.isSettled { try transaction.settleConflict(number, in: database.key, as: state.rawValue, at: at) }
       let settled = try transaction.conflict(number, in: database.key).flatMap { try self.entry($0, in: transaction) } ?? entry
-      return Settled(entry: settled.json(values: values), written: written)
+      return Settled(entry: settled.json(values: values), effects: effects)
     }
     startNext()
     let settled = try await value(of: commit)
-    if let written = settled.written {
-      context.changes.publish(ZoneChange(written.zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: written.fired != nil))
-      if let fired = written.fired { context.publish(fired) }
-    }
+    settled.effects.publish(by: context)
     return PlaneAnswer(body: settled.entry)
   }
 }
@@ -161,11 +158,6 @@ struct RestoredChanges: Sendable {
   let call: ConflictCall
   /// Milliseconds since 1970.
   let at: Int64
-
-  struct Written: Sendable {
-    let zone: StoredZone
-    let fired: [Firing]?
-  }
 
   /// Changes with what they connect with objects of a zone, and nothing else.
   static func connected(_ changes: [HistoryChange], in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> [HistoryChange] {
@@ -182,8 +174,9 @@ struct RestoredChanges: Sendable {
     return VisibleRecords(ZoneAccess(try snapshot.members(guest, inZone: zone.zoneName, of: zone.databaseKey)), to: zone.key, in: snapshot)
   }
 
-  /// - Throws: what keeps one of them from being written; nothing is then.
-  func write(_ changes: [HistoryChange], to zoneName: String, of database: StoredDatabase, in transaction: any ShardTransaction) throws -> Written {
+  /// - Throws: the reason why one of them can't be written; nothing is then.
+  /// - Returns: what is to be published once the commit is durable.
+  func write(_ changes: [HistoryChange], to zoneName: String, of database: StoredDatabase, in transaction: any ShardTransaction) throws -> ZoneEffects {
     let former = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
     // Objects that were moved since are restored where they are.
     guard let zone = try former.map({ former in try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former }) else {
@@ -191,9 +184,9 @@ struct RestoredChanges: Sendable {
     }
     let (context, schema, random) = (call.context, call.schema, call.context.random)
     let source = ZoneSource(zone, in: transaction)
-    if schema.uniqueRules != nil { try DuplicateMerge.prepare(zone.databaseKey, schema, in: transaction) }
     var stamp = call.stamp
     stamp.timestamp = at
+    let commit = try CommitTerms(.conflictRestore, stamp, schema, quota: call.quota, shard: call.store.shard, context).begin(in: database, transaction)
     var exporter = Exporter(
       model: call.model.index, links: call.model.links, source: source,
       serializer: Serializer(
@@ -205,36 +198,21 @@ struct RestoredChanges: Sendable {
     try exporter.apply(restored)
     let plan = exporter.plan()
     if let problem = plan.problems.first { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
-    let firing = try context.watch(schema, by: stamp.userRecordName).firing(in: zone.databaseKey, transaction)
     let access = try access(to: zone, in: transaction)
     let verdict = try ExportWrites(
-      zone: zone, source: source, transaction: transaction, permissions: access, schema: schema,
-      environment: call.request.database.environment
+      .conflictRestore, zone: zone, source: source, transaction: transaction, permissions: access, schema: schema, database: call.request.database
     ).verdict(on: plan.writes)
     if let problem = verdict.refused.first?.problem { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
-    let writer = ZoneWriter(
-      transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
-    var touched: [DuplicateMerge.Touched] = []
+    // Dropped because a record that can't be judged is not merged.
+    if let access { commit.mayMerge = { (try? access.mayWrite($0)) ?? false } }
+    let writer = commit.serversWriter(to: zone)
     for write in verdict.writes {
       let existing = try source.row(named: write.item.recordName)
-      let earlier = existing.flatMap { $0.isDeleted ? nil : $0.record }
       switch write.item {
-      case .save(let record, _):
-        _ = try writer.save(record, replacing: existing)
-        touched.append(DuplicateMerge.Touched(earlier: earlier, later: record))
-      case .delete:
-        guard let existing else { continue }
-        _ = try writer.delete(existing, modified: stamp)
-        touched.append(DuplicateMerge.Touched(earlier: earlier, later: nil))
+      case .save(let record, _): _ = try writer.save(record, replacing: existing)
+      case .delete: if let existing { _ = try writer.delete(existing, modified: stamp) }
       }
     }
-    if try DuplicateMerge.concerns(zone.databaseKey, schema, in: transaction) {
-      var merge = DuplicateMerge(transaction: transaction, zone: zone, schema: schema, writer: writer, stamp: stamp, random: random)
-      // Dropped because what can't be judged is not merged, now.
-      if let access { merge.mayWrite = { (try? access.mayWrite($0)) ?? false } }
-      if try merge.run(touched).isUnfinished { context.duplicates.note(call.store.shard) }
-    }
-    try call.quota?.checkGrowth(since: database, in: transaction)
-    return Written(zone: try transaction.zone(key: zone.key) ?? zone, fired: try firing?.finish())
+    return try commit.finish()
   }
 }

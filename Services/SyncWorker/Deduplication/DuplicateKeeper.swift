@@ -99,7 +99,7 @@ final class DuplicateKeeper: ShardWork {
       for (zone, database, isFree, isDue) in page where isDue {
         // Where no device has a store there is nobody to wait for: duplicates of record clients go as soon as nothing points to them.
         if isFree { try await store.enqueue { try $0.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }.value }
-        if let database, let schema = try await schema(of: database) { try await advance(zone, schema.merging(database, context), in: store) }
+        if let database, let schema = try await schema(of: database) { try await advance(zone, schema.merging(database, on: store.shard, context), in: store) }
       }
       guard page.count == Self.pageCount, let end = page.last else { return }
       last = end.zone.key
@@ -199,7 +199,7 @@ final class DuplicateKeeper: ShardWork {
         isDone = false
         continue
       }
-      if try await merge(by: rule, index, schema.merging(database.id, context), in: store) {
+      if try await merge(by: rule, index, schema.merging(database.id, on: store.shard, context), in: store) {
         state.withLock { state in
           if state.settled.count >= Self.settledLimit { state.settled.removeAll() }
           state.settled.insert(settled)
@@ -249,8 +249,8 @@ final class DuplicateKeeper: ShardWork {
 
 extension EnvironmentSchema {
   /// Merging and removing in the owner's name.
-  fileprivate func merging(_ database: DatabaseID, _ context: PlaneContext) -> DuplicateRemoval {
-    DuplicateRemoval(database: database, schema: self, context: context, userRecordName: database.owner)
+  fileprivate func merging(_ database: DatabaseID, on shard: Int, _ context: PlaneContext) -> DuplicateRemoval {
+    DuplicateRemoval(database: database, shard: shard, schema: self, context: context, userRecordName: database.owner)
   }
 }
 

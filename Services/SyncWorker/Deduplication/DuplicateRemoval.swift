@@ -9,6 +9,7 @@ import ServiceKit
 /// What the end of an event lets happen to the duplicates of its database, in the commit that stores it.
 struct DuplicateRemoval {
   let database: DatabaseID
+  let shard: Int
   let schema: EnvironmentSchema
   let context: PlaneContext
   /// Whose event it is: what goes is the server's doing all the same.
@@ -61,14 +62,12 @@ struct DuplicateRemoval {
   private func merging<Value>(
     in zone: StoredZone, _ transaction: any ShardTransaction, _ body: (inout DuplicateMerge) throws -> (outcome: DuplicateMerge.Outcome, value: Value)
   ) throws -> (effects: ZoneEffects, value: Value) {
-    let firing = try context.watch(schema, by: userRecordName).firing(in: zone.databaseKey, transaction)
-    var merge = DuplicateMerge(
-      transaction: transaction, zone: zone, schema: schema, writer: ZoneWriter(serverOf: zone, schema, firing, in: transaction),
-      stamp: Stamp(timestamp: context.clock.now, userRecordName: userRecordName), random: context.random)
-    let (outcome, value) = try body(&merge)
-    let fired = try firing?.finish()
-    guard !outcome.writes.isEmpty, let current = try transaction.zone(key: zone.key) else { return (ZoneEffects(), value) }
-    return (ZoneEffects(current, of: database, fired), value)
+    let commit = try CommitTerms(
+      .merge, Stamp(timestamp: context.clock.now, userRecordName: userRecordName), schema, shard: shard, context
+    ).begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+    var merge = DuplicateMerge(in: zone, of: commit)
+    let value = try body(&merge).value
+    return (try commit.finish(), value)
   }
 }
 
@@ -81,38 +80,5 @@ extension StoredEvent {
     case .import: .imported
     case .setup: nil
     }
-  }
-}
-
-/// What a commit did to zones on the server's own account, to be told when it is durable.
-struct ZoneEffects: Sendable {
-  private(set) var changes: [ZoneChange] = []
-  private(set) var fired: [Firing] = []
-
-  init() {}
-
-  /// - Parameter fired: nil when nobody has subscribed to anything of the database.
-  init(_ zone: StoredZone, of database: DatabaseID, _ fired: [Firing]?) {
-    changes = [ZoneChange(zone, of: database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil)]
-    self.fired = fired ?? []
-  }
-
-  var isEmpty: Bool { changes.isEmpty && fired.isEmpty }
-
-  mutating func add(_ other: ZoneEffects) {
-    changes += other.changes
-    fired += other.fired
-  }
-
-  func publish(by context: PlaneContext) {
-    for change in changes { context.changes.publish(change) }
-    context.publish(fired)
-  }
-}
-
-extension ZoneWriter {
-  /// A writer on the server's own account: every store hears of what it writes.
-  init(serverOf zone: StoredZone, _ schema: EnvironmentSchema, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction) {
-    self.init(transaction: transaction, zone: zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
   }
 }

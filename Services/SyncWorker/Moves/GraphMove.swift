@@ -20,10 +20,8 @@ struct MoveCommit {
   /// Where the graph goes: there already, and nothing is moved yet.
   let zone: StoredZone
   let transaction: any ShardTransaction
-  /// nil: nobody has subscribed to anything of the database.
-  let firing: SubscriptionFiring?
-  /// The request was sent before, and all of it is done: what is there answers it.
-  let isRepeated: Bool
+  /// nil: the request was sent before, and all of it is done: what is there answers it.
+  let commit: ZoneCommit?
 }
 
 /// One call that moves objects of a private store to another zone.
@@ -48,11 +46,10 @@ struct GraphMove: Sendable {
   ///   - mayLeave: throws for an object of a zone that is not to be left; asked while it is planned, and again in the commit.
   ///   - mayEnter: throws for a zone that is there and that nothing may move to.
   ///   - body: what else is done in the same commit, also when nothing is left to move.
-  ///   - committed: told when the commit is durable, before the change is published.
   func run<Value: Sendable>(
     mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void = { _, _, _ in },
     mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void = { _, _ in },
-    _ body: @escaping @Sendable (MoveCommit) throws -> Value, committed: @Sendable (Value, StoredZone) -> Void = { _, _ in }
+    _ body: @escaping @Sendable (MoveCommit) throws -> Value
   ) async throws(RecordError) -> MovedGraph<Value> {
     let id = call.id(of: try await call.locate())
     call.plane.moves.begin(id)
@@ -64,7 +61,7 @@ struct GraphMove: Sendable {
         if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try await call.exportEverything(of: mirror) }
         let plan = try await planned(mayLeave, id)
         if event == nil, plan.count > Self.largeCount { event = try await begun(mirror) }
-        if let moved = try await commit(plan, mirror, &event, mayLeave, mayEnter, body, committed) { return moved }
+        if let moved = try await commit(plan, mirror, &event, mayLeave, mayEnter, body) { return moved }
       }
       throw RecordError(.tryAgainLater, "Others change what is to be moved all the time", retryAfter: 1)
     } catch {
@@ -88,10 +85,8 @@ struct GraphMove: Sendable {
 
   private struct Committed<Value: Sendable>: Sendable {
     var moved: MovedGraph<Value>
-    var changed: [StoredZone] = []
-    var fired: [Firing]?
+    var effects = ZoneEffects()
     var woken: [Int64] = []
-    var hasDuplicates = false
   }
 
   /// - Returns: nil: the plan does not hold any more.
@@ -99,7 +94,7 @@ struct GraphMove: Sendable {
     _ plan: PlannedMove, _ mirror: StoredMirror, _ event: inout StoredEvent?,
     _ mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void,
     _ mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void,
-    _ body: @escaping @Sendable (MoveCommit) throws -> Value, _ told: @Sendable (Value, StoredZone) -> Void
+    _ body: @escaping @Sendable (MoveCommit) throws -> Value
   ) async throws(RecordError) -> MovedGraph<Value>? {
     let at = call.now
     let ended = ended(event, plan, at: at)
@@ -129,7 +124,6 @@ struct GraphMove: Sendable {
       throw RecordError(storing: error, log: context.log)
     }
     event = nil
-    told(committed.moved.value, committed.moved.zone)
     await publish(committed, call.id(of: mirror))
     return committed.moved
   }
@@ -148,18 +142,15 @@ struct GraphMove: Sendable {
     }
     // What is not exported is looked for where it was before.
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    let zone = try existing ?? transaction.makeZone(named: zoneName, in: database.key)
-    let firing = try context.watch(schema, by: call.user).firing(in: database.key, transaction)
-    let value = try body(MoveCommit(zone: zone, transaction: transaction, firing: firing, isRepeated: false))
-    if existing == nil { firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: nil) }
-    let (moves, id) = (call.plane.moves, call.id(of: mirror))
     let stamp = Stamp(timestamp: at, userRecordName: call.user, deviceID: mirror.identifier)
-    var writer = try MoveWriter(transaction, from: database, to: zone, schema, by: stamp, firing) { count in moves.note(.writing(count, of: plan.count), of: id) }
+    let commit = try CommitTerms(.move, stamp, schema, shard: call.store.shard, context).begin(in: database, transaction)
+    let zone = try existing ?? commit.makeZone(named: zoneName)
+    let value = try body(MoveCommit(zone: zone, transaction: transaction, commit: commit))
+    let (moves, id) = (call.plane.moves, call.id(of: mirror))
+    var writer = MoveWriter(commit, to: zone) { count in moves.note(.writing(count, of: plan.count), of: id) }
     for part in plan.parts { try writer.move(part) { try locator.row(of: $0) == nil } }
     var committed = Committed(moved: MovedGraph(objectIDs: plan.objectIDs, zone: zone, value: value))
-    committed.hasDuplicates = try writer.mergeDuplicates(context.random)
-    committed.fired = try firing?.finish()
-    committed.changed = try ([zone] + plan.parts.map(\.zone)).compactMap { try transaction.zone(key: $0.key) }
+    committed.effects = try commit.finish()
     return committed
   }
 
@@ -170,17 +161,12 @@ struct GraphMove: Sendable {
     guard let zone = try transaction.zone(named: zoneName, in: database.key), !zone.isDeleted else {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName)' does not exist any more")
     }
-    let value = try body(MoveCommit(zone: zone, transaction: transaction, firing: nil, isRepeated: true))
+    let value = try body(MoveCommit(zone: zone, transaction: transaction, commit: nil))
     return Committed(moved: MovedGraph(objectIDs: outcome.objectIDs, zone: zone, value: value))
   }
 
   private func publish<Value: Sendable>(_ committed: Committed<Value>, _ id: MirrorID) async {
-    for zone in committed.changed {
-      // The store that asked does not know the zone: it is told like everybody.
-      context.changes.publish(ZoneChange(zone, of: call.request.database, originStore: nil, originUser: nil, hasSubscriptions: committed.fired != nil))
-    }
-    context.publish(committed.fired ?? [])
-    if committed.hasDuplicates { context.duplicates.note(call.store.shard) }
+    committed.effects.publish(by: context)
     for key in committed.woken { call.exports.signal(.backlog(mirrorKey: key), on: call.store.shard) }
     context.noticed(id)
   }

@@ -11,50 +11,35 @@ import ServiceKit
 /// had happened. Who moved what, and when, the tombstones say. References bind nothing here: sources and targets go together. A move makes no
 /// database larger but by its receipts, and is charged to nobody.
 struct MoveWriter {
-  let transaction: any ShardTransaction
-  let database: StoredDatabase
+  let commit: ZoneCommit
   let target: StoredZone
-  let schema: EnvironmentSchema
-  /// Who moves.
-  let stamp: Stamp
-  let firing: SubscriptionFiring?
-  /// The first sequence number of the commit, which tells this move from others in the records' receipts.
-  let sequence: Int64
   /// Told how many records are written.
   let progress: (Int) -> Void
   private(set) var writtenCount = 0
-  /// What may be a duplicate in its new zone.
-  private(set) var touched: [DuplicateMerge.Touched] = []
-  private let concernsDuplicates: Bool
 
-  /// - Parameter database: as it was when the commit began.
-  init(
-    _ transaction: any ShardTransaction, from database: StoredDatabase, to target: StoredZone, _ schema: EnvironmentSchema, by stamp: Stamp,
-    _ firing: SubscriptionFiring?,
-    progress: @escaping (Int) -> Void
-  ) throws {
-    self.transaction = transaction
-    self.database = database
+  private var transaction: any ShardTransaction { commit.transaction }
+  /// As it was when the commit began.
+  private var database: StoredDatabase { commit.database }
+  /// Who moves.
+  private var stamp: Stamp { commit.terms.stamp }
+  /// The first sequence number of the commit, which tells this move from others in the records' receipts.
+  private var sequence: Int64 { database.sequence + 1 }
+
+  init(_ commit: ZoneCommit, to target: StoredZone, progress: @escaping (Int) -> Void) {
+    self.commit = commit
     self.target = target
-    self.schema = schema
-    self.stamp = stamp
-    self.firing = firing
     self.progress = progress
-    sequence = database.sequence + 1
-    concernsDuplicates = try DuplicateMerge.concerns(database.key, schema, in: transaction)
-    if concernsDuplicates { try DuplicateMerge.prepare(database.key, schema, in: transaction) }
   }
 
   /// - Throws: `UNIQUE_FIELD_ERROR` where the new zone has already what a rule does not allow twice; `BAD_REQUEST` where it has another record of
   ///   the same name.
   mutating func move(_ part: PlannedMove.Part, expecting isUnknown: (String) throws -> Bool) throws {
-    let there = ZoneWriter(serverOf: target, schema, firing, in: transaction)
-    let here = ZoneWriter(serverOf: part.zone, schema, firing, in: transaction)
+    let there = commit.serversWriter(to: target)
+    let here = commit.plainWriter(to: part.zone)
     // Before the move: afterwards it is known where they point from.
     let expected = try part.plan.expected.filter(isUnknown)
     try cut(part.plan, here)
     let cuts = Dictionary(grouping: part.plan.cuts, by: \.source)
-    var check = schema.uniqueRules.flatMap { $0.rejecting.isEmpty ? nil : UniqueCheck($0, planned: [:], in: target, transaction) }
     for item in part.plan.items {
       guard let row = try transaction.record(named: item.recordName, in: part.zone.key), !row.isDeleted else { throw StaleMove() }
       var record = row.record
@@ -70,10 +55,8 @@ struct MoveWriter {
       if earlier?.isDeleted == false {
         throw RecordError(.badRequest, "Zone '\(target.zoneName)' has another record '\(item.recordName)'", cocoaErrorCode: .mirroring)
       }
-      if let conflict = try check?.conflict(of: record, replacing: nil) { throw conflict.error }
       _ = try there.save(record, replacing: earlier)
       _ = try here.delete(row, modified: stamp, movedTo: target.zoneName)
-      if concernsDuplicates { touched.append(DuplicateMerge.Touched(earlier: nil, later: record)) }
       writtenCount += 1
       if writtenCount % Self.progressStep == 0 { progress(writtenCount) }
     }
@@ -108,14 +91,6 @@ struct MoveWriter {
     guard let row = try transaction.record(named: duplicate, in: zone.key), row.isDeleted, Tombstone.movedTo(row.record) == nil else { return }
     _ = try there.bury(row.record, replacing: try transaction.record(named: duplicate, in: target.key))
     _ = try here.delete(row, modified: row.record.modified, movedTo: target.zoneName)
-  }
-
-  /// Merges duplicates that the move brought together.
-  func mergeDuplicates(_ random: any RandomSource) throws -> Bool {
-    if touched.isEmpty { return false }
-    var merge = DuplicateMerge(
-      transaction: transaction, zone: target, schema: schema, writer: ZoneWriter(serverOf: target, schema, firing, in: transaction), stamp: stamp, random: random)
-    return try merge.run(touched).isUnfinished
   }
 }
 

@@ -45,8 +45,6 @@ extension StoreCall {
       }
     ) { commit in
       try sharing.write(in: commit)
-    } committed: { written, zone in
-      context.noteShares(written.users, ofZone: zone.zoneName, in: request.database, shard: store.shard)
     }
     let zoneID = Zone.ID(zoneName: zoneName, ownerName: request.database.owner)
     var records = RecordDictionaryWriter(zone: zoneID, assets: assetLinks)
@@ -145,8 +143,6 @@ struct ZoneShare: Sendable {
   struct Written: Sendable {
     let stored: StoredRecord
     let shown: ShownShares
-    /// Whose access began, changed or ended.
-    var users: [String] = []
   }
 
   func write(in commit: MoveCommit) throws -> Written {
@@ -155,17 +151,17 @@ struct ZoneShare: Sendable {
     let name = ReservedName.zoneShareRecordName
     let existing = try transaction.record(named: name, in: zone.key)
     let share = try transaction.share(named: name, in: zone.key)
-    if commit.isRepeated {
+    guard let writing = commit.commit else {
       guard let existing, !existing.isDeleted else { throw RecordError(.notFound, "The share that the request made has ended since") }
-      return try written(existing, [], in: commit)
+      return try written(existing, in: commit)
     }
-    let writer = ShareWriter(transaction: transaction, writer: ZoneWriter(serverOf: zone, schema, commit.firing, in: transaction))
+    let writer = ShareWriter(writer: writing.serversWriter(to: zone))
     let decision: ShareDecision
     var record: Record
     if let existing, !existing.isDeleted, let state = share?.state {
       decision = try state.applying(patch, by: .owner, making)
       record = existing.record
-      guard decision.isChanged || title.map({ $0 != record.fields.string(ReservedName.shareTitle) }) ?? false else { return try written(existing, [], in: commit) }
+      guard decision.isChanged || title.map({ $0 != record.fields.string(ReservedName.shareTitle) }) ?? false else { return try written(existing, in: commit) }
       record.modified = stamp
     } else {
       let state = ShareState(of: people.owner, rootRecordName: nil, participantID: making.participantID(), at: making.time)
@@ -177,12 +173,12 @@ struct ZoneShare: Sendable {
     if let title { record.fields[ReservedName.shareTitle] = Field(.string(title)) }
     let row = StoredShare(name: name, rootRecordName: nil, shortGUID: share?.shortGUID ?? record.shortGUID ?? making.shortGUID(), state: share?.state)
     let stored = try writer.save(record, replacing: existing, row, decision)
-    return try written(stored, decision.memberships.map(\.userRecordName), in: commit)
+    return try written(stored, in: commit)
   }
 
-  private func written(_ stored: StoredRecord, _ users: [String], in commit: MoveCommit) throws -> Written {
+  private func written(_ stored: StoredRecord, in commit: MoveCommit) throws -> Written {
     let shown = try ShownShares.shown(with: [stored], in: commit.zone, to: people.caller.userRecordName, commit.transaction) ?? ShownShares(to: people.caller)
-    return Written(stored: stored, shown: shown, users: users)
+    return Written(stored: stored, shown: shown)
   }
 }
 

@@ -10,16 +10,14 @@ import ServiceKit
 /// New ones, as Apple's advice has it: what is copied is another object. Who has the zone's objects loses those, and who sees the copy's zone gets new
 /// ones, which nobody wrote but whoever purges. Files are used once more, and not read.
 struct ZoneCopy {
-  let transaction: any ShardTransaction
+  let commit: ZoneCommit
   let zone: StoredZone
-  /// Where the copies go.
-  let target: StoredZone
-  let schema: EnvironmentSchema
-  let stamp: Stamp
-  let random: any RandomSource
   /// Of the request: what is sent again has made the same copies.
   let key: IdempotencyKey
-  let firing: SubscriptionFiring?
+
+  private var transaction: any ShardTransaction { commit.transaction }
+  private var schema: EnvironmentSchema { commit.schema }
+  private var stamp: Stamp { commit.terms.stamp }
 
   /// The copies of objects, by their order, as `make` names them.
   static func copies(of objectIDs: [String], by key: IdempotencyKey) -> [(objectID: String, copyID: String)] {
@@ -29,17 +27,17 @@ struct ZoneCopy {
   /// Records read at once.
   private static let pageCount = 500
 
-  /// Copies that are duplicates of what is there are merged with it, as what moves there would be.
-  /// - Returns: the objects with their copies, ascending by name, and whether duplicates are left to be merged.
+  /// Makes the copies in another zone, which is made where there is none.
+  /// - Returns: the objects with their copies, ascending by name.
   /// - Throws: `BAD_REQUEST` with 134060 for a zone with more than one move takes; `UNIQUE_FIELD_ERROR` where the target has already what a rule
   ///   does not allow twice.
-  func make() throws -> (copies: [(objectID: String, copyID: String)], hasDuplicates: Bool) {
+  func make(in zoneName: String) throws -> [(objectID: String, copyID: String)] {
     var names: [String: String] = [:]
     var objects: [String] = []
     var byteCount = 0
     try forEach { record in
       if LinkRecord.isLink(recordType: record.recordType) {
-        names[record.recordName] = random.uuid()
+        names[record.recordName] = commit.terms.random.uuid()
       } else {
         names[record.recordName] = key.recordName(at: objects.count)
         objects.append(record.recordName)
@@ -52,21 +50,11 @@ struct ZoneCopy {
           cocoaErrorCode: .mirroring)
       }
     }
-    let mergesDuplicates = try DuplicateMerge.concerns(target.databaseKey, schema, in: transaction)
-    if mergesDuplicates { try DuplicateMerge.prepare(target.databaseKey, schema, in: transaction) }
-    let writer = ZoneWriter(serverOf: target, schema, firing, in: transaction)
-    var check = schema.uniqueRules.flatMap { $0.rejecting.isEmpty ? nil : UniqueCheck($0, planned: [:], in: target, transaction) }
-    var touched: [DuplicateMerge.Touched] = []
+    let writer = commit.serversWriter(to: try commit.makeZone(named: zoneName))
     try forEach { record in
-      guard let copy = try copy(of: record, names) else { return }
-      if let conflict = try check?.conflict(of: copy, replacing: nil) { throw conflict.error }
-      _ = try writer.save(copy, replacing: nil)
-      if mergesDuplicates { touched.append(DuplicateMerge.Touched(earlier: nil, later: copy)) }
+      if let copy = try copy(of: record, names) { _ = try writer.save(copy, replacing: nil) }
     }
-    let copies = Self.copies(of: objects, by: key)
-    if touched.isEmpty { return (copies, false) }
-    var merge = DuplicateMerge(transaction: transaction, zone: target, schema: schema, writer: writer, stamp: stamp, random: random)
-    return (copies, try merge.run(touched).isUnfinished)
+    return Self.copies(of: objects, by: key)
   }
 
   /// Passes over every object and link; shares and other programs' records are not copied.

@@ -283,7 +283,7 @@ struct ExportLoop: Sendable {
       "exported",
       [
         "mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)), "through": .integer(outcome.exportedNumber),
-        "zones": .integer(Int64(outcome.zoneChanges.count)), "moreComing": .flag(outcome.moreComing),
+        "zones": .integer(Int64(outcome.effects.changes.count)), "moreComing": .flag(outcome.moreComing),
       ])
   }
 

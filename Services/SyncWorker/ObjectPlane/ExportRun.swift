@@ -21,10 +21,6 @@ struct ExportOutcome: Sendable {
   /// Whether the store's position moved, if only within a transaction.
   var hasAdvanced = false
   /// To be published once the commit is durable.
-  var zoneChanges: [ZoneChange] = []
-  /// As `zoneChanges`.
-  var fired: [Firing] = []
-  /// As `zoneChanges`: what the batch's end let happen to duplicates.
   var effects = ZoneEffects()
   /// What the next batch continues, if more is coming.
   var running: RunningExport?
@@ -44,10 +40,8 @@ struct ExportOutcome: Sendable {
 
   /// Tells of it; to be called when the commit is durable.
   func publish(by context: PlaneContext) {
-    for change in zoneChanges { context.changes.publish(change) }
-    if let noticed { context.noticed(noticed) }
-    context.publish(fired)
     effects.publish(by: context)
+    if let noticed { context.noticed(noticed) }
   }
 }
 
@@ -124,7 +118,7 @@ struct ExportRun: Sendable {
     problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
     var (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
     guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, mirror.defaultZoneName != nil || mirror.isGuest else {
-      return try finish(mirror, [], problems, nil, from: startNumber, moreDue: false, in: transaction)
+      return try finish(mirror, [], problems, ZoneEffects(), from: startNumber, moreDue: false, in: transaction)
     }
     let left: Unwritten?
     if let zoneName = mirror.defaultZoneName {
@@ -140,11 +134,10 @@ struct ExportRun: Sendable {
     let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
     let lost = try (left?.lost ?? []) + (leftElsewhere?.lost ?? []) + edits(ofEnded: sent, locator)
-    if schema.uniqueRules != nil { try DuplicateMerge.prepare(mirror.databaseKey, schema, in: transaction) }
-    let firing = try context.watch(schema, by: mirror.userRecordName).firing(in: mirror.databaseKey, transaction)
+    let commit = try terms(of: mirror).begin(in: transaction.row(ofDatabase: mirror.databaseKey), transaction)
     var zones: [ZoneExport] = []
     for zone in try locator.zones(of: sent, lost: lost) {
-      zones.append(try export(batch, after: again + missed, sent: sent, lost: lost, of: mirror, to: zone, locator, firing, in: transaction))
+      zones.append(try export(batch, after: again + missed, sent: sent, lost: lost, of: mirror, to: zone, locator, commit))
     }
     let (known, dueAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
     problems += zones.flatMap(\.reverted)
@@ -154,7 +147,7 @@ struct ExportRun: Sendable {
     // Also where nothing was written: the changes are out of the history's way.
     if left != nil || leftElsewhere != nil { try transaction.update(mirror) }
     try settlePlacements(of: sent, locator, mirror, in: transaction)
-    var outcome = try finish(mirror, zones, problems, try firing?.finish(), from: startNumber, moreDue: moreDue, in: transaction)
+    var outcome = try finish(mirror, zones, problems, try commit.finish(), from: startNumber, moreDue: moreDue, in: transaction)
     outcome.next = batch.next
     outcome.retryAt = [retryAt, left?.retryAt, leftElsewhere?.retryAt].compactMap(\.self).min()
     outcome.hasAdvanced = batch.position != nil
@@ -222,22 +215,23 @@ struct ExportRun: Sendable {
     Stamp(timestamp: context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
   }
 
+  private func terms(of mirror: StoredMirror) -> CommitTerms {
+    CommitTerms(
+      .export, by: WriteAuthor(userRecordName: mirror.userRecordName, device: mirror.deviceID, mirror: mirror.key), stamp(of: mirror), schema, quota: quota,
+      shard: shard, context)
+  }
+
   // MARK: The end of a batch
 
   private func finish(
-    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ fired: [Firing]?, from startNumber: Int64, moreDue: Bool,
+    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ effects: ZoneEffects, from startNumber: Int64, moreDue: Bool,
     in transaction: any ShardTransaction
   ) throws -> ExportOutcome {
     var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
     outcome.startNumber = startNumber
     outcome.moreComing = mirror.lastTransactionNumber > mirror.exportedTransactionNumber || moreDue
     if !zones.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
-    for export in zones where !export.written.isEmpty {
-      guard let zone = try transaction.zone(key: export.zone) else { continue }
-      outcome.zoneChanges.append(
-        ZoneChange(zone, of: database, originStore: export.written.originDevice(mirror), originUser: mirror.userRecordName, hasSubscriptions: fired != nil))
-      outcome.fired = fired ?? []
-    }
+    outcome.effects = effects
     let plan = ExportPlan(writes: zones.flatMap(\.written))
     if isEvent(plan.savedCount + plan.deletedCount, problems) { outcome.noticed = MirrorID(shard: shard, key: mirrorKey) }
     try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, for: &outcome, mirror, in: transaction)
@@ -271,15 +265,10 @@ struct ExportRun: Sendable {
     let exported = RecentExports.Run(
       after: run.startNumber, through: outcome.exportedNumber, eventNumber: run.event.number, eventIdentifier: run.event.identifier)
     context.recentExports.note(exported, of: MirrorID(shard: shard, key: mirrorKey))
-    let removal = DuplicateRemoval(database: database, schema: schema, context: context, userRecordName: mirror.userRecordName)
-    outcome.effects = try removal.note(run.event, of: mirror.databaseKey, in: transaction)
+    let removal = DuplicateRemoval(database: database, shard: shard, schema: schema, context: context, userRecordName: mirror.userRecordName)
+    outcome.effects.add(try removal.note(run.event, of: mirror.databaseKey, in: transaction))
     if outcome.moreComing { outcome.running = run } else { outcome.event = run.event }
   }
-}
-
-extension [PlannedWrite] {
-  /// The device that need not be told. One that shall learn of what the server did on its own is not the only one concerned, and is told too.
-  fileprivate func originDevice(_ mirror: StoredMirror) -> String? { contains(where: \.isServersOwn) ? nil : mirror.deviceID }
 }
 
 /// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a record that was nearly

@@ -6,19 +6,35 @@ import RecordStore
 import Records
 import WebServices
 
-/// A plan, judged by references and, in the public database, by grants. An object that can't be exported is listed and blocks no other.
+/// A plan, judged by the rules of its kind of write. An object that can't be exported is listed and blocks no other.
 struct ExportWrites {
+  let write: ZoneWrite
   let zone: StoredZone
   let source: ZoneSource
   let transaction: any ShardTransaction
   /// nil: everything may be written.
   let permissions: (any RecordAccess)?
   let schema: EnvironmentSchema
-  let environment: Environment
-  /// What the store's user may hold in the database; nil: any number of bytes.
-  var quota: StorageQuota?
+  let database: DatabaseID
+  /// What the store's user may hold in the database, where each record is held to it; nil: any number of bytes.
+  let quota: StorageQuota?
   /// While what makes a batch fail is looked for: every write is judged by itself first.
-  var isolation: ExportIsolation?
+  let isolation: ExportIsolation?
+
+  init(
+    _ write: ZoneWrite, zone: StoredZone, source: ZoneSource, transaction: any ShardTransaction, permissions: (any RecordAccess)?,
+    schema: EnvironmentSchema, database: DatabaseID, quota: StorageQuota? = nil, isolation: ExportIsolation? = nil
+  ) {
+    self.write = write
+    self.zone = zone
+    self.source = source
+    self.transaction = transaction
+    self.permissions = permissions
+    self.schema = schema
+    self.database = database
+    self.quota = quota
+    self.isolation = isolation
+  }
 
   /// A write that is not made.
   struct Refusal {
@@ -55,26 +71,22 @@ struct ExportWrites {
       guard case .save(let record, let changedKeys) = item else { return nil }
       return sizeProblem(item, record) ?? schemaProblem(item, record, changedKeys)
     }
-    if let quota {
-      let surplus = try quota.surplus(of: verdict.writes, in: transaction.database(key: zone.databaseKey)) { try source.row(named: $0) }
-      if !surplus.isEmpty {
-        try refuse(&verdict) { item in
-          surplus.contains(item.recordName) ? item.problem(.quotaExceeded, "the user's database has no room for it", .space) : nil
-        }
+    let judge = ZoneJudge(write, in: zone, of: database, schema, quota: quota, .surplus, mayName: permissions.map { access in { try access.mayRead($0) } }, transaction)
+    if let isolation { try refuseDamaged(&verdict, judge, isolation) }
+    while true {
+      let judged = try judge.verdict(on: verdict.writes.map(judgedWrite))
+      verdict.cascade = judged.cascade
+      guard let refused = judged.refused else { return verdict }
+      // Judged again: a record that is refused keeps its values, which others may have counted on, and what it would have deleted stays.
+      try refuse(&verdict) { item in
+        judged.error(of: item.recordName).map { item.problem($0.code, $0.reason, refused.rule.quarantineCause) }
       }
     }
-    var rules = ReferenceRules(transaction: transaction, zone: zone.key)
-    if let permissions { rules.isVisible = permissions.mayRead }
-    if let isolation { try refuseDamaged(&verdict, rules, isolation) }
-    while true {
-      // Each time: who is refused keeps what it has, which others may have counted on.
-      if let unique = schema.uniqueRules, !unique.rejecting.isEmpty, try refuseDuplicates(&verdict, by: unique) { continue }
-      let judged = try judge(verdict.writes, by: rules)
-      verdict.cascade = judged.cascade
-      if judged.problems.isEmpty { return verdict }
-      // Without those that are refused, others may be, or may go no more.
-      try refuse(&verdict) { item in judged.problems[item.recordName].map { item.problem($0.code, $0.reason, .reference) } }
-    }
+  }
+
+  private func judgedWrite(_ write: PlannedWrite) throws -> JudgedWrite {
+    let record: Record? = if case .save(let record, _) = write.item { record } else { nil }
+    return JudgedWrite(recordName: write.item.recordName, record: record, existing: try source.row(named: write.item.recordName))
   }
 
   private func sizeProblem(_ item: ExportItem, _ record: Record) -> MirroringProblem? {
@@ -87,7 +99,7 @@ struct ExportWrites {
 
   /// Production takes what its schema has (T-S05, T-S06). Development makes what a model needs when a store is set up.
   private func schemaProblem(_ item: ExportItem, _ record: Record, _ changedKeys: [String]) -> MirroringProblem? {
-    guard environment == .production else { return nil }
+    guard database.environment == .production else { return nil }
     guard schema.schemaIndex.contains(recordType: record.recordType) else {
       let refusal = SchemaGate.unknownType(record.recordType)
       return item.problem(refusal.code, refusal.reason, .schema)
@@ -102,36 +114,7 @@ struct ExportWrites {
     return nil
   }
 
-  /// What a save could not know: another device's came first, or the rule did.
-  /// - Returns: whether anything is refused.
-  private func refuseDuplicates(_ verdict: inout Verdict, by unique: UniqueRules) throws -> Bool {
-    let count = verdict.refused.count
-    var planned: [String: Record?] = [:]
-    for write in verdict.writes { planned[write.item.recordName] = if case .save(let record, _) = write.item { .some(record) } else { .some(nil) } }
-    var check = UniqueCheck(unique, planned: planned, in: zone, transaction)
-    if let permissions { check.mayName = permissions.mayRead }
-    try refuse(&verdict) { item in
-      guard case .save(let record, _) = item else { return nil }
-      let earlier = try source.row(named: item.recordName).flatMap { $0.isDeleted ? nil : $0.record }
-      return try check.conflict(of: record, replacing: earlier).map { item.problem(.uniqueFieldError, $0.reason, .other) }
-    }
-    return verdict.refused.count > count
-  }
-
-  private func judge(_ writes: [PlannedWrite], by rules: ReferenceRules) throws -> ReferenceRules.Verdict {
-    var saves: [ReferenceRules.Save] = []
-    var deletions: [String] = []
-    for write in writes {
-      let existing = try source.row(named: write.item.recordName)
-      switch write.item {
-      case .save(let record, _): saves.append(ReferenceRules.Save(record: record, existing: existing))
-      case .delete: if existing?.isDeleted == false { deletions.append(write.item.recordName) }
-      }
-    }
-    return try rules.verdict(on: saves, deleting: deletions)
-  }
-
-  private func refuseDamaged(_ verdict: inout Verdict, _ rules: ReferenceRules, _ isolation: ExportIsolation) throws {
+  private func refuseDamaged(_ verdict: inout Verdict, _ judge: ZoneJudge, _ isolation: ExportIsolation) throws {
     let writes = verdict.writes
     // All that can be told before it is written is told at once: a write that fails costs another run of the batch.
     var (damaged, lacking): (Set<String>, Set<String>) = ([], [])
@@ -141,7 +124,7 @@ struct ExportWrites {
         continue
       }
       do {
-        _ = try judge([write], by: rules)
+        _ = try judge.referenceVerdict(on: [judgedWrite(write)])
         if case .save(let record, _) = write.item, try !record.assets.allSatisfy(transaction.hasContent) { lacking.insert(record.recordName) }
       } catch {
         // Dropped because the batch's failure was logged, and this is where it came from.
@@ -161,6 +144,16 @@ struct ExportWrites {
       if let problem = try problem(write.item) { verdict.refused.append(Refusal(write: write, problem: problem)) } else { kept.append(write) }
     }
     verdict.writes = kept
+  }
+}
+
+extension WriteRule {
+  fileprivate var quarantineCause: QuarantineCause {
+    switch self {
+    case .quota: .space
+    case .references: .reference
+    default: .other
+    }
   }
 }
 

@@ -103,7 +103,7 @@ extension StoreCall {
     let isConfirmed = confirmed > mirror.importedSequence
     guard event != nil || isConfirmed || page.isNoteworthy else { return }
     let at = now
-    let removal = DuplicateRemoval(database: request.database, schema: schema, context: context, userRecordName: mirror.userRecordName)
+    let removal = DuplicateRemoval(database: request.database, shard: store.shard, schema: schema, context: context, userRecordName: mirror.userRecordName)
     let (number, effects) = try await value(
       of: store.enqueue { transaction -> (Int64, ZoneEffects) in
         // Reset or removed meanwhile: the page was of what it was before.

@@ -50,12 +50,11 @@ extension StoreCall {
       try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in try self.retry(row, of: mirror, reader, at: at, in: snapshot) }
     }
     if retries.isEmpty { return }
-    let watch = context.watch(schema, by: nil)
-    let (changed, fired) = try await value(
-      of: store.enqueue { transaction -> ([StoredZone], [Firing]?) in
-        guard try transaction.mirror(key: mirror.key) != nil else { return ([], nil) }
-        let firing = try watch.firing(in: mirror.databaseKey, transaction)
-        var changed: Set<Int64> = []
+    let terms = CommitTerms(.quarantineRetry, Stamp(timestamp: at, userRecordName: mirror.userRecordName), schema, shard: store.shard, context)
+    let effects = try await value(
+      of: store.enqueue { transaction -> ZoneEffects in
+        guard try transaction.mirror(key: mirror.key) != nil, let database = try transaction.database(key: mirror.databaseKey) else { return ZoneEffects() }
+        let commit = try terms.begin(in: database, transaction)
         for retry in retries {
           switch retry {
           case .readable(let place, let sequence):
@@ -63,19 +62,15 @@ extension StoreCall {
             guard let zone = try transaction.zone(key: place.zone), !zone.isDeleted,
               let row = try transaction.record(named: place.name, in: zone.key), row.sequence == sequence
             else { continue }
-            let writer = ZoneWriter(serverOf: zone, schema, firing, in: transaction)
+            let writer = commit.serversWriter(to: zone)
             _ = row.isDeleted ? try writer.delete(row, modified: row.record.modified) : try writer.save(row.record, replacing: row)
-            changed.insert(zone.key)
           case .stillUnreadable(let row): try transaction.putUnimported(row)
           case .outdated(let place): try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key)
           }
         }
-        return (try changed.sorted().compactMap { try transaction.zone(key: $0) }, try firing?.finish())
+        return try commit.finish()
       })
-    for zone in changed {
-      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
-    }
-    if let fired { context.publish(fired) }
+    effects.publish(by: context)
   }
 
   private func retry(_ row: StoredUnimported, of mirror: StoredMirror, _ reader: ImportReader, at now: Int64, in snapshot: any ShardSnapshot) throws -> Retry {

@@ -24,18 +24,15 @@ extension StoreCall {
     }
     let at = now
     let identifier = context.random.uuid()
-    let watch = context.watch(schema, by: user)
-    let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, watch, in: transaction) }
+    let terms = CommitTerms(.makeZone, Stamp(timestamp: at, userRecordName: user), schema, shard: store.shard, context)
+    let commit = store.enqueue { transaction in try install(setUp, at: at, event: identifier, terms, in: transaction) }
     startNext()
-    let (installed, zone, fired) = try await value(of: commit)
+    let (installed, effects) = try await value(of: commit)
     let mirror = installed.mirror
     // What could not be exported for want of its model can be now.
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
-    if let zone {
-      context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
-      context.publish(fired ?? [])
-    }
+    effects.publish(by: context)
     return PlaneAnswer(
       body: StoreAnswer.setup(
         storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber), lease: installed.lease,
@@ -48,10 +45,10 @@ extension StoreCall {
     var lease: (token: String, until: Int64)?
   }
 
-  /// - Returns: the store's row, its zone if that was made now, and what its making fired (nil: nobody has subscribed).
+  /// - Returns: the store's row, and the news of its zone if that was made now.
   private func install(
-    _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
-  ) throws -> (Installed, StoredZone?, [Firing]?) {
+    _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ terms: CommitTerms, in transaction: any ShardTransaction
+  ) throws -> (Installed, ZoneEffects) {
     let database = try transaction.makeDatabase(request.database)
     var mirror: StoredMirror
     var state: StoredSyncState
@@ -84,13 +81,12 @@ extension StoreCall {
     try transaction.put(state, of: mirror.key)
     let installed = Installed(mirror: mirror, lease: lease)
     _ = try transaction.put(setUpEvent(identifier, setUp.account, at: at), of: mirror.key)
-    guard let zoneName = mirror.defaultZoneName else { return (installed, nil, nil) }
+    guard let zoneName = mirror.defaultZoneName else { return (installed, ZoneEffects()) }
     // One that ended is made again by whoever saves for it, not by an app that is launched.
-    if try transaction.zone(named: zoneName, in: database.key) != nil { return (installed, nil, nil) }
-    let zone = try transaction.makeZone(named: zoneName, in: database.key)
-    let firing = try watch.firing(in: database.key, transaction)
-    firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: nil)
-    return (installed, zone, try firing?.finish())
+    if try transaction.zone(named: zoneName, in: database.key) != nil { return (installed, ZoneEffects()) }
+    let commit = try terms.begin(in: database, transaction)
+    _ = try commit.makeZone(named: zoneName)
+    return (installed, try commit.finish())
   }
 
   /// Each store is paid for with rows that nobody's quota counts, and with a look at it whenever exports are looked for.

@@ -27,12 +27,13 @@ extension ExportRun {
   ///   - lost: what the batch had of objects that went with their zones.
   func export(
     _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], lost: [HistoryChange], of mirror: StoredMirror, to zone: StoredZone,
-    _ locator: ObjectLocator, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
+    _ locator: ObjectLocator, _ commit: ZoneCommit
   ) throws -> ZoneExport {
+    let transaction = commit.transaction
     let source = locator.source(in: zone)
     let permissions = try access(of: mirror, to: zone, in: transaction)
     let writes = ExportWrites(
-      zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, environment: database.environment, quota: quota,
+      .export, zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, database: database, quota: quota,
       isolation: isolation)
     var reverting: [String: ExportWrites.Refusal] = [:]
     var export = ZoneExport(zone: zone.key)
@@ -60,11 +61,13 @@ extension ExportRun {
         item.problem.cause != .deleted || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.deviceID) }
       }
       export.refused = verdict.refused.filter { $0.problem.cause != .permission }
-      export.written = try write(verdict, of: mirror, to: zone, from: source, firing, in: transaction)
+      export.written = try write(verdict, of: mirror, to: zone, from: source, commit)
       let told = Set(export.written.map(\.item.recordName))
       let undone = forbidden.map(\.write.item.record).filter { !told.contains($0.recordName) } + plan.withdrawn
-      export.written += try tellAgain(undone, of: mirror, in: zone, from: source, firing, in: transaction)
-      export.written += try merged(export.written, of: mirror, in: zone, from: source, firing, in: transaction)
+      export.written += try tellAgain(undone, in: zone, from: source, commit)
+      // Dropped because a record that can't be judged is not merged.
+      commit.mayMerge = permissions.map { access in { (try? access.mayWrite($0)) ?? false } } ?? { _ in true }
+      export.written += try commit.mergeDuplicates(in: zone).writes
       // What others say of an object that is undone itself was in its record when that was refused.
       let undoings =
         reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden.filter { reverting[$0.problem.recordName] == nil }
@@ -99,23 +102,11 @@ extension ExportRun {
 
   // MARK: Writing
 
-  private func writer(
-    origin: Int64, of mirror: StoredMirror, to zone: StoredZone, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction
-  ) -> ZoneWriter {
-    let schema = schema
-    return ZoneWriter(
-      transaction: transaction, zone: zone, origin: origin, originDevice: origin == 0 ? nil : mirror.deviceID, references: { schema.references(of: $0) },
-      firing: firing)
-  }
-
   /// - Returns: what was written, with the records that references took along.
   private func write(
-    _ verdict: ExportWrites.Verdict, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
-    in transaction: any ShardTransaction
+    _ verdict: ExportWrites.Verdict, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ commit: ZoneCommit
   ) throws -> [PlannedWrite] {
-    let (own, servers) = (
-      writer(origin: mirror.key, of: mirror, to: zone, firing, in: transaction), writer(origin: 0, of: mirror, to: zone, firing, in: transaction)
-    )
+    let (own, servers) = (commit.writer(to: zone), commit.serversWriter(to: zone))
     let going = Set(verdict.cascade)
     var written: [PlannedWrite] = []
     written.reserveCapacity(verdict.writes.count + verdict.cascade.count)
@@ -132,7 +123,7 @@ extension ExportRun {
     // One that can't be deleted stays, as it would if nobody had found that it goes along.
     for name in verdict.cascade where isolation?.excludes(name) != true {
       isolation?.begin(name)
-      guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
+      guard let stored = try commit.transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
       _ = try servers.delete(stored, modified: stamp(of: mirror))
       written.append(PlannedWrite(item: .delete(stored.record), isServersOwn: true))
     }
@@ -140,34 +131,11 @@ extension ExportRun {
     return written
   }
 
-  /// - Returns: what was written to merge duplicates among what the batch wrote, and to follow what it says of earlier ones.
-  private func merged(
-    _ written: [PlannedWrite], of mirror: StoredMirror, in zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
-    in transaction: any ShardTransaction
-  ) throws -> [PlannedWrite] {
-    guard try DuplicateMerge.concerns(zone.databaseKey, schema, in: transaction) else { return [] }
-    var merge = DuplicateMerge(
-      transaction: transaction, zone: zone, schema: schema, writer: writer(origin: 0, of: mirror, to: zone, firing, in: transaction),
-      stamp: stamp(of: mirror), random: context.random)
-    if let access = try access(of: mirror, to: zone, in: transaction) {
-      // Dropped because what can't be judged is not merged, now.
-      merge.mayWrite = { (try? access.mayWrite($0)) ?? false }
-    }
-    let outcome = try merge.run(
-      written.map { write in
-        guard case .save(let record, _) = write.item else { return DuplicateMerge.Touched(earlier: write.item.record, later: nil) }
-        return DuplicateMerge.Touched(earlier: try source.row(named: record.recordName).flatMap { $0.isDeleted ? nil : $0.record }, later: record)
-      })
-    if outcome.isUnfinished { context.duplicates.note(shard) }
-    return outcome.writes
-  }
-
   /// Lets the store import what is in the zone in the place of what it made of these records: the record as it is, or its deletion.
   private func tellAgain(
-    _ records: [Record], of mirror: StoredMirror, in zone: StoredZone, from source: ZoneSource, _ firing: SubscriptionFiring?,
-    in transaction: any ShardTransaction
+    _ records: [Record], in zone: StoredZone, from source: ZoneSource, _ commit: ZoneCommit
   ) throws -> [PlannedWrite] {
-    let writer = writer(origin: 0, of: mirror, to: zone, firing, in: transaction)
+    let writer = commit.serversWriter(to: zone)
     var told: [PlannedWrite] = []
     for record in records {
       let existing = try source.row(named: record.recordName)

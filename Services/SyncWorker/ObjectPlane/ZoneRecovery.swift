@@ -27,29 +27,36 @@ extension StoreCall {
       throw RecordError(.zoneNotFound, "zoneID: the store has no zone '\(zoneID.zoneName.prefix(Limit.nameByteCount))'")
     }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
-    let watch = context.watch(schema, by: user)
     let at = now
     let key = IdempotencyKey(request: request, body: body)
+    let stamp = Stamp(timestamp: at, userRecordName: user, deviceID: mirror.identifier)
+    let copying = CommitTerms(.copy, stamp, schema, shard: store.shard, context)
+    let ending = CommitTerms(.endZone, by: WriteAuthor(userRecordName: user, device: storeIdentifier), stamp, schema, shard: store.shard, context)
     let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge in
       // Sent again, it does not purge what somebody made of the zone since.
       if let outcome = try key.outcome(in: transaction), case .saved(let count)? = outcome.items.first {
         return ZonePurge(count: Int(count), copies: ZoneCopy.copies(of: outcome.objectIDs, by: key))
       }
-      guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else { return ZonePurge() }
+      guard let database = try transaction.database(key: mirror.databaseKey),
+        let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted
+      else { return ZonePurge() }
       let count = try transaction.recordCount(in: zone.key)
       var purge = ZonePurge(count: count)
-      if asked.keepsCopy { try copy(zone, for: mirror, schema, watch, key, in: transaction, &purge) }
-      let ended = try EndedZone(zone, as: .purged, watch: watch, by: storeIdentifier, in: transaction)
+      if asked.keepsCopy {
+        let commit = try copying.begin(in: database, transaction)
+        purge.copies = try ZoneCopy(commit: commit, zone: zone, key: key).make(in: mirror.defaultZoneName ?? ReservedName.privateMirrorZone)
+        purge.effects = try commit.finish()
+      }
+      let commit = try ending.begin(in: database, transaction)
+      let ended = try commit.end(zone, as: .purged)
+      purge.effects.add(try commit.finish())
       // The store that asks knows of the end: what it saves from now on is new.
       try transaction.put(
-        StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.zone.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
+        StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
       try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))], objectIDs: purge.copies.map(\.objectID)), in: transaction)
-      purge.ended = ended
       return purge
     }
     purge.effects.publish(by: context)
-    purge.ended?.publish(of: request.database, by: context)
-    if purge.hasDuplicates { context.duplicates.note(store.shard) }
     try await journalHeld(of: mirror, in: zoneID.zoneName)
     return PlaneAnswer(body: StoreAnswer.purgedZone(purge.count, copies: asked.keepsCopy ? purge.copies : nil))
   }
@@ -58,26 +65,7 @@ extension StoreCall {
   private struct ZonePurge: Sendable {
     var count = 0
     var copies: [(objectID: String, copyID: String)] = []
-    /// More of the copies are duplicates than one commit merges.
-    var hasDuplicates = false
-    /// Where the copies are.
     var effects = ZoneEffects()
-    var ended: EndedZone?
-  }
-
-  private func copy(
-    _ zone: StoredZone, for mirror: StoredMirror, _ schema: EnvironmentSchema, _ watch: SubscriptionWatch, _ key: IdempotencyKey,
-    in transaction: any ShardTransaction, _ purge: inout ZonePurge
-  ) throws {
-    let target = try transaction.makeZone(named: mirror.defaultZoneName ?? ReservedName.privateMirrorZone, in: mirror.databaseKey)
-    let firing = try watch.firing(in: mirror.databaseKey, transaction)
-    (purge.copies, purge.hasDuplicates) = try ZoneCopy(
-      transaction: transaction, zone: zone, target: target, schema: schema,
-      stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.identifier), random: context.random, key: key,
-      firing: firing
-    ).make()
-    let fired = try firing?.finish()
-    if let written = try transaction.zone(key: target.key) { purge.effects = ZoneEffects(written, of: request.database, fired) }
   }
 
   /// `POST zones/{zoneName}/resume`: what becomes of the objects of a zone that stands still for this store.
@@ -150,30 +138,5 @@ extension StoreCall {
       guard let end else { return }
       last = end
     }
-  }
-}
-
-/// A zone that was just deleted, with what that fired.
-struct EndedZone: Sendable {
-  let zone: StoredZone
-  private let fired: [Firing]?
-
-  /// Deletes a zone.
-  /// - Parameter device: the one that asked for it, which need not be told.
-  init(_ zone: StoredZone, as end: ZoneEnd, watch: SubscriptionWatch, by device: String?, in transaction: any ShardTransaction) throws {
-    try transaction.deleteZone(zone.key, as: end)
-    // Who purges wants it gone: what its journal keeps of it, too. What stores had not exported by then is written down after that.
-    if end == .purged { try transaction.deleteConflicts(of: zone.databaseKey, inZone: zone.zoneName) }
-    guard let deleted = try transaction.zone(key: zone.key) else { throw StoreError.corrupt("zone \(zone.key) is gone with its deletion") }
-    self.zone = deleted
-    let firing = try watch.firing(in: zone.databaseKey, transaction)
-    firing?.zone(deleted: zone.zoneName, sequence: deleted.sequence, by: device)
-    fired = try firing?.finish()
-  }
-
-  /// To be called when the commit is durable: every store hears of it.
-  func publish(of database: DatabaseID, by context: PlaneContext) {
-    context.changes.publish(ZoneChange(zone, of: database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
-    context.publish(fired ?? [])
   }
 }

@@ -38,7 +38,7 @@ extension RecordPlaneCall {
         }
         let base = conflict.ancestor ?? (stored.record, stored.tag)
         // Dropped because a patch that fits nothing has made its own error already.
-        if case .success(let patch) = operation.patch, let record = try? patch.applied(to: base.record, merging: operation.kind.merges, stamp: modification.stamp) {
+        if case .success(let patch) = operation.patch, let record = try? patch.applied(to: base.record, merging: operation.kind.merges, stamp: modification.terms.stamp) {
           conflict.client = (record, base.tag)
         }
         conflicts[place] = conflict

@@ -21,16 +21,15 @@ extension RecordPlaneCall {
       if zone.isDefault, modify.isAtomic == true { throw RecordError(.badRequest, "atomic operations not supported in default zone") }
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
-        stamp: Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema: schema,
-        permissions: schema.permissions(of: request.caller, in: database),
-        quota: try await quota(), key: key, originDevice: request.clientID,
-        watch: context.watch(schema, by: user), context: context, shard: store.shard, finder: finder, people: people)
+        terms: CommitTerms(
+          .edit, by: WriteAuthor(userRecordName: user, device: request.clientID),
+          Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema, quota: try await quota(), shard: store.shard, context),
+        permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
         let result = try await pending.value
-        if !result.sharedUsers.isEmpty { context.noteShares(result.sharedUsers, ofZone: zone.zoneName, in: database, shard: store.shard) }
-        if result.didChange, let changed = result.zone { publish(changed, result.fired) }
+        result.effects.publish(by: context)
         return answer(result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
       } catch is RecordTypeUnknown {
         continue

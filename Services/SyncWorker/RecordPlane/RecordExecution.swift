@@ -22,50 +22,46 @@ struct RecordExecution {
   private let sharing: ZoneSharing?
   private var result: RecordModification.Result
   private var writer: ZoneWriter?
-  private var rules: ReferenceRules
+  private var judge: ZoneJudge
   /// What earlier units of the request deleted by references, or wrote again for shares, as it is now.
   private var tombstones: [String: StoredRecord] = [:]
-  /// What was written, in order, while duplicates are of any interest.
-  private var touched: [DuplicateMerge.Touched]?
 
   init(_ modification: RecordModification, zone: StoredZone?, _ sharing: ZoneSharing?, _ transaction: any ShardTransaction) throws {
     self.sharing = sharing
     self.modification = modification
     self.transaction = transaction
-    result = RecordModification.Result(zone: zone, items: [], didChange: false)
+    result = RecordModification.Result(zone: zone, items: [])
     result.items.reserveCapacity(modification.operations.count)
-    writer = try zone.map { try modification.writer($0, transaction) }
-    rules = ReferenceRules(transaction: transaction, zone: zone?.key)
-    if let permissions = modification.permissions { rules.isVisible = permissions.mayRead }
-    if let visible = sharing?.visible, !visible.seesEverything { rules.isVisible = visible.isVisible }
-    let mayHaveDuplicates = try modification.schema.uniqueRules != nil || zone.map { try transaction.hasRedirects(in: $0.databaseKey) } ?? false
-    touched = mayHaveDuplicates ? [] : nil
+    var mayName: ((Record) throws -> Bool)?
+    if let permissions = modification.permissions { mayName = permissions.mayRead }
+    if let visible = sharing?.visible, !visible.seesEverything { mayName = visible.isVisible }
+    judge = ZoneJudge(
+      .edit, in: zone, of: modification.database, modification.schema, quota: modification.terms.quota, .allThatGrow, mayName: mayName, transaction)
+    writer = try zone.map(open)
+  }
+
+  /// A commit's writer to the zone, which the request may have made.
+  private func open(_ zone: StoredZone) throws -> ZoneWriter {
+    let commit = try modification.terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+    if let permissions = modification.permissions { commit.mayMerge = permissions.mayWrite }
+    if let sharing, !sharing.visible.seesEverything { commit.mayMerge = sharing.mayMerge }
+    return commit.writer(to: zone)
   }
 
   /// To be called after the last unit.
   func finish() throws -> RecordModification.Result {
     var result = result
-    if let writer, let touched, !touched.isEmpty { try merge(touched, by: writer, &result) }
-    result.fired = try writer?.firing?.finish()
-    if let sharing { result.sharedUsers = sharing.touchedUsers.sorted() }
-    return result
-  }
-
-  /// Merges duplicates among what was written. Records that this changes are answered as they are then, so that their tags hold.
-  private func merge(_ touched: [DuplicateMerge.Touched], by writer: ZoneWriter, _ result: inout RecordModification.Result) throws {
-    var merge = DuplicateMerge(
-      transaction: transaction, zone: writer.zone, schema: modification.schema,
-      writer: ZoneWriter(serverOf: writer.zone, modification.schema, writer.firing, in: transaction), stamp: modification.stamp,
-      random: modification.context.random)
-    if let permissions = modification.permissions { merge.mayWrite = permissions.mayWrite }
-    if let sharing, !sharing.visible.seesEverything { merge.mayWrite = sharing.mayMerge }
-    let outcome = try merge.run(touched.lastOfEach)
-    if outcome.isUnfinished { modification.context.duplicates.note(modification.shard) }
-    if outcome.writes.isEmpty { return }
-    result.zone = try transaction.zone(key: writer.zone.key) ?? result.zone
-    for (index, item) in result.items.enumerated() {
-      if case .saved(let stored) = item, let later = outcome.stored[stored.record.recordName], !later.isDeleted { result.items[index] = .saved(later) }
+    guard let writer else { return result }
+    let merged = try writer.commit.mergeDuplicates(in: writer.zone)
+    if !merged.writes.isEmpty {
+      // Records that this changes are answered as they are then, so that their tags hold.
+      for (index, item) in result.items.enumerated() {
+        if case .saved(let stored) = item, let later = merged.stored[stored.record.recordName], !later.isDeleted { result.items[index] = .saved(later) }
+      }
     }
+    if writer.commit.hasWritten { result.zone = writer.commit.current(writer.zone) }
+    result.effects = try writer.commit.finish()
+    return result
   }
 
   /// The row that an operation meets, after the units before it.
@@ -89,7 +85,7 @@ struct RecordExecution {
     for step in steps { try write(step, isGoing: !going.isEmpty && going.contains(step.operation.recordName)) }
     for name in cascade { try deleteAlong(name, among: steps) }
     if let sharing, let writer { try settle(sharing, by: writer) }
-    rules.cascadeRoom -= cascade.count
+    judge.spend(cascade: cascade.count)
   }
 
   /// Settles what a unit did to shares. Records that this writes again are answered as they are then, so that their tags hold.
@@ -97,7 +93,7 @@ struct RecordExecution {
     let settled = try sharing.finishUnit(writer)
     // What a later unit meets is as it is now.
     for (name, stored) in settled { tombstones[name] = stored }
-    let again = writer.rewritten?.take().union(settled.keys) ?? []
+    let again = writer.commit.takeRewritten().union(settled.keys)
     for (index, item) in result.items.enumerated() {
       guard case .saved(let stored) = item, again.contains(stored.record.recordName),
         let later = try transaction.record(named: stored.record.recordName, in: writer.zone.key), !later.isDeleted, later.sequence != stored.sequence
@@ -105,7 +101,6 @@ struct RecordExecution {
       result.items[index] = .saved(later)
       tombstones[stored.record.recordName] = later
     }
-    result.zone = try transaction.zone(key: writer.zone.key) ?? result.zone
   }
 
   /// An item of a unit that fails: its own error, or its siblings'.
@@ -113,74 +108,29 @@ struct RecordExecution {
     if case .failure(let error) = decision { .failed(error) } else { .failed(RecordError(.atomicError, "Atomic failure")) }
   }
 
-  // MARK: References
+  // MARK: Rules
 
-  /// Turns steps that references forbid into failures.
+  /// Turns steps that the rules forbid into failures.
   /// - Returns: the names of the records that go with those deleted.
   private func judge(_ steps: inout [Step]) throws -> [String] {
-    var saves: [ReferenceRules.Save] = []
-    var deletions: [String] = []
-    saves.reserveCapacity(steps.count)
+    var writes: [JudgedWrite] = []
+    writes.reserveCapacity(steps.count)
     for step in steps {
       switch step.decision {
-      case .success(.save(let record)): saves.append(ReferenceRules.Save(record: record, existing: step.existing))
-      case .success(.delete): deletions.append(step.operation.recordName)
+      case .success(.save(let record)): writes.append(JudgedWrite(recordName: record.recordName, record: record, existing: step.existing))
+      case .success(.delete): writes.append(JudgedWrite(recordName: step.operation.recordName, record: nil, existing: step.existing))
       case .success(.nothing), .failure: break
       }
     }
-    if let unique = modification.schema.uniqueRules, !unique.rejecting.isEmpty, try refuse(&steps, by: unique) { return [] }
-    let verdict = try rules.verdict(on: saves, deleting: deletions)
-    if !verdict.problems.isEmpty {
+    let verdict = try judge.verdict(on: writes)
+    if let refused = verdict.refused {
       for index in steps.indices {
-        if let problem = verdict.problems[steps[index].operation.recordName] { steps[index].decision = .failure(problem) }
+        if let error = refused.errors[steps[index].operation.recordName] { steps[index].decision = .failure(error) }
       }
+    } else if let sharing {
+      try sharing.judge(&steps, alongWith: verdict.causes)
     }
-    if let sharing, verdict.problems.isEmpty { try sharing.judge(&steps, alongWith: verdict.causes) }
-    if verdict.problems.isEmpty, !saves.isEmpty, let quota = modification.quota { try refuse(&steps, over: quota, besides: Set(verdict.cascade)) }
     return verdict.cascade
-  }
-
-  /// Turns saves that would make duplicates into failures, where the rules say so.
-  /// - Returns: whether there are any.
-  private func refuse(_ steps: inout [Step], by unique: UniqueRules) throws -> Bool {
-    guard steps.contains(where: { if case .success(.save(let record)) = $0.decision { unique.rejecting.contains(record.recordType) } else { false } }) else {
-      return false
-    }
-    var planned: [String: Record?] = [:]
-    for step in steps {
-      switch step.decision {
-      case .success(.save(let record)): planned[record.recordName] = record
-      case .success(.delete): planned[step.operation.recordName] = .some(nil)
-      case .success(.nothing), .failure: break
-      }
-    }
-    var check = UniqueCheck(unique, planned: planned, in: writer?.zone, transaction)
-    if let permissions = modification.permissions { check.mayName = permissions.mayRead }
-    if let visible = sharing?.visible, !visible.seesEverything { check.mayName = visible.isVisible }
-    var isRefused = false
-    for (index, step) in steps.enumerated() {
-      guard case .success(.save(let record)) = step.decision,
-        let conflict = try check.conflict(of: record, replacing: step.existing.flatMap { $0.isDeleted ? nil : $0.record })
-      else { continue }
-      steps[index].decision = .failure(conflict.error)
-      isRefused = true
-    }
-    return isRefused
-  }
-
-  /// Turns saves that grow into failures when the unit as a whole makes the database larger than it may be.
-  private func refuse(_ steps: inout [Step], over quota: StorageQuota, besides cascade: Set<String>) throws {
-    var growths: [Int64] = []
-    for step in steps {
-      let earlier = step.existing?.countedByteCount ?? 0
-      switch step.decision {
-      case .success(.save(let record)): growths.append((cascade.contains(record.recordName) ? 0 : record.countedByteCount) - earlier)
-      case .success(.delete): growths.append(-earlier)
-      case .success(.nothing), .failure: growths.append(0)
-      }
-    }
-    guard let problem = quota.problem(growth: growths.reduce(0, +), of: try transaction.database(modification.database)) else { return }
-    for (index, growth) in growths.enumerated() where growth > 0 { steps[index].decision = .failure(problem) }
   }
 
   /// Deletes a record whose target goes; one that the unit made itself was never stored.
@@ -197,16 +147,13 @@ struct RecordExecution {
     case .success(.save) where isGoing: result.items.append(.deleted)
     case .success(.save(let record)):
       // The default zone is made by its first record.
-      let opened = try writer ?? modification.writer(makeZone(), transaction)
-      if touched?.isEmpty == true { try DuplicateMerge.prepare(opened.zone.databaseKey, modification.schema, in: transaction) }
+      let opened = try writer ?? open(makeZone())
+      if writer == nil { judge.open(opened.zone) }
       writer = opened
-      rules.zone = opened.zone.key
       let stored = try opened.save(record, replacing: step.existing)
-      touched?.append(DuplicateMerge.Touched(earlier: step.existing.flatMap { $0.isDeleted ? nil : $0.record }, later: record))
       tombstones[record.recordName] = nil
       sharing?.wrote(stored, replacing: step.existing)
       result.items.append(sharing?.isLeaving(record.recordName) == true ? .deleted : .saved(stored))
-      advance(to: stored)
     case .success(.delete):
       guard let existing = step.existing else { throw StoreError.corrupt("a record was found in no zone") }
       _ = try delete(existing)
@@ -221,32 +168,8 @@ struct RecordExecution {
 
   private mutating func delete(_ existing: StoredRecord) throws -> StoredRecord {
     guard let writer else { throw StoreError.corrupt("a record was found in no zone") }
-    let tombstone = try writer.delete(existing, modified: modification.stamp)
+    let tombstone = try writer.delete(existing, modified: modification.terms.stamp)
     sharing?.wrote(tombstone, replacing: existing)
-    touched?.append(DuplicateMerge.Touched(earlier: existing.record, later: nil))
-    advance(to: tombstone)
     return tombstone
-  }
-
-  private mutating func advance(to stored: StoredRecord) {
-    result.zone = writer?.zone.advanced(to: stored.sequence)
-    result.didChange = true
-  }
-}
-
-extension [DuplicateMerge.Touched] {
-  /// A record that was written more than once, as it was before the first time and after the last.
-  fileprivate var lastOfEach: [DuplicateMerge.Touched] {
-    var places: [String: Int] = [:]
-    var merged: [DuplicateMerge.Touched] = []
-    for item in self {
-      if let place = places[item.recordName] {
-        merged[place] = DuplicateMerge.Touched(earlier: merged[place].earlier, later: item.later)
-      } else {
-        places[item.recordName] = merged.count
-        merged.append(item)
-      }
-    }
-    return merged
   }
 }

@@ -25,52 +25,37 @@ final class RecordModification: Sendable {
     var zone: StoredZone?
     /// One an operation, in order.
     var items: [Item]
-    /// False for a repetition, and for a batch that changed nothing.
-    var didChange: Bool
-    /// What the write fired; nil when nobody has ever subscribed to anything of the database.
-    var fired: [Firing]?
+    /// To be published once the commit is durable: empty for a repetition, and for a batch that changed nothing.
+    var effects = ZoneEffects()
     /// What of shares shows with the records; nil where nothing of the database is shared.
     var shares: ShownShares?
-    /// Whose access to the zone began, changed or ended.
-    var sharedUsers: [String] = []
   }
 
   let database: DatabaseID
   let zone: Zone.ID
   let operations: [RecordOperation]
   let isAtomic: Bool
-  let stamp: Stamp
-  let schema: EnvironmentSchema
+  let terms: CommitTerms
   /// nil in a private database.
   let permissions: RecordPermissions?
-  /// nil: nothing is counted.
-  let quota: StorageQuota?
   let key: IdempotencyKey
-  let originDevice: String?
-  let watch: SubscriptionWatch
-  let context: PlaneContext
-  let shard: Int
   let finder: ZoneFinder
   let people: SharePeople
 
+  private var stamp: Stamp { terms.stamp }
+  var schema: EnvironmentSchema { terms.schema }
+
   init(
-    database: DatabaseID, zone: Zone.ID, operations: [RecordOperation], isAtomic: Bool, stamp: Stamp, schema: EnvironmentSchema,
-    permissions: RecordPermissions?, quota: StorageQuota?, key: IdempotencyKey, originDevice: String?, watch: SubscriptionWatch, context: PlaneContext,
-    shard: Int, finder: ZoneFinder, people: SharePeople
+    database: DatabaseID, zone: Zone.ID, operations: [RecordOperation], isAtomic: Bool, terms: CommitTerms, permissions: RecordPermissions?,
+    key: IdempotencyKey, finder: ZoneFinder, people: SharePeople
   ) {
     self.database = database
     self.zone = zone
     self.operations = operations
     self.isAtomic = isAtomic
-    self.stamp = stamp
-    self.schema = schema
+    self.terms = terms
     self.permissions = permissions
-    self.quota = quota
     self.key = key
-    self.originDevice = originDevice
-    self.watch = watch
-    self.context = context
-    self.shard = shard
     self.finder = finder
     self.people = people
   }
@@ -82,7 +67,7 @@ final class RecordModification: Sendable {
     if view == nil, !zone.isDefault || finder.participant != nil {
       // Who left does not see the zone any more when he asks again whether he has.
       guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else { throw RecordPlaneCall.missing(zone.zoneName) }
-      return Result(zone: nil, items: earlier.items.map { _ in .deleted }, didChange: false)
+      return Result(zone: nil, items: earlier.items.map { _ in .deleted })
     }
     let row = view?.row
     let sharing = try view.flatMap { view in try self.sharing(of: view, in: transaction) }
@@ -103,7 +88,7 @@ final class RecordModification: Sendable {
   private func sharing(of view: ZoneView, in transaction: any ShardTransaction) throws -> ZoneSharing? {
     let isShared = try view.access != nil || transaction.database(key: view.row.databaseKey)?.hasShares == true
     guard !database.isPublic, isShared || operations.contains(where: { $0.shareRequest != nil }) else { return nil }
-    return ZoneSharing(view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: shard, context.random), in: transaction)
+    return ZoneSharing(view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: terms.shard, terms.random), in: transaction)
   }
 
   /// What of shares shows with records that are answered.
@@ -170,13 +155,6 @@ final class RecordModification: Sendable {
     Swift.Result { () throws(RecordError) in try operation.decision(meeting: existing, stamp: stamp) }
   }
 
-  func writer(_ zone: StoredZone, _ transaction: any ShardTransaction) throws -> ZoneWriter {
-    let schema = schema
-    return ZoneWriter(
-      transaction: transaction, zone: zone, origin: 0, originDevice: originDevice, references: { schema.references(of: $0) },
-      firing: try watch.firing(in: zone.databaseKey, transaction), rewritten: RewrittenRecords())
-  }
-
   // MARK: Repetitions
 
   /// What the first try was answered, from the records as they are now.
@@ -198,7 +176,7 @@ final class RecordModification: Sendable {
         if readable != nil { seen.append(saved) }
       }
     }
-    return Result(zone: row, items: items, didChange: false, shares: try shown(with: seen, in: row, transaction))
+    return Result(zone: row, items: items, shares: try shown(with: seen, in: row, transaction))
   }
 
   /// A record as an earlier try saved it. Where others changed it since, it keeps its old tag, so that the client's next change

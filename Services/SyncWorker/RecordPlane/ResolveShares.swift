@@ -52,21 +52,17 @@ struct ShareResolution: Sendable {
 
   private func acted(for caller: KnownUser, in store: any ShardStore) async throws(RecordError) -> [Outcome] {
     let schema = try await context.schemas.schema(of: request.container, request.environment)
+    let terms = CommitTerms(
+      .shareAct, Stamp(timestamp: context.clock.now, userRecordName: caller.userRecordName), schema, shard: store.shard, context)
     let act = ShareAct(
-      request: request, caller: caller, stamp: Stamp(timestamp: context.clock.now, userRecordName: caller.userRecordName), schema: schema,
-      watch: context.watch(schema, by: caller.userRecordName), making: ShareState.Making(at: context.clock.now, shard: store.shard, context.random))
+      request: request, caller: caller, terms: terms, making: ShareState.Making(at: context.clock.now, shard: store.shard, context.random))
     let result: ShareAct.Result
     do {
       result = try await store.enqueue { transaction in try act.commit(in: transaction) }.value
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    for change in result.changes {
-      context.noteShares(change.users, ofZone: change.zone.zoneName, in: change.database, shard: store.shard)
-      context.changes.publish(
-        ZoneChange(change.zone, of: change.database, originStore: nil, originUser: nil, hasSubscriptions: change.fired != nil))
-      context.publish(change.fired ?? [])
-    }
+    result.effects.publish(by: context)
     return result.outcomes
   }
 

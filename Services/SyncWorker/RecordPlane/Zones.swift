@@ -103,15 +103,20 @@ extension RecordPlaneCall {
     }
     let schema = try await context.schemas.schema(of: database.container, database.environment)
     let modification = ZoneModification(
-      database: database, plans: plans, key: IdempotencyKey(request: request, body: body), now: context.clock.now,
-      originDevice: request.clientID, watch: context.watch(schema, by: request.caller.userRecordName))
+      database: database, plans: plans, key: IdempotencyKey(request: request, body: body),
+      making: terms(.makeZone, schema), ending: terms(.endZone, schema))
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
-    let (results, fired) = try await value(of: pending)
-    for case .changed(let zone, isNew: true, _) in results { publish(zone, fired.map { _ in [] }) }
-    for case .deleted(let zone?) in results { publish(zone, fired.map { _ in [] }) }
-    context.publish(fired ?? [])
+    let (results, effects) = try await value(of: pending)
+    effects.publish(by: context)
     return write(results, of: operations)
+  }
+
+  private func terms(_ write: ZoneWrite, _ schema: EnvironmentSchema) -> CommitTerms {
+    let user = request.caller.userRecordName ?? database.owner
+    return CommitTerms(
+      write, by: WriteAuthor(userRecordName: request.caller.userRecordName, device: request.clientID),
+      Stamp(timestamp: context.clock.now, userRecordName: user), schema, shard: store.shard, context)
   }
 
   private func write(_ results: [ZoneModification.Outcome], of operations: [ZoneOperation]) -> PlaneAnswer {
@@ -122,7 +127,7 @@ extension RecordPlaneCall {
     for (operation, result) in zip(operations, results) {
       let zone = Zone.ID(zoneName: operation.zone.zoneName, ownerName: database.owner)
       switch result {
-      case .changed(let stored, _, let sequence):
+      case .changed(let stored, let sequence):
         ZoneDictionary.write(zone, syncToken: SyncToken(.zone, incarnation: stored.incarnation, sequence: sequence).text, to: &output)
       case .deleted: ZoneDictionary.writeDeleted(zone, to: &output)
       case .failed(let error): ZoneDictionary.writeError(error, of: operation.zone, defaultOwner: ownerRecordName, to: &output)
@@ -143,54 +148,43 @@ private struct ZoneModification: Sendable {
 
   enum Outcome: Sendable {
     /// A repetition tells of nothing that happened since, so that its client will hear of it.
-    case changed(StoredZone, isNew: Bool, upTo: Int64)
-    /// nil: an earlier try of the same request deleted it.
-    case deleted(StoredZone?)
+    case changed(StoredZone, upTo: Int64)
+    /// Also where an earlier try of the same request did it.
+    case deleted
     case failed(RecordError)
   }
 
   let database: DatabaseID
   let plans: [Plan]
   let key: IdempotencyKey
-  let now: Int64
-  let originDevice: String?
-  let watch: SubscriptionWatch
+  let making: CommitTerms
+  let ending: CommitTerms
 
-  /// - Returns: one outcome an operation, and what they fired (nil: nobody has subscribed).
-  func commit(in transaction: any ShardTransaction) throws -> ([Outcome], fired: [Firing]?) {
+  /// - Returns: one outcome an operation, and what is to be published.
+  func commit(in transaction: any ShardTransaction) throws -> ([Outcome], ZoneEffects) {
     let earlier = try key.outcome(in: transaction)?.items
     var outcomes: [Outcome] = []
+    var effects = ZoneEffects()
     // Counted once: a request may make 200, and each count reads all that there were, deleted ones too.
     var liveCount = try transaction.database(database).map { try transaction.liveZoneCount(in: $0.key) } ?? 0
     for (index, plan) in plans.enumerated() {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {
       case .failed(let error): outcomes.append(.failed(error))
       case let item:
-        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, repeating: item, besides: &liveCount, in: transaction))
+        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, repeating: item, besides: &liveCount, &effects, in: transaction))
       }
     }
-    if earlier == nil { try key.put(RequestOutcome(at: now, items: outcomes.map(\.item)), in: transaction) }
-    return (outcomes, try fired(by: outcomes, in: transaction))
-  }
-
-  private func fired(by outcomes: [Outcome], in transaction: any ShardTransaction) throws -> [Firing]? {
-    guard let row = try transaction.database(database), let firing = try watch.firing(in: row.key, transaction) else { return nil }
-    for outcome in outcomes {
-      switch outcome {
-      case .changed(let zone, isNew: true, _): firing.zone(changed: zone.zoneName, sequence: zone.sequence, by: originDevice)
-      case .deleted(let zone?): firing.zone(deleted: zone.zoneName, sequence: zone.sequence, by: originDevice)
-      default: break
-      }
-    }
-    return try firing.finish()
+    if earlier == nil { try key.put(RequestOutcome(at: making.stamp.timestamp, items: outcomes.map(\.item)), in: transaction) }
+    return (outcomes, effects)
   }
 
   /// - Parameters:
   ///   - item: what the request did before; nil: it is none that is repeated.
   ///   - liveCount: of the database's zones.
-  private func apply(_ operation: ZoneOperation, repeating item: RequestOutcome.Item?, besides liveCount: inout Int, in transaction: any ShardTransaction) throws
-    -> Outcome
-  {
+  private func apply(
+    _ operation: ZoneOperation, repeating item: RequestOutcome.Item?, besides liveCount: inout Int, _ effects: inout ZoneEffects,
+    in transaction: any ShardTransaction
+  ) throws -> Outcome {
     let isRepeated = item != nil
     let row = try transaction.database(database)
     let existing = try row.flatMap { try transaction.zone(named: operation.zone.zoneName, in: $0.key) }
@@ -198,23 +192,27 @@ private struct ZoneModification: Sendable {
     case .create:
       // A repetition must not bring back what somebody deleted meanwhile.
       if let existing, isRepeated || !existing.isDeleted {
-        if case .saved(let sequence) = item { return .changed(existing, isNew: false, upTo: sequence) }
-        return .changed(existing, isNew: false, upTo: existing.sequence)
+        if case .saved(let sequence) = item { return .changed(existing, upTo: sequence) }
+        return .changed(existing, upTo: existing.sequence)
       }
       do throws(RecordError) {
         try RecordPlaneCall.checkRoom(besides: liveCount)
       } catch {
         return .failed(error)
       }
-      let zone = try transaction.makeZone(named: operation.zone.zoneName, in: try transaction.makeDatabase(database).key)
+      let commit = try making.begin(in: transaction.makeDatabase(database), transaction)
+      let zone = try commit.makeZone(named: operation.zone.zoneName)
+      effects.add(try commit.finish())
       liveCount += 1
-      return .changed(zone, isNew: true, upTo: zone.sequence)
+      return .changed(zone, upTo: zone.sequence)
     case .delete:
-      if isRepeated { return .deleted(nil) }
-      guard let existing, !existing.isDeleted else { return .failed(RecordPlaneCall.missing(operation.zone.zoneName)) }
-      try transaction.deleteZone(existing.key)
+      if isRepeated { return .deleted }
+      guard let row, let existing, !existing.isDeleted else { return .failed(RecordPlaneCall.missing(operation.zone.zoneName)) }
+      let commit = try ending.begin(in: row, transaction)
+      try commit.end(existing, as: .deleted)
+      effects.add(try commit.finish())
       liveCount -= 1
-      return .deleted(try transaction.zone(key: existing.key))
+      return .deleted
     }
   }
 }
@@ -222,7 +220,7 @@ private struct ZoneModification: Sendable {
 extension ZoneModification.Outcome {
   fileprivate var item: RequestOutcome.Item {
     switch self {
-    case .changed(_, _, let sequence): .saved(sequence: sequence)
+    case .changed(_, let sequence): .saved(sequence: sequence)
     case .deleted: .deleted
     case .failed(let error): .failed(error)
     }

@@ -83,18 +83,15 @@ extension StoreCall {
     let key = IdempotencyKey(request: request, body: body)
     let restoration = RestoredChanges(call: conflicts, at: now)
     let at = now
-    let commit = store.enqueue { transaction -> RestoredChanges.Written? in
+    let commit = store.enqueue { transaction -> ZoneEffects in
       guard let database = try transaction.database(request.database) else { throw missing }
-      if try key.outcome(in: transaction) != nil { return nil }
-      let written = try restoration.write(lost, to: asked.zoneName, of: database, in: transaction)
+      if try key.outcome(in: transaction) != nil { return ZoneEffects() }
+      let effects = try restoration.write(lost, to: asked.zoneName, of: database, in: transaction)
       try key.put(RequestOutcome(at: at, items: []), in: transaction)
-      return written
+      return effects
     }
     startNext()
-    if let written = try await value(of: commit) {
-      context.changes.publish(ZoneChange(written.zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: written.fired != nil))
-      if let fired = written.fired { context.publish(fired) }
-    }
+    try await value(of: commit).publish(by: context)
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 }

@@ -26,7 +26,7 @@ struct HierarchyMoves {
     try note(later, from: earlier?.isDeleted == false ? from : [], to: to)
     for stored in try below(later.record.recordName) {
       try note(try writer.save(stored.record, replacing: stored), from: from, to: to)
-      writer.rewritten?.note(stored.record.recordName)
+      writer.commit.noteRewritten(stored.record.recordName)
     }
   }
 

@@ -7,26 +7,17 @@ import Sharing
 
 /// What one caller does with the short GUIDs of one message. All of it can be repeated: what is done already changes nothing.
 struct ShareAct: Sendable {
-  struct Change: Sendable {
-    let zone: StoredZone
-    let database: DatabaseID
-    /// Whose access it changed.
-    let users: [String]
-    /// nil: nobody has ever subscribed to anything of the database.
-    let fired: [Firing]?
-  }
-
   struct Result: Sendable {
     /// One an item, in order.
     var outcomes: [ShareResolution.Outcome] = []
-    var changes: [Change] = []
+    /// To be published once the commit is durable.
+    var effects = ZoneEffects()
   }
 
   let request: ResolveShortGUIDs
   let caller: KnownUser
-  let stamp: Stamp
-  let schema: EnvironmentSchema
-  let watch: SubscriptionWatch
+  let terms: CommitTerms
+  private var stamp: Stamp { terms.stamp }
   let making: ShareState.Making
 
   func commit(in transaction: any ShardTransaction) throws -> Result {
@@ -66,14 +57,8 @@ struct ShareAct: Sendable {
   private func apply(
     _ decision: ShareDecision, to share: StoredShare, _ located: LocatedShare, _ result: inout Result, in transaction: any ShardTransaction
   ) throws {
-    let firing = try watch.firing(in: located.database.key, transaction)
-    let schema = schema
-    let writer = ZoneWriter(
-      transaction: transaction, zone: located.zone, origin: 0, originDevice: nil, references: { schema.references(of: $0) }, firing: firing)
-    guard try ShareWriter(transaction: transaction, writer: writer).apply(decision, to: share, stamp: stamp) != nil else { return }
-    result.changes.append(
-      Change(
-        zone: try transaction.zone(key: located.zone.key) ?? located.zone, database: located.database.id,
-        users: decision.memberships.map(\.userRecordName), fired: try firing?.finish()))
+    let commit = try terms.begin(in: located.database, transaction)
+    guard try ShareWriter(writer: commit.serversWriter(to: located.zone)).apply(decision, to: share, stamp: stamp) != nil else { return }
+    result.effects.add(try commit.finish())
   }
 }

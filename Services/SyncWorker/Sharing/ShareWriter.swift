@@ -8,10 +8,10 @@ import WebServices
 
 /// Writes shares of one zone within one store transaction.
 struct ShareWriter {
-  let transaction: any ShardTransaction
   let writer: ZoneWriter
 
   var zone: StoredZone { writer.zone }
+  private var transaction: any ShardTransaction { writer.transaction }
 
   /// Stores a share as it was decided. The record's sequence is where accesses begin and end.
   /// - Parameters:
@@ -19,6 +19,7 @@ struct ShareWriter {
   ///   - record: its record as it was stored or, for a share that ends, its tombstone.
   func settle(_ share: StoredShare, _ memberships: [MembershipChange], with record: StoredRecord) throws {
     try transaction.put(share, in: zone.key)
+    writer.commit.note(accessOf: memberships.map(\.userRecordName), to: zone.zoneName)
     for change in memberships {
       let earlier = try transaction.members(change.userRecordName, inZone: zone.zoneName, of: zone.databaseKey).first { $0.shareName == share.name }
       switch change.kind {

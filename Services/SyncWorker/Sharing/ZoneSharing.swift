@@ -33,8 +33,6 @@ final class ZoneSharing {
   private var taken: Set<String> = []
   /// Of the unit that is being executed.
   private var writes: [Write] = []
-  /// Whose access the commit began, ended or changed.
-  private(set) var touchedUsers: Set<String> = []
 
   private var zone: StoredZone { view.row }
   /// nil: the caller is the owner.
@@ -269,7 +267,7 @@ final class ZoneSharing {
   /// Settles the shares that a unit wrote, when all of its records are written.
   /// - Returns: records that were written again, by name.
   func finishUnit(_ writer: ZoneWriter) throws -> [String: StoredRecord] {
-    let shares = ShareWriter(transaction: transaction, writer: writer)
+    let shares = ShareWriter(writer: writer)
     var again: [String: StoredRecord] = [:]
     let writes = writes
     self.writes = []
@@ -300,7 +298,6 @@ final class ZoneSharing {
   }
 
   private func settle(_ share: StoredShare, _ memberships: [MembershipChange], _ record: StoredRecord, by shares: ShareWriter) throws {
-    touchedUsers.formUnion(memberships.map(\.userRecordName))
     try shares.settle(share, memberships, with: record)
   }
 }

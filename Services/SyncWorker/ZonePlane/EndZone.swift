@@ -15,14 +15,17 @@ extension ZoneCall {
     let asked = try EndZoneRequest(try JSONValue.request(body))
     guard zoneName != ReservedName.defaultZone else { throw RecordError(.badRequest, "_defaultZone has no end") }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
-    let watch = context.watch(schema, by: user)
-    let commit = store.enqueue { transaction -> (count: Int, ended: EndedZone) in
+    let terms = terms(.endZone, schema)
+    let commit = store.enqueue { transaction -> (count: Int, effects: ZoneEffects) in
       let zone = try zone(in: transaction)
-      return (try transaction.recordCount(in: zone.key), try EndedZone(zone, as: asked.end, watch: watch, by: nil, in: transaction))
+      let count = try transaction.recordCount(in: zone.key)
+      let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+      try commit.end(zone, as: asked.end)
+      return (count, try commit.finish())
     }
     startNext()
-    let (count, ended) = try await value(of: commit)
-    ended.publish(of: request.database, by: context)
+    let (count, effects) = try await value(of: commit)
+    effects.publish(by: context)
     context.log.warning(
       "a zone was ended", ["zone": .text(zoneName), "owner": .text(request.database.owner), "reason": .text(asked.end.name), "records": .integer(Int64(count))])
     return PlaneAnswer(body: StoreAnswer.endedZone(count))

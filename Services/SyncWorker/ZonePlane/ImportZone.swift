@@ -24,12 +24,11 @@ extension ZoneCall {
     }
     let lines = try ZoneLines(body, receipts: AssetReader(of: request, context), takesHashes: request.caller.isOperator)
     let schema = try await schema(covering: lines)
-    let quota = await ownersQuota()
-    let watch = context.watch(schema, by: user)
-    let commit = store.enqueue { transaction in try write(lines, merges: merges, schema, quota, watch, in: transaction) }
+    let terms = terms(.import, schema, quota: await ownersQuota())
+    let commit = store.enqueue { transaction in try write(lines, merges: merges, terms, in: transaction) }
     startNext()
     let result = try await value(of: commit)
-    if result.importedCount > 0 { publish(result.zone, result.fired) }
+    result.effects.publish(by: context)
     var answer = JSONWriter()
     answer.beginObject()
     answer.member("imported", result.importedCount)
@@ -42,16 +41,13 @@ extension ZoneCall {
   private struct ImportResult: Sendable {
     let zone: StoredZone
     let importedCount: Int
-    let fired: [Firing]?
+    let effects: ZoneEffects
   }
 
-  private func write(
-    _ lines: ZoneLines, merges: Bool, _ schema: EnvironmentSchema, _ quota: StorageQuota?, _ watch: SubscriptionWatch, in transaction: any ShardTransaction
-  ) throws -> ImportResult {
-    let database = try transaction.makeDatabase(request.database)
-    let zone = try transaction.makeZone(named: zoneName, in: database.key)
-    let firing = try watch.firing(in: database.key, transaction)
-    let writer = writer(zone, schema, firing, in: transaction)
+  private func write(_ lines: ZoneLines, merges: Bool, _ terms: CommitTerms, in transaction: any ShardTransaction) throws -> ImportResult {
+    let commit = try terms.begin(in: transaction.makeDatabase(request.database), transaction)
+    let zone = try commit.makeZone(named: zoneName)
+    let writer = commit.serversWriter(to: zone)
     var changes: [(record: Record, existing: StoredRecord?)] = []
     var presentCount = 0
     for item in lines.records {
@@ -75,16 +71,13 @@ extension ZoneCall {
       throw RecordError(
         .conflict, "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or say merge=true to replace those of the same name")
     }
-    try DuplicateMerge.prepare(database.key, schema, in: transaction)
     for (record, existing) in changes {
       var record = record
       record.shortGUID = existing.flatMap { $0.isDeleted ? nil : $0.record.shortGUID }
       _ = try writer.save(record, replacing: existing)
     }
-    let touched = changes.map { DuplicateMerge.Touched(earlier: $0.existing.flatMap { $0.isDeleted ? nil : $0.record }, later: $0.record) }
-    try merge(touched, in: zone, schema, by: writer, transaction)
-    try quota?.checkGrowth(since: database, in: transaction)
-    return ImportResult(zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, fired: try firing?.finish())
+    let effects = try commit.finish()
+    return ImportResult(zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, effects: effects)
   }
 
   // MARK: Schema

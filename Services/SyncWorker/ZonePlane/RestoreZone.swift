@@ -16,31 +16,24 @@ extension ZoneCall {
   func restore(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ZoneRestoreRequest(try JSONValue.request(body))
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
-    let watch = context.watch(schema, by: user)
-    let stamp = Stamp(timestamp: now, userRecordName: user)
-    let quota = await ownersQuota()
-    let commit = store.enqueue { transaction in try restorePage(asked, stamp, schema, quota, watch, in: transaction) }
+    let terms = terms(.restore, schema, quota: await ownersQuota())
+    let commit = store.enqueue { transaction in try restorePage(asked, terms, in: transaction) }
     startNext()
     let result = try await value(of: commit)
-    if result.answer.restoredCount + result.answer.deletedCount > 0 { publish(result.zone, result.fired) }
+    result.effects.publish(by: context)
     return PlaneAnswer(body: result.answer.json)
   }
 
   private struct RestoreResult: Sendable {
-    let zone: StoredZone
     let answer: ZoneRestoreAnswer
-    let fired: [Firing]?
+    let effects: ZoneEffects
   }
 
   /// Records a page looks at.
   private static let restoreLimit = 400
 
-  private func restorePage(
-    _ asked: ZoneRestoreRequest, _ stamp: Stamp, _ schema: EnvironmentSchema, _ quota: StorageQuota?, _ watch: SubscriptionWatch,
-    in transaction: any ShardTransaction
-  ) throws -> RestoreResult {
+  private func restorePage(_ asked: ZoneRestoreRequest, _ terms: CommitTerms, in transaction: any ShardTransaction) throws -> RestoreResult {
     let zone = try zone(in: transaction)
-    let before = try transaction.database(key: zone.databaseKey)
     let through = asked.through ?? zone.sequence
     let sequence: Int64
     switch asked.target {
@@ -49,11 +42,10 @@ extension ZoneCall {
     }
     try check(sequence, of: zone, through: min(through, zone.sequence), in: transaction)
     var answer = ZoneRestoreAnswer(sequence: sequence, through: through, after: max(asked.after ?? sequence, sequence))
-    let firing = try watch.firing(in: zone.databaseKey, transaction)
-    let writer = writer(zone, schema, firing, in: transaction)
+    let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+    let writer = commit.serversWriter(to: zone)
     let rows = try transaction.changes(in: zone.key, after: answer.after, limit: Self.restoreLimit)
     answer.moreComing = rows.count == Self.restoreLimit
-    var touched: [DuplicateMerge.Touched] = []
     for row in rows {
       guard row.sequence <= through else {
         answer.moreComing = false
@@ -64,24 +56,20 @@ extension ZoneCall {
       if row.record.recordType == ReservedName.shareRecordType { continue }
       // What is in another zone by now is restored there, and never becomes two.
       if row.isDeleted, Tombstone.movedTo(row.record) != nil, try isElsewhere(row.record.recordName, zone, in: transaction) { continue }
-      guard var record = try restored(row, in: zone, at: sequence, schema, transaction) else {
+      guard var record = try restored(row, in: zone, at: sequence, terms.schema, transaction) else {
         if row.isDeleted { continue }
-        _ = try writer.delete(row, modified: stamp)
-        touched.append(DuplicateMerge.Touched(earlier: row.record, later: nil))
+        _ = try writer.delete(row, modified: terms.stamp)
         answer.deletedCount += 1
         continue
       }
       if !row.isDeleted, row.record.saysTheSame(as: record) { continue }
-      record.modified = stamp
+      record.modified = terms.stamp
       // Where its URL leads is none of it either.
       record.shortGUID = row.record.shortGUID ?? record.shortGUID
-      _ = try writer.save(record, replacing: row)
-      touched.append(DuplicateMerge.Touched(earlier: row.isDeleted ? nil : row.record, later: record))
+      _ = try writer.save(record, replacing: row, isRevived: try revive(record, in: zone, transaction))
       answer.restoredCount += 1
     }
-    try merge(touched.map { try undone($0, in: zone, transaction) }, in: zone, schema, by: writer, transaction)
-    if let before { try quota?.checkGrowth(since: before, in: transaction) }
-    return RestoreResult(zone: try transaction.zone(key: zone.key) ?? zone, answer: answer, fired: try firing?.finish())
+    return RestoreResult(answer: answer, effects: try commit.finish())
   }
 
   private func isElsewhere(_ recordName: String, _ zone: StoredZone, in snapshot: any ShardSnapshot) throws -> Bool {
@@ -108,13 +96,12 @@ extension ZoneCall {
     return record
   }
 
-  /// A duplicate that is what it was before it was merged is an object like any other, and nobody's edit of the survivor; it may be merged anew.
-  private func undone(_ touched: DuplicateMerge.Touched, in zone: StoredZone, _ transaction: any ShardTransaction) throws -> DuplicateMerge.Touched {
-    guard let later = touched.later, try transaction.hasRedirects(in: zone.databaseKey), try transaction.redirect(of: later.recordName, in: zone.key) != nil else {
-      return touched
-    }
-    try transaction.removeRedirect(of: later.recordName, in: zone.key)
-    return DuplicateMerge.Touched(earlier: nil, later: later)
+  /// A duplicate that is as it was before it was merged is an object like any other, and nobody's edit of the survivor; it may be merged anew.
+  /// - Returns: whether the record was one.
+  private func revive(_ record: Record, in zone: StoredZone, _ transaction: any ShardTransaction) throws -> Bool {
+    guard try transaction.hasRedirects(in: zone.databaseKey), try transaction.redirect(of: record.recordName, in: zone.key) != nil else { return false }
+    try transaction.removeRedirect(of: record.recordName, in: zone.key)
+    return true
   }
 
   /// The last sequence at a time: the one before the first change that came later. Records that were imported count by their own stamps.

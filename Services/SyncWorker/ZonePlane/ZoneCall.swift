@@ -83,21 +83,8 @@ struct ZoneCall: DatabaseCall {
     try number("limit").map { Int(clamping: min(max($0, 1), Int64(maximum))) } ?? maximum
   }
 
-  /// Tells of a commit that wrote to the zone: every store hears of it.
-  func publish(_ zone: StoredZone, _ fired: [Firing]?) {
-    context.changes.publish(ZoneChange(zone, of: request.database, originStore: nil, originUser: nil, hasSubscriptions: fired != nil))
-    if let fired { context.publish(fired) }
-  }
-
-  func writer(_ zone: StoredZone, _ schema: EnvironmentSchema, _ firing: SubscriptionFiring?, in transaction: any ShardTransaction) -> ZoneWriter {
-    ZoneWriter(serverOf: zone, schema, firing, in: transaction)
-  }
-
-  /// Merges duplicates among what a call wrote.
-  func merge(_ touched: [DuplicateMerge.Touched], in zone: StoredZone, _ schema: EnvironmentSchema, by writer: ZoneWriter, _ transaction: any ShardTransaction) throws {
-    guard try DuplicateMerge.concerns(zone.databaseKey, schema, in: transaction) else { return }
-    var merge = DuplicateMerge(
-      transaction: transaction, zone: zone, schema: schema, writer: writer, stamp: Stamp(timestamp: now, userRecordName: user), random: context.random)
-    if try merge.run(touched).isUnfinished { context.duplicates.note(store.shard) }
+  /// The terms of a commit: the server's doing, so that every store hears of it.
+  func terms(_ write: ZoneWrite, _ schema: EnvironmentSchema, quota: StorageQuota? = nil) -> CommitTerms {
+    CommitTerms(write, Stamp(timestamp: now, userRecordName: user), schema, quota: quota, shard: store.shard, context)
   }
 }

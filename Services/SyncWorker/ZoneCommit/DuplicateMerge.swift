@@ -16,6 +16,21 @@ struct DuplicateMerge {
     let later: Record?
 
     var recordName: String { later?.recordName ?? earlier?.recordName ?? "" }
+
+    /// Each record once: as it was before its first write, and as it is after its last.
+    static func lastOfEach(_ items: some Sequence<Touched>) -> [Touched] {
+      var places: [String: Int] = [:]
+      var merged: [Touched] = []
+      for item in items {
+        if let place = places[item.recordName] {
+          merged[place] = Touched(earlier: merged[place].earlier, later: item.later)
+        } else {
+          places[item.recordName] = merged.count
+          merged.append(item)
+        }
+      }
+      return merged
+    }
   }
 
   struct Outcome {
@@ -48,13 +63,13 @@ struct DuplicateMerge {
   /// Records of one group that are looked at in one commit, merged ones among them.
   static let lookLimit = 1000
 
-  init(transaction: any ShardTransaction, zone: StoredZone, schema: EnvironmentSchema, writer: ZoneWriter, stamp: Stamp, random: any RandomSource) {
-    self.transaction = transaction
+  init(in zone: StoredZone, of commit: ZoneCommit) {
+    transaction = commit.transaction
     self.zone = zone
-    self.schema = schema
-    self.writer = writer
-    self.stamp = Stamp(timestamp: stamp.timestamp, userRecordName: stamp.userRecordName)
-    self.random = random
+    schema = commit.schema
+    writer = commit.plainWriter(to: zone)
+    stamp = Stamp(timestamp: commit.terms.stamp.timestamp, userRecordName: commit.terms.stamp.userRecordName)
+    random = commit.terms.random
   }
 
   /// Whether anything need be merged or followed in a database: what every save asks.

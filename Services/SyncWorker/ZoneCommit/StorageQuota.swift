@@ -76,31 +76,9 @@ extension StorageQuota {
   }
 }
 
-extension StorageQuota {
-  /// Names of the records for which a database has no room (E11). What shrinks makes room for what grows, which goes in its order for as
-  /// long as it fits.
-  /// - Parameter existing: what is stored in a write's place.
-  func surplus(of writes: [PlannedWrite], in database: StoredDatabase?, existing: (String) throws -> StoredRecord?) throws -> Set<String> {
-    var room = byteCount - (database?.byteCount ?? 0)
-    let most = writes.reduce(Int64(0)) { if case .save(let record, _) = $1.item { $0 + record.mostCountedByteCount } else { $0 } }
-    if most <= room { return [] }
-    var growths: [(name: String, byteCount: Int64)] = []
-    for write in writes {
-      let earlier = try existing(write.item.recordName)?.countedByteCount ?? 0
-      let later = if case .save(let record, _) = write.item { record.countedByteCount } else { Int64(0) }
-      if later > earlier { growths.append((write.item.recordName, later - earlier)) } else { room += earlier - later }
-    }
-    var surplus: Set<String> = []
-    for growth in growths {
-      if growth.byteCount <= room { room -= growth.byteCount } else { surplus.insert(growth.name) }
-    }
-    return surplus
-  }
-}
-
 extension Record {
   /// At least what the record counts, worked out without encoding it.
-  fileprivate var mostCountedByteCount: Int64 { assets.reduce(Int64(fields.byteCount + recordName.utf8.count) * 2 + 1000) { $0 + $1.byteCount } }
+  var mostCountedByteCount: Int64 { assets.reduce(Int64(fields.byteCount + recordName.utf8.count) * 2 + 1000) { $0 + $1.byteCount } }
 }
 
 extension HistoryChange {

@@ -1,46 +1,33 @@
-// The one way records are written: both planes' saves and deletes go through here, so that sequence, origin and references always agree,
-// and no subscription misses a change.
+// Records of a zone, saved and deleted: sequence, origin and references always agree, and no subscription misses a change.
 
 import Mirroring
 import RecordStore
 import Records
 
-/// The names of records that a body wrote again, beside what it was to write.
-final class RewrittenRecords {
-  private var names: Set<String> = []
-
-  func note(_ name: String) { names.insert(name) }
-
-  /// - Returns: those noted since the last time.
-  func take() -> Set<String> {
-    defer { names = [] }
-    return names
-  }
-}
-
-/// Writes records of one zone within one store transaction.
+/// Writes records of one zone within a commit, which makes it.
 struct ZoneWriter {
-  let transaction: any ShardTransaction
+  let commit: ZoneCommit
   let zone: StoredZone
-  /// The mirrored store's key whose export this is, or 0 (`StoredRecord.origin`).
-  let origin: Int64
-  /// The device that writes, which its user's subscriptions don't tell; nil for the server itself, or one without a name.
-  let originDevice: String?
-  /// The pointers out of a record (Mirroring and CloudKit references).
-  let references: @Sendable (Record) -> [OutgoingReference]
-  /// Told of every write; nil where nobody has subscribed (`SubscriptionWatch.firing`). Whoever made it finishes it after the last write.
-  let firing: SubscriptionFiring?
-  /// Told what is written again because something above it moved; nil: nobody asks.
-  var rewritten: RewrittenRecords?
+  /// The commit's author, or the server by itself.
+  let author: WriteAuthor
+  /// It writes for the commit's author.
+  let isAuthors: Bool
+  /// The records that it writes may be duplicates of others.
+  var tracksDuplicates = true
+
+  var transaction: any ShardTransaction { commit.transaction }
 
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
+  /// - Parameter isRevived: it stood for another record until now: as far as duplicates go, it is new.
   /// - Returns: the stored row with its new sequence.
-  func save(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
+  func save(_ record: Record, replacing existing: StoredRecord?, isRevived: Bool = false) throws -> StoredRecord {
     var record = record
+    let earlier = existing.flatMap { $0.isDeleted ? nil : $0.record }
+    if tracksDuplicates, earlier == nil { try commit.admit(record, to: zone) }
     if !record.versions.isEmpty, let existing { record.renewVersions(since: existing.record) }
-    let stored = try put(record, isDeleted: false, replacing: existing, references: references(record))
-    firing?.record(
-      changedFrom: existing.flatMap { $0.isDeleted ? nil : $0.record }, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice)
+    let stored = try put(record, isDeleted: false, replacing: existing, references: commit.schema.references(of: record))
+    if tracksDuplicates { commit.touch(from: isRevived ? nil : earlier, to: record, in: zone) }
+    commit.fire(from: earlier, to: record, stored, in: zone, by: author)
     return stored
   }
 
@@ -57,14 +44,16 @@ struct ZoneWriter {
       try HierarchyMoves(writer: self).leave(stored)
       try stopShare(of: existing.record, modified: modified)
     }
-    if !existing.isDeleted { firing?.record(changedFrom: existing.record, to: nil, sequence: stored.sequence, inZone: zone.zoneName, by: originDevice) }
+    if existing.isDeleted { return stored }
+    if tracksDuplicates { commit.touch(from: existing.record, to: nil, in: zone) }
+    commit.fire(from: existing.record, to: nil, stored, in: zone, by: author)
     return stored
   }
 
   /// A record that is shared with what hangs below it takes its share along.
   private func stopShare(of root: Record, modified: Stamp) throws {
     guard root.recordType != ReservedName.shareRecordType, let share = try transaction.share(ofRoot: root.recordName, in: zone.key) else { return }
-    _ = try ShareWriter(transaction: transaction, writer: self).stop(share, stamp: modified)
+    _ = try ShareWriter(writer: self).stop(share, stamp: modified)
   }
 
   /// Leaves a tombstone of a record that was never made, for a store that believes it was.
@@ -76,9 +65,10 @@ struct ZoneWriter {
 
   private func put(_ record: Record, isDeleted: Bool, replacing existing: StoredRecord?, references: [OutgoingReference]) throws -> StoredRecord {
     let stored = StoredRecord(
-      record: record, isDeleted: isDeleted, sequence: try transaction.nextSequence(in: zone.databaseKey), origin: origin,
-      sequenceOfOthers: existing.map { $0.origin == origin ? $0.sequenceOfOthers : $0.sequence } ?? 0)
+      record: record, isDeleted: isDeleted, sequence: try transaction.nextSequence(in: zone.databaseKey), origin: author.mirror,
+      sequenceOfOthers: existing.map { $0.origin == author.mirror ? $0.sequenceOfOthers : $0.sequence } ?? 0)
     try transaction.put(stored, in: zone.key, references: references, isNew: existing == nil)
+    commit.note(stored, in: zone, isAuthors: isAuthors)
     // Only what is shared with what hangs below it has parents.
     if existing?.record.parent != record.parent { try HierarchyMoves(writer: self).follow(from: existing, to: stored) }
     return stored

@@ -1,0 +1,65 @@
+// The news of a commit: only these are published, and only once the commit is durable.
+
+import RecordStore
+import Records
+import ServiceBus
+import Sharing
+
+/// Everything that a commit's writes to zones let others know: pings, fired subscriptions, changed access, duplicates left to be merged.
+struct ZoneEffects: Sendable {
+  /// People whose access to a zone began, changed or ended.
+  struct Access: Hashable, Sendable {
+    let users: [String]
+    let zoneName: String
+    let database: DatabaseID
+    let shard: Int
+  }
+
+  private(set) var changes: [ZoneChange] = []
+  private(set) var fired: [Firing] = []
+  private(set) var accesses: [Access] = []
+  /// Shards with more duplicates than one commit merges.
+  private(set) var unmerged: Set<Int> = []
+
+  init() {}
+
+  /// Zones that ended without a commit of their own: with a reset, which takes the subscriptions along.
+  init(removed zones: [StoredZone], of database: DatabaseID) { for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) } }
+
+  var isEmpty: Bool { changes.isEmpty && fired.isEmpty && accesses.isEmpty && unmerged.isEmpty }
+
+  mutating func add(_ other: ZoneEffects) {
+    changes += other.changes
+    fired += other.fired
+    accesses += other.accesses
+    unmerged.formUnion(other.unmerged)
+  }
+
+  /// To be called when the commit is durable.
+  func publish(by context: PlaneContext) {
+    // Before the change: people whose access has just begun are told of it.
+    for access in accesses { context.noteShares(access.users, ofZone: access.zoneName, in: access.database, shard: access.shard) }
+    for change in changes { context.changes.publish(change) }
+    if !fired.isEmpty { context.publish(fired) }
+    for shard in unmerged { context.duplicates.note(shard) }
+  }
+
+  /// As `publish(by:)`, of changes alone.
+  func publish(changesBy publisher: any ChangePublisher) { for change in changes { publisher.publish(change) } }
+
+  // MARK: Made by commits
+
+  /// Notes that a zone is what `zone` says.
+  /// - Parameter author: the one whose device made all of it; nil: others have a part in it.
+  mutating func add(_ zone: StoredZone, of database: DatabaseID, by author: WriteAuthor?, hasSubscriptions: Bool) {
+    changes.append(
+      ZoneChange(
+        zone, of: database, originStore: author?.device, originUser: author?.userRecordName, hasSubscriptions: hasSubscriptions))
+  }
+
+  mutating func add(_ firings: [Firing]) { fired += firings }
+
+  mutating func add(_ access: Access) { accesses.append(access) }
+
+  mutating func addUnmerged(on shard: Int) { unmerged.insert(shard) }
+}

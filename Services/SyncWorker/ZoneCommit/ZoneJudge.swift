@@ -1,0 +1,160 @@
+// Judges the writes of one unit before any of them is made: uniqueness, then references, then the quota, for every kind of write alike.
+
+import Mirroring
+import RecordStore
+import Records
+import ServiceBus
+
+/// A write as it is judged.
+struct JudgedWrite {
+  let recordName: String
+  /// As it will be; nil: the record is deleted.
+  let record: Record?
+  /// Its row or tombstone; nil: there is none.
+  let existing: StoredRecord?
+}
+
+/// Decides which writes of a unit may be made, by the rules that are judged for each record (`RuleApplication.each`).
+struct ZoneJudge {
+  struct Verdict {
+    /// The first rule that is broken, and by which records.
+    var refused: (rule: WriteRule, errors: [String: RecordError])?
+    /// Records to be deleted with those that the unit deletes (`ReferenceRules.Verdict`).
+    var cascade: [String] = []
+    /// The unit's deletion that each of those goes with.
+    var causes: [String: String] = [:]
+
+    func error(of recordName: String) -> RecordError? { refused?.errors[recordName] }
+  }
+
+  /// The writes that a full database refuses.
+  enum Shortage {
+    /// All that grow: the unit goes as a whole.
+    case allThatGrow
+    /// Those for which there is no room left, in their order.
+    case surplus
+  }
+
+  private let rules: WriteRules
+  private let schema: EnvironmentSchema
+  private let database: DatabaseID
+  private let quota: StorageQuota?
+  private let shortage: Shortage
+  private let transaction: any ShardTransaction
+  /// nil: a zone without any record.
+  private var zone: StoredZone?
+  private var references: ReferenceRules
+  /// Whether the author may know that a record exists.
+  private let mayName: ((Record) throws -> Bool)?
+
+  init(
+    _ write: ZoneWrite, in zone: StoredZone?, of database: DatabaseID, _ schema: EnvironmentSchema, quota: StorageQuota?, _ shortage: Shortage,
+    mayName: ((Record) throws -> Bool)? = nil, _ transaction: any ShardTransaction
+  ) {
+    rules = WriteRules.rules(of: write)
+    self.schema = schema
+    self.database = database
+    self.quota = quota
+    self.shortage = shortage
+    self.zone = zone
+    self.mayName = mayName
+    self.transaction = transaction
+    references = ReferenceRules(transaction: transaction, zone: zone?.key)
+    if let mayName { references.isVisible = mayName }
+  }
+
+  /// The zone was made by the unit before.
+  mutating func open(_ zone: StoredZone) {
+    self.zone = zone
+    references.zone = zone.key
+  }
+
+  /// A unit deleted so many records along with those that it named.
+  mutating func spend(cascade count: Int) { references.cascadeRoom -= count }
+
+  /// - Parameter writes: each record once, in the unit's order.
+  /// - Returns: what the first broken rule says; without those that it refuses, others may be refused, or may go no more.
+  func verdict(on writes: [JudgedWrite]) throws -> Verdict {
+    var verdict = Verdict()
+    if rules.uniqueness == .each, let errors = try duplicates(among: writes) {
+      verdict.refused = (.uniqueness, errors)
+      return verdict
+    }
+    if rules.references == .each {
+      let judged = try referenceVerdict(on: writes)
+      (verdict.cascade, verdict.causes) = (judged.cascade, judged.causes)
+      if !judged.problems.isEmpty {
+        verdict.refused = (.references, judged.problems)
+        return verdict
+      }
+    }
+    if rules.quota == .each, let quota, let errors = try surplus(of: writes, over: quota, besides: verdict.cascade) { verdict.refused = (.quota, errors) }
+    return verdict
+  }
+
+  // MARK: References
+
+  func referenceVerdict(on writes: [JudgedWrite]) throws -> ReferenceRules.Verdict {
+    var saves: [ReferenceRules.Save] = []
+    var deletions: [String] = []
+    saves.reserveCapacity(writes.count)
+    for write in writes {
+      if let record = write.record {
+        saves.append(ReferenceRules.Save(record: record, existing: write.existing))
+      } else if write.existing?.isDeleted == false {
+        deletions.append(write.recordName)
+      }
+    }
+    return try references.verdict(on: saves, deleting: deletions)
+  }
+
+  // MARK: Uniqueness
+
+  /// Saves that would make duplicates, where the rules refuse them; nil: there are none.
+  private func duplicates(among writes: [JudgedWrite]) throws -> [String: RecordError]? {
+    guard let unique = schema.uniqueRules, !unique.rejecting.isEmpty,
+      writes.contains(where: { $0.record.map { unique.rejecting.contains($0.recordType) } ?? false })
+    else { return nil }
+    var planned: [String: Record?] = [:]
+    for write in writes { planned[write.recordName] = .some(write.record) }
+    var check = UniqueCheck(unique, planned: planned, in: zone, transaction)
+    if let mayName { check.mayName = mayName }
+    var errors: [String: RecordError] = [:]
+    for write in writes {
+      guard let record = write.record else { continue }
+      let earlier = write.existing.flatMap { $0.isDeleted ? nil : $0.record }
+      if let conflict = try check.conflict(of: record, replacing: earlier) { errors[write.recordName] = conflict.error }
+    }
+    return errors.isEmpty ? nil : errors
+  }
+
+  // MARK: Quota
+
+  /// Saves that grow and find no room; nil: there are none.
+  private func surplus(of writes: [JudgedWrite], over quota: StorageQuota, besides cascade: [String]) throws -> [String: RecordError]? {
+    let stored = try transaction.database(database)
+    // Worked out without encoding a record: nearly every unit has room.
+    if writes.reduce(Int64(0), { $0 + ($1.record?.mostCountedByteCount ?? 0) }) <= quota.byteCount - (stored?.byteCount ?? 0) { return nil }
+    let going = Set(cascade)
+    let growths = writes.map { write in
+      let later = going.contains(write.recordName) ? 0 : write.record?.countedByteCount ?? 0
+      return (name: write.recordName, byteCount: later - (write.existing?.countedByteCount ?? 0))
+    }
+    var errors: [String: RecordError] = [:]
+    switch shortage {
+    case .allThatGrow:
+      guard let problem = quota.problem(growth: growths.reduce(0) { $0 + $1.byteCount }, of: stored) else { return nil }
+      for growth in growths where growth.byteCount > 0 { errors[growth.name] = problem }
+    case .surplus:
+      var room = growths.reduce(quota.byteCount - (stored?.byteCount ?? 0)) { $0 - min($1.byteCount, 0) }
+      for growth in growths where growth.byteCount > 0 {
+        if growth.byteCount <= room {
+          room -= growth.byteCount
+        } else {
+          errors[growth.name] = RecordError(.quotaExceeded, "the user's database has no room for it")
+        }
+      }
+    }
+    return errors.isEmpty ? nil : errors
+  }
+}
