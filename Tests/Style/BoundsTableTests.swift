@@ -30,7 +30,7 @@ private struct BoundsTable {
     ("requests that wait for a shard to open", "Services/SyncWorker/ShardHost.swift", "waiterLimit"),
     ("exports of a shard", "Services/SyncWorker/ObjectPlane/ExportSchedule.swift", "drainLimit"),
     ("exports of a shard", "Shared/Records/ReservedNames.swift", "exportItemCount"),
-    ("what a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),
+    ("changes that a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),
     ("held-back objects", "Shared/RecordStore/StoredConflict.swift", "keptCount"),
     ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "keptCount"),
     ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "formerStoreCount"),
