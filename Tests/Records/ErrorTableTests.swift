@@ -13,7 +13,7 @@ private enum ErrorsPage {
     # Errors
 
     Made from the table in [Shared/Records/ErrorTable.swift](../../Shared/Records/ErrorTable.swift) by the test that compares the two
-    (`REWRITE=1 swift test --filter ErrorTableTests`). What an operator does about them is in [OPERATING.md](OPERATING.md).
+    (`REWRITE=1 swift test --filter ErrorTableTests`). [OPERATING.md](OPERATING.md) says what an operator does about them.
 
     An answer that fails as a whole has one of these as `serverErrorCode`, with `reason` (which names the place, and never a value) and `uuid`, the
     request's identifier in the logs. Items of a batch have theirs in a 200. The object plane adds `ckErrorCode`, and `cocoaErrorCode` where Core Data
