@@ -1,4 +1,4 @@
-// The error table: one row an error. HTTP statuses, retry classes, counters and docs/operating/ERRORS.md derive from it.
+// The error table: one row an error. HTTP statuses, retry classes, counters and deploy/ERRORS.md derive from it.
 
 /// What clients and operators make of an error; each is a sentence or two.
 public struct ErrorAdvice: Hashable, Sendable {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Records
 
-/// docs/operating/ERRORS.md as it follows from the table.
+/// deploy/ERRORS.md as it follows from the table.
 private enum ErrorsPage {
   static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .appending(path: "docs/operating/ERRORS.md")
