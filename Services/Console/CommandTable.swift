@@ -273,7 +273,7 @@ extension Command {
         The first line says whether all is well, or what is wrong and what to do; the tables below have everybody, what is odd first and marked
         by an exclamation mark. `to export` are saved transactions that are not mirrored yet, `oldest` is how long the first of them waits;
         `held back` are objects that can't be exported; `queue` are writes that wait for a disk; `not open` are shards that serve nobody.
-        deploy/OPERATING.md goes on from there.
+        docs/operating/OPERATING.md goes on from there.
         """, examples: ["aquifer status", "aquifer status --watch", "aquifer --json status"], action: .call(.status)),
     Command(
       "workers", [], [watch], summary: "List the workers and what they hold", discussion: "A worker that does not answer within 2 s is SILENT.",

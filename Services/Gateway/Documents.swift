@@ -21,8 +21,9 @@ extension Gateway {
         /database/1/{container}/…     the record plane: CloudKit Web Services
         /mirror/1/{container}/…       the object plane: stores of managed objects
 
-        The documents are in the repository of this release: README.md to begin with, Services/README.md for the object plane
-        and how everything works, deploy/OPERATING.md and deploy/ERRORS.md for operators.
+        The documents are in the repository of this release. Begin with README.md. docs/guide is for those who write clients,
+        docs/protocol describes both planes, docs/architecture.md and docs/design say how the server works.
+        docs/operating/OPERATING.md and docs/operating/ERRORS.md are for operators.
 
         """.utf8)))
 }

@@ -66,7 +66,7 @@ struct Options: Sendable {
       --keep           leaves the folder with data and logs
       --binaries DIR   where the services' executables are  (default: beside this one)
       --earlier DIR    where those of an earlier release are
-      --order advised|reversed|mixed   in which order they are replaced  (default: advised, as deploy/OPERATING.md has it)
+      --order advised|reversed|mixed   in which order they are replaced  (default: advised, as docs/operating/OPERATING.md has it)
     """
 
   init(_ arguments: [String]) throws(UsageError) {

@@ -92,7 +92,7 @@ import Testing
     #expect(try document.json["openapi"]?.string?.hasPrefix("3.") == true)
     #expect(document.bytes == Gateway.openAPI && document.bytes.count > 100_000)
     let root = await world.respond(.get, "/")
-    #expect(root.status == 200 && root.text.contains("/openapi.json") && root.text.contains(Release.version) && root.text.contains("deploy/OPERATING.md"))
+    #expect(root.status == 200 && root.text.contains("/openapi.json") && root.text.contains(Release.version) && root.text.contains("docs/operating/OPERATING.md"))
     #expect(await world.respond(.post, "/").status == 405)
     #expect(await world.respond(.get, "/nothing").status == 404)
   }

@@ -8,10 +8,11 @@ enum Monitoring {
   /// Where the tool is; nil where it is not.
   static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"].first { FileManager.default.isExecutableFile(atPath: $0) }
   static let folder = Checkout.root.appending(path: "deploy")
+  static let handbook = Checkout.root.appending(path: "docs/operating/OPERATING.md")
 
   static func files() throws -> [(name: String, text: String)] {
-    try ["prometheus/alerts.yml", "grafana/aquifer.json", "OPERATING.md"].map {
-      (name: $0, text: try String(contentsOf: folder.appending(path: $0), encoding: .utf8))
+    try [folder.appending(path: "prometheus/alerts.yml"), folder.appending(path: "grafana/aquifer.json"), handbook].map {
+      (name: $0.lastPathComponent, text: try String(contentsOf: $0, encoding: .utf8))
     }
   }
 
@@ -52,7 +53,7 @@ struct MonitoringTests {
   }
 
   @Test func `OPERATING md has a section for each alert, and for nothing that is no alert`() throws {
-    let text = try String(contentsOf: Monitoring.folder.appending(path: "OPERATING.md"), encoding: .utf8)
+    let text = try String(contentsOf: Monitoring.handbook, encoding: .utf8)
     let sections = text.matches(of: /(?m)^### (Aquifer\w+)$/).map { String($0.output.1) }
     #expect(sections == (try Monitoring.alerts()))
     for section in text.components(separatedBy: "\n### ").dropFirst() {
@@ -61,7 +62,7 @@ struct MonitoringTests {
   }
 
   @Test func `OPERATING md lists every exit code that help does`() throws {
-    let text = try String(contentsOf: Monitoring.folder.appending(path: "OPERATING.md"), encoding: .utf8)
+    let text = try String(contentsOf: Monitoring.handbook, encoding: .utf8)
     let help = try CommandLineTool.run(["--help"], executable: Checkout.products.appending(path: "aquifer-worker")).output
     let codes = try #require(help.firstMatch(of: /Exit codes: (.*)\./)).output.1.split(separator: ", ").compactMap { $0.split(separator: " ").first }
     #expect(codes.count == 6)
@@ -73,10 +74,10 @@ struct MonitoringTests {
       let text = try String(contentsOf: file, encoding: .utf8)
       return Set(text.matches(of: /(?m)^#+ (.+)$/).map { $0.output.1.lowercased().replacing(" ", with: "-") })
     }
-    let file = Monitoring.folder.appending(path: "OPERATING.md")
+    let file = Monitoring.handbook
     for match in try String(contentsOf: file, encoding: .utf8).matches(of: /\]\(([^)]+)\)/) {
       let parts = match.output.1.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
-      let target = parts[0].isEmpty ? file : Monitoring.folder.appending(path: parts[0])
+      let target = parts[0].isEmpty ? file : file.deletingLastPathComponent().appending(path: parts[0])
       #expect(FileManager.default.fileExists(atPath: target.path), "\(match.output.1)")
       if parts.count == 2 { #expect(try headings(of: target).contains(String(parts[1])), "\(match.output.1)") }
     }

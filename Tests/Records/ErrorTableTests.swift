@@ -5,14 +5,15 @@ import Testing
 
 /// deploy/ERRORS.md as it follows from the table.
 private enum ErrorsPage {
-  static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "deploy/ERRORS.md")
+  static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    .appending(path: "docs/operating/ERRORS.md")
 
   static var text: String {
     """
     # Errors
 
-    Made from the table in [Shared/Records/ErrorTable.swift](../Shared/Records/ErrorTable.swift) by the test that compares the two
-    (`REWRITE=1 swift test --filter ErrorTableTests`). What an operator does about them is in [OPERATING.md](OPERATING.md).
+    Made from the table in [Shared/Records/ErrorTable.swift](../../Shared/Records/ErrorTable.swift) by the test that compares the two
+    (`REWRITE=1 swift test --filter ErrorTableTests`). [OPERATING.md](OPERATING.md) says what an operator does about them.
 
     An answer that fails as a whole has one of these as `serverErrorCode`, with `reason` (which names the place, and never a value) and `uuid`, the
     request's identifier in the logs. Items of a batch have theirs in a 200. The object plane adds `ckErrorCode`, and `cocoaErrorCode` where Core Data
@@ -49,7 +50,7 @@ private enum ErrorsPage {
 }
 
 struct ErrorTableTests {
-  @Test func `deploy ERRORS md says what the table says, no less and no more`() throws {
+  @Test func `ERRORS md says what the table says, no less and no more`() throws {
     if ProcessInfo.processInfo.environment["REWRITE"] == "1" { try ErrorsPage.text.write(to: ErrorsPage.path, atomically: true, encoding: .utf8) }
     let page = try String(contentsOf: ErrorsPage.path, encoding: .utf8)
     for (found, expected) in zip(page.split(separator: "\n"), ErrorsPage.text.split(separator: "\n")) { #expect(found == expected) }

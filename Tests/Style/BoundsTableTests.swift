@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The table of limits in Services/README.md.
+/// The table of limits in docs/design/bounds.md.
 private struct BoundsTable {
   struct Row: CustomTestStringConvertible {
     let what: String
@@ -15,8 +15,8 @@ private struct BoundsTable {
   static let heading = "| what | bound | over it: error, status | metric |"
 
   static func rows() throws -> [Row] {
-    let lines = try Repository.text("Services/README.md").split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-    let start = try #require(lines.firstIndex(of: heading), "Services/README.md has the table of limits")
+    let lines = try Repository.text("docs/design/bounds.md").split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    let start = try #require(lines.firstIndex(of: heading), "docs/design/bounds.md has the table of limits")
     return try lines[(start + 2)...].prefix { $0.hasPrefix("|") }.map { line in
       let cells = line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false).map { $0.trimmingCharacters(in: .whitespaces) }
       try #require(cells.count == 4, "a limit has four cells: \(line)")
@@ -30,7 +30,7 @@ private struct BoundsTable {
     ("requests that wait for a shard to open", "Services/SyncWorker/ShardHost.swift", "waiterLimit"),
     ("exports of a shard", "Services/SyncWorker/ObjectPlane/ExportSchedule.swift", "drainLimit"),
     ("exports of a shard", "Shared/Records/ReservedNames.swift", "exportItemCount"),
-    ("what a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),
+    ("changes that a shared store could not forward", "Services/SyncWorker/SharedStores/WaitingParts.swift", "limit"),
     ("held-back objects", "Shared/RecordStore/StoredConflict.swift", "keptCount"),
     ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "keptCount"),
     ("purged transactions", "Shared/RecordStore/SettledTransaction.swift", "formerStoreCount"),

@@ -137,7 +137,7 @@ struct BannedCall: CustomTestStringConvertible {
   let texts = [
     "README.md", "Services/README.md", "Tests/README.md", "compose.yaml", "deploy/run", "deploy/demo", "deploy/build", "deploy/test", "deploy/install",
     "deploy/Dockerfile",
-    "deploy/OPERATING.md", "deploy/ERRORS.md", "deploy/PERFORMANCE.md", "deploy/bench", "Tests/Load/postgres",
+    "docs/operating/OPERATING.md", "docs/operating/ERRORS.md", "docs/operating/PERFORMANCE.md", "deploy/bench", "Tests/Load/postgres",
     "deploy/prometheus/prometheus.yml", "deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml",
   ]
   .compactMap { path in

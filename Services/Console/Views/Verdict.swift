@@ -64,7 +64,7 @@ struct Verdict: Hashable, Sendable {
     }
     for worker in workers {
       guard let reason = worker["refused"]?.string else { continue }
-      find("\(name(worker)) takes no work: \(reason)", "Give it the folder with this installation's data (OPERATING.md, AquiferDataRefused).")
+      find("\(name(worker)) takes no work: \(reason)", "Give it the folder with this installation's data (docs/operating/OPERATING.md, AquiferDataRefused).")
     }
     let refused = Set(workers.filter { $0["refused"] != nil }.compactMap { $0["name"]?.string })
     for member in members where member["ready"]?.bool == false && !refused.contains(name(member)) {
@@ -80,7 +80,7 @@ struct Verdict: Hashable, Sendable {
         problem.contains("waits for process")
         ? "If that process does not answer any more, end it (kill -9): the shards open at once."
         : problem.contains("is being opened")
-          ? "Wait a moment; the log of \(name(worker)) says why, if it does not end." : "See the log of \(name(worker)), and OPERATING.md."
+          ? "Wait a moment; the log of \(name(worker)) says why, if it does not end." : "See the log of \(name(worker)), and docs/operating/OPERATING.md."
       find("\(which) \(Units.ranges(shards)) of \(name(worker)): \(problem)", remedy)
     }
     if let free = worker["diskFree"]?.int64, let size = worker["diskSize"]?.int64, size > 0, Double(free) < Self.leastFree * Double(size) {
