@@ -129,9 +129,13 @@ func readSmallFile(_ path: String) -> String? {
   let fd = open(path, O_RDONLY | O_CLOEXEC)
   guard fd >= 0 else { return nil }
   defer { close(fd) }
-  var bytes = [UInt8](repeating: 0, count: 65_536)
+  var bytes = [UInt8](repeating: 0, count: 65_537)
   let count = read(fd, &bytes, bytes.count)
   guard count >= 0 else { return nil }
+  guard count < bytes.count else {
+    errno = EFBIG
+    return nil
+  }
   errno = EILSEQ
   return String(validating: bytes[..<count], as: UTF8.self)
 }

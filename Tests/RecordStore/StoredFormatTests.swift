@@ -198,14 +198,17 @@ struct StoredFormatTests {
     try earlier.takeOver().connection.close()
     let shard = try await store.open(shard: 0)
     let place = try await Place(in: shard)
-    let conflict = JournalConformanceTests.conflict(place.database, "b")
-    #expect(try await shard.write { try $0.appendConflict(conflict, content: [7], assets: []) } == 1)
-    #expect(try await shard.read { try $0.conflictContent(1, in: place.database) } == [7])
+    let other = try await Place(in: shard, owner: "bob")
+    for database in [other.database, place.database] {
+      let conflict = JournalConformanceTests.conflict(database, "b")
+      #expect(try await shard.write { try $0.appendConflict(conflict, content: [7], assets: []) } == 1)
+      #expect(try await shard.read { try $0.conflictContent(1, in: database) } == [7])
+    }
     await shard.close()
     try Self.execute("UPDATE journal SET payload = x'08'", in: folder)
     let again = try #require(try await store.open(shard: 0) as? SQLiteShardStore)
     await #expect(throws: StoreError.self) { _ = try await again.read { try $0.conflictContent(1, in: place.database) } }
-    #expect(try await again.verify().problems.count == 1)
+    #expect(try await again.verify().problems.count == 2, "numbers count per database")
     await again.close()
   }
 

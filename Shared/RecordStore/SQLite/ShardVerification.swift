@@ -155,7 +155,7 @@ struct ShardVerification {
   }
 
   private mutating func checkJournal() throws {
-    for (number, database) in try statement("verifyConflicts", "SELECT id, database FROM journal ORDER BY id").all({ ($0.int64(0), $0.int64(1)) }) {
+    for (number, database) in try statement("verifyConflicts", "SELECT number, database FROM journal ORDER BY id").all({ ($0.int64(0), $0.int64(1)) }) {
       do {
         _ = try snapshot.conflictContent(number, in: database)
       } catch let error as StoreError {
