@@ -13,8 +13,8 @@ let settings: [SwiftSetting] = [
 /// Debian's -dev packages, one module map (and the smallest shim that imports) each.
 let systemLibraries = ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
 
-func shared(_ name: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
-  .target(name: name, dependencies: dependencies, path: "Shared/\(name)", exclude: exclude, swiftSettings: settings)
+func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Shared/\(name)", swiftSettings: settings)
 }
 
 func service(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
@@ -46,8 +46,7 @@ let layers: [Target] = [
   shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
-    "RecordStore", ["SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"],
-    exclude: ["FORMAT.md"]),
+    "RecordStore", ["SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),

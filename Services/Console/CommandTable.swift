@@ -1,4 +1,4 @@
-// Every command of `aquifer` (mirror-api.md, "Operator surface").
+// Every command of `aquifer` (docs/protocol/mirror-api.md#operators).
 
 extension Command {
   static let table: [Command] = running + people + apps + models + schemas + rules + looking + sharing + zones

@@ -28,7 +28,7 @@ extension Route.Target {
     }
   }
 
-  /// Whether a server's signature will do in place of tokens (wire-protocol.md 2.4).
+  /// Whether a server's signature stands in for tokens (docs/protocol/record-plane.md#server-keys).
   func takesServerKeys(in scope: DatabaseScope?) -> Bool {
     switch self {
     case .recordPlane, .assetTokens, .resolveShares, .userCaller, .userCurrent: scope == .public

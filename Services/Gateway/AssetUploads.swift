@@ -1,4 +1,5 @@
-// Uploads: addresses that carry their own authority, and content that goes to the spool as it arrives (wire-protocol 8).
+// Uploads (docs/protocol/record-plane.md#assets): addresses that carry their own authority, and content that goes
+// to the spool as it arrives.
 
 import Assets
 import Authentication

@@ -1,4 +1,4 @@
-// The error dictionary of both planes (wire-protocol.md 10, mirror-api.md "Common").
+// The error dictionary of both planes (docs/protocol/record-plane.md#errors, docs/protocol/mirror-api.md#errors).
 
 import HTTPServer
 import JSON

@@ -6,7 +6,7 @@ import ServiceKit
 
 /// The way from an authenticated request to a worker's answer.
 struct Forwarding: Sendable {
-  /// What `wait=export` may take (mirror-api.md), and a little to answer; so may a commit of as many records as a move takes.
+  /// The time of `wait=export` (docs/protocol/mirror-api.md#saves) and a little more; a large move takes as long.
   static let longLimit: Duration = .seconds(32)
 
   /// What is posted to a store and may move, or copy, all of its objects.

@@ -1,4 +1,5 @@
-// `tokens/create` and `tokens/register` (wire-protocol.md 9.2): addresses of web couriers, which carry their own authority.
+// `tokens/create` and `tokens/register` (docs/protocol/record-plane.md#push-tokens): addresses of web couriers,
+// which carry their own authority.
 
 import Authentication
 import Crypto

@@ -133,7 +133,7 @@ extension RouteTable {
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]
 
-  /// wire-protocol.md 1.1. What the worker doesn't offer it answers itself.
+  /// The calls of docs/protocol/record-plane.md. The worker answers those that it does not offer.
   private static let recordRoutes: [Route] =
     ["records/query", "records/modify", "records/lookup", "records/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + [Route([.post], "\(record)/records/resolve", .resolveShares), Route([.post], "\(record)/records/accept", .acceptShares)]
@@ -166,7 +166,7 @@ extension RouteTable {
       + [Route([.get, .post], "\(zone)/conflicts", target)]
   }
 
-  /// mirror-api.md, "Stores".
+  /// The calls of docs/protocol/mirror-api.md#stores.
   private static let objectRoutes: [Route] = [
     Route([.put, .delete], "\(object)/{id}", .objectPlane),
     Route([.post], "\(object)/{id}/transactions", .objectPlane),

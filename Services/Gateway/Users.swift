@@ -1,4 +1,4 @@
-// `users/…` (wire-protocol.md 6.4), answered from the directory.
+// `users/…` (docs/protocol/record-plane.md#users), answered from the directory.
 
 import Authentication
 import HTTPServer

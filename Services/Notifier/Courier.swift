@@ -1,4 +1,5 @@
-// The web courier: a long poll that delivers one notification at a time (wire-protocol section 9.3), and keeps what comes between two polls.
+// The web courier (docs/protocol/record-plane.md#web-courier): a long poll that delivers one notification at a
+// time, and keeps those that come between two polls.
 
 import Records
 import ServiceKit

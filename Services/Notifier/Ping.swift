@@ -13,7 +13,7 @@ package struct Ping: Sendable {
   let superseding: String?
   /// It is one of them.
   let isSupersedable: Bool
-  /// `{"aps":…,"ck":…}` (mirror-api.md "Pings", wire-protocol section 9.3).
+  /// `{"aps":…,"ck":…}` (docs/protocol/mirror-api.md#pings, docs/protocol/record-plane.md#web-courier).
   package let json: [UInt8]
 
   /// A silent ping for a zone that changed.

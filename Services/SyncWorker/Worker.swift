@@ -116,7 +116,7 @@ public final class Worker: Sendable {
       "share_calls_total", "Short GUIDs that somebody asked about, by what for and whether there was an answer.", labels: ["purpose", "outcome"])
   }
 
-  /// Bytes (semantics 1).
+  /// Bytes (docs/protocol/mirroring.md#names-and-limits).
   private static let lowestAssetThreshold = 100
 
   /// nil: none.

@@ -1,4 +1,4 @@
-// What browsers need to be allowed to read an answer (wire-protocol.md 2.6): on every answer, errors included.
+// The headers that let browsers read an answer, errors included (docs/protocol/record-plane.md#browsers).
 
 public import HTTPServer
 

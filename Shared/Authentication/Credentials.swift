@@ -2,7 +2,7 @@
 
 public import HTTPServer
 
-/// The credentials a request carries (wire-protocol.md 2.1 and 2.4, mirror-api.md "Common").
+/// The credentials of a request (docs/protocol/record-plane.md#credentials).
 public struct Credentials: Hashable, Sendable {
   public let apiToken: String?
   /// A web-auth token, or the bearer token of the `Authorization` header (a user's or an operator's).

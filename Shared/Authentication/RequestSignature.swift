@@ -1,4 +1,4 @@
-// Signed requests of servers (wire-protocol.md 2.4): what the headers say, and whether it is so.
+// Signed requests of servers (docs/protocol/record-plane.md#server-keys): reads the headers, and verifies them.
 
 public import Crypto
 public import HTTPServer

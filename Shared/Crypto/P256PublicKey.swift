@@ -1,5 +1,5 @@
-// Public keys of server-to-server callers (wire-protocol 2.4), checked when they are added rather than when they are first used, and
-// their signatures.
+// Public keys of servers and their signatures (docs/protocol/record-plane.md#server-keys). A key is checked when it is
+// added, not when it is first used.
 
 import COpenSSL
 

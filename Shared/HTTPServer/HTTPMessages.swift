@@ -11,7 +11,8 @@ public enum HTTPMethod: String, Hashable, Sendable {
   case patch = "PATCH"
 }
 
-/// A complete request. Shape: the header policy has been applied (pitfalls.md); the body is at most the configured limit.
+/// A complete request. Shape: the header policy (`HeaderPolicy`) has been applied; the body is at most the configured
+/// limit.
 public struct HTTPRequest: Sendable {
   public let method: HTTPMethod
   /// Path and query exactly as in the request line (what signatures cover).

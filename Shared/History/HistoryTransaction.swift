@@ -1,4 +1,4 @@
-// Persistent history: what a client saved, transaction by transaction (semantics section 4).
+// Persistent history: the saves of a client, transaction by transaction (H1).
 
 public import Records
 
@@ -124,7 +124,7 @@ public struct HistoryTransaction: Hashable, Sendable {
   /// What decides over conflicts; nil: nothing is known, and the last arrival wins.
   public var edit: Edit?
 
-  /// When edits were made, and in the knowledge of what (semantics 8, C1).
+  /// The time of the edits, and the state that they knew (C1).
   public struct Edit: Hashable, Sendable {
     /// The sequence up to which the store had imported the database.
     public let base: Int64

@@ -79,7 +79,7 @@ public struct RecordPointer: Hashable, Sendable {
   }
 }
 
-/// What the name of a duplicate stands for (semantics section 12).
+/// The object that the name of a duplicate stands for (D5).
 public struct RecordRedirect: Hashable, Sendable {
   public let survivor: String
   /// When they were found to be the same: milliseconds since 1970.

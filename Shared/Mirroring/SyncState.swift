@@ -1,4 +1,4 @@
-// How far an object, and a store, has come on its way to the server, and why it goes no further (semantics V3).
+// How far an object, and a store, has come on its way to the server, and why it goes no further (V3).
 
 /// Where an object stands.
 public enum SyncState: String, Hashable, Sendable, CaseIterable {

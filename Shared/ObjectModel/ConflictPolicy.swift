@@ -1,4 +1,4 @@
-// What a model says of conflicts: whose value of an attribute wins, and whether a deletion or an edit does (semantics 8, C1).
+// A model's policies for conflicts: the winner between two values, and between a deletion and an edit (C1).
 
 import Records
 

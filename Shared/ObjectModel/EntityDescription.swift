@@ -100,7 +100,7 @@ public final class AttributeDescription: Sendable {
   public let assetFieldName: String?
   /// `CD_<name>_exact` for a Decimal whose digits are all kept (`AquiferExactDecimal`); nil for the others.
   public let exactFieldName: String?
-  /// By the table of semantics 2.3; `.bytes` for the two types without a field.
+  /// By the table of docs/protocol/mirroring.md#attribute-types; `.bytes` for the two types without a field.
   public let fieldType: FieldType
 
   public var name: String { attribute.name }
@@ -198,7 +198,7 @@ public struct LinkDescription: Hashable, Sendable {
 }
 
 extension AttributeType {
-  /// The field an attribute becomes (semantics 2.3); nil for the types that can't be mirrored.
+  /// The field of an attribute (docs/protocol/mirroring.md#attribute-types); nil for types that can't be mirrored.
   public var fieldType: FieldType? {
     switch self {
     case .boolean, .integer16, .integer32, .integer64: .int64

@@ -1,4 +1,4 @@
-// Rules of an environment that neither model nor schema can say: what is unique, and what becomes of duplicates (semantics section 12).
+// Rules of an environment that neither model nor schema can say: uniqueness, and the fate of duplicates (D1).
 
 /// What an operator declared beside the schema. It is no part of the schema's text, which stays Apple's, nor of a model's hash.
 public struct EnvironmentRules: Hashable, Sendable, Codable {

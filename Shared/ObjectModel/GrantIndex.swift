@@ -1,4 +1,4 @@
-// A schema's GRANTs made ready for asking who may do what, once per version of the schema (semantics S10).
+// A schema's GRANTs made ready for asking about permissions, once per version of the schema (S10).
 
 /// Who may do what with the records of each type in the public database.
 public struct GrantIndex: Sendable {

@@ -1,4 +1,4 @@
-// What can be wrong with a model: one row a rule (semantics 2.5), with the sentence that says how to mend it.
+// The problems of models, one row a rule (docs/protocol/mirroring.md#problems-of-models), each with its remedy.
 
 /// A limitation of CloudKit that a model breaks. All of a model's problems make one 134060 report.
 public struct ModelProblem: Hashable, Sendable {

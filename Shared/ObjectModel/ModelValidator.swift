@@ -1,4 +1,4 @@
-// Checks a model against every CloudKit limitation and reports all of them at once (semantics 2.5).
+// Checks a model against every CloudKit limitation and reports all problems at once (M1).
 
 import Records
 

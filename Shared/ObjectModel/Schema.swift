@@ -1,4 +1,4 @@
-// A CloudKit schema as values: record types, fields with their indexes, grants, roles (semantics section 3).
+// A CloudKit schema as values: record types, fields with their indexes, grants, roles (M3).
 
 public import Records
 

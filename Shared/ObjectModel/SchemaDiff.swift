@@ -1,4 +1,4 @@
-// What lies between two schemas, and which of it production takes (the evolution matrix of semantics section 3).
+// The difference between two schemas, and the part of it that production takes (M5).
 
 /// A record type's field, as answers list it; `field` is nil for a type without fields.
 public struct SchemaFieldName: Hashable, Sendable, Comparable {

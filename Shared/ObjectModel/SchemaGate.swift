@@ -2,7 +2,7 @@
 
 public import Records
 
-/// What production answers to a save that its schema does not cover (semantics section 3), code 12 of CKError.
+/// Production's refusals of a save that its schema does not cover, code 12 of CKError (M6).
 public enum SchemaGate {
   public static func unknownType(_ recordType: String) -> RecordError {
     RecordError(.badRequest, "Cannot create new type \(recordType) in production schema")

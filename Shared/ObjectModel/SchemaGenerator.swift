@@ -1,4 +1,4 @@
-// A model's schema: what Core Data's schema initialization would have created, without writing sample records (semantics section 3).
+// A model's schema (M2): the types that Core Data's schema initialization makes, without sample records.
 
 public import Records
 

@@ -1,4 +1,4 @@
-// Reads `.ckdb` text by the grammar of semantics section 3.
+// Reads `.ckdb` text (M3).
 
 import Records
 

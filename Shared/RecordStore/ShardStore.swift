@@ -63,7 +63,8 @@ extension RecordStore {
   public func holder(ofShard shard: Int) -> Int32? { nil }
 }
 
-/// One open shard. All writing goes through one thread that commits what waits in groups (storage.md A2).
+/// One open shard. All writing goes through one thread, which commits waiting bodies in groups: a sync costs more than
+/// a write.
 public protocol ShardStore: Sendable {
   var shard: Int { get }
   /// The fencing epoch this owner holds; checked in every commit.

@@ -1,4 +1,4 @@
-// A consumer of a mirrored store's history, as a row: what the history's low-water mark is worked out from (semantics H8).
+// A consumer of a mirrored store's history, as a row: the history's low-water mark follows from them (H8).
 
 /// Somebody who reads a store's history at a pace of his own: an extension, a search index, a widget.
 public struct StoredConsumer: Hashable, Sendable {

@@ -1,4 +1,4 @@
-// Names of duplicates that stand for another record, as a store keeps them (semantics section 12).
+// Names of duplicates that stand for another record, as a store keeps them (D5).
 
 /// A record that turned out to be a duplicate of another. Kept for ever, so that whoever still speaks of the one means the other.
 public struct StoredRedirect: Hashable, Sendable {

@@ -114,7 +114,7 @@ public struct StoredRecord: Hashable, Sendable {
   /// The mirrored store (its `key`) whose export made the latest change; 0 for anybody else (record plane, the server itself).
   public var origin: Int64
   /// The sequence of the latest change by anybody but `origin`; 0 when there was none. With it a store's own echo is told
-  /// apart from others' edits to the same record (H9, mirror-api `changes`).
+  /// apart from others' edits to the same record (H9, docs/protocol/mirror-api.md#changes).
   public var sequenceOfOthers: Int64
 
   public init(record: Record, isDeleted: Bool, sequence: Int64, origin: Int64, sequenceOfOthers: Int64) {
@@ -271,7 +271,7 @@ public struct StoredTransaction: Hashable, Sendable {
   }
 }
 
-/// A mirroring event's row (semantics section 11).
+/// A mirroring event's row (V1).
 public struct StoredEvent: Hashable, Sendable {
   public enum Kind: Int, Hashable, Sendable {
     case setup = 0

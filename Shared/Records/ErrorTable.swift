@@ -9,7 +9,7 @@ public struct ErrorAdvice: Hashable, Sendable {
   public let operators: String
 }
 
-/// Every error code clients see (wire-protocol section 10). The raw value is `serverErrorCode`.
+/// Every error code that clients see (docs/protocol/record-plane.md#errors). The raw value is `serverErrorCode`.
 public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
   case accessDenied = "ACCESS_DENIED"
   case atomicError = "ATOMIC_ERROR"
@@ -136,7 +136,7 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
   }
 }
 
-/// Mirroring errors of Core Data, sent as `cocoaErrorCode` (semantics section 9).
+/// Mirroring errors of Core Data, sent as `cocoaErrorCode` (docs/protocol/mirror-api.md#errors).
 public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
   /// A model or object graph that can't be mirrored.
   case mirroring = 134060

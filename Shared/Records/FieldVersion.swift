@@ -1,6 +1,6 @@
 // Who last said something of a field, and when: what policies of conflicts compare. Only records of entities that declare a policy have any.
 
-/// What is known of the edits of one field, device by device (semantics 8, C1).
+/// The known edits of one field, device by device (C1).
 public struct FieldVersion: Hashable, Sendable {
   /// The last edit of one device.
   public struct Edit: Hashable, Sendable {

@@ -1,6 +1,6 @@
 // The values a record's fields can hold, and the ordered map that holds them.
 
-/// One value of a record's field, typed as the schema types it (wire-protocol 3.4).
+/// One value of a record's field, typed as the schema types it (docs/protocol/record-plane.md#fields).
 public enum FieldValue: Hashable, Sendable {
   case int64(Int64)
   case double(Double)

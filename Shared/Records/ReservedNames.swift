@@ -1,6 +1,7 @@
 // Every name that CloudKit and Core Data's mirroring reserve, in one place: nothing else spells them out.
 
-/// Names on the wire and in records that belong to the protocol rather than to an app (semantics section 1).
+/// Names on the wire and in records that belong to the protocol, not to an app
+/// (docs/protocol/mirroring.md#names-and-limits).
 public enum ReservedName {
   /// Zones.
   public static let defaultZone = "_defaultZone"
@@ -61,7 +62,8 @@ public enum ReservedName {
   public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."
 }
 
-/// The limits that clients, workers and tests read from the same place (semantics section 1, wire-protocol section 11).
+/// The limits that clients, workers and tests read from the same place
+/// (docs/protocol/mirroring.md#names-and-limits, docs/protocol/record-plane.md#limits).
 public enum Limit {
   public static let operationsPerRequest = 200
   public static let recordsPerResponse = 200

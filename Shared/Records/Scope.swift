@@ -29,7 +29,7 @@ public enum Environment: String, Hashable, Sendable, Codable, CaseIterable {
 public enum DatabaseScope: String, Hashable, Sendable, Codable, CaseIterable {
   case `public`, `private`, shared
 
-  /// The number pings carry (`dbs`, wire-protocol 9.3).
+  /// The number that pings carry (`dbs`, docs/protocol/record-plane.md#web-courier).
   public var wireNumber: Int {
     switch self {
     case .public: 0

@@ -29,14 +29,14 @@ public struct SyncToken: Hashable, Sendable {
     }
   }
 
-  /// Why a token was refused, in the words clients look for (wire-protocol 5.3).
+  /// The reason why a token is refused, in the words that clients look for (docs/protocol/record-plane.md#tokens).
   public enum Refusal: String, Error, Sendable {
     case unknownType = "Unknown sync continuation type"
     case invalidFormat = "Invalid continuation format"
 
     public var recordError: RecordError { RecordError(.badRequest, rawValue) }
 
-    /// What an import is answered whose token is of a database that is no more: start over (CKError 21, section 9).
+    /// The answer to an import whose token is of a database that is no more (CKError 21): start over (P6).
     public static let expired = RecordError(
       .badRequest, Refusal.unknownType.rawValue, httpStatus: 410, specialCKErrorCode: SpecialCKErrorCode.changeTokenExpired.rawValue)
   }

@@ -18,7 +18,7 @@ public enum Zone {
   }
 }
 
-/// The rule for names of zones and records (semantics section 1, T-L01).
+/// The rule for names of zones and records (docs/protocol/mirroring.md#names-and-limits, T-L01).
 public enum RecordName {
   /// What is wrong with `name` as the name of a new record or zone, or nil.
   /// - Parameter kind: the word for the message, such as `recordName`.

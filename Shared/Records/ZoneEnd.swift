@@ -1,4 +1,4 @@
-// How a zone can come to its end: the three reasons that CloudKit gives for a zone's deletion (semantics P4).
+// The ways in which a zone ends: CloudKit's three reasons for the deletion of a zone (P4).
 
 /// Why a zone was deleted. The raw value is CloudKit's, and stored: never renumber.
 public enum ZoneEnd: Int, Hashable, Sendable, CaseIterable {

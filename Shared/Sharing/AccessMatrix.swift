@@ -1,4 +1,4 @@
-// Who may do what with a share: semantics 13.2, cell by cell. Nothing else decides it.
+// The access matrix, cell by cell (docs/protocol/mirroring.md#access-matrix). Nothing else decides it.
 
 public import Records
 

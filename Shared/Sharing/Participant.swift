@@ -1,4 +1,4 @@
-// Who takes part in a share: people, and what was agreed with each of them (semantics 13.1).
+// The people who take part in a share, and the terms that were agreed with each of them (A1).
 
 import Records
 

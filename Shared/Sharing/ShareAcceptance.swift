@@ -80,8 +80,8 @@ extension Participant {
 }
 
 extension ShareState {
-  /// Who of the participants `user` is shown (13.1): managers see everybody; who was invited and accepted sees those who accepted; anybody else
-  /// the owner and himself.
+  /// The participants that `user` sees (A6): managers see all; a private user who accepted sees those who accepted;
+  /// anybody else sees the owner and themselves.
   public func participants(visibleTo user: KnownUser) -> [Participant] {
     let own = participant(for: user)
     switch (own?.role, own?.acceptance) {

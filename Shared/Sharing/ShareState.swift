@@ -1,4 +1,4 @@
-// What a share is beside its record: who takes part, who may, and who would like to (semantics 13.1).
+// The state of a share beside its record: participants, public permission and requests (A1, A2, A5).
 
 import MessagePack
 public import Records

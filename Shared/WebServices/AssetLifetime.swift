@@ -2,7 +2,7 @@
 
 /// Times of assets, in seconds unless said otherwise.
 public enum AssetLifetime {
-  /// Of an upload URL (wire-protocol 11) and of a download URL.
+  /// Of an upload URL and of a download URL (docs/protocol/record-plane.md#assets).
   public static let urlSeconds: Int64 = 15 * 60
   /// Of a receipt, and so of content that was uploaded and is not used yet.
   public static let receiptSeconds: Int64 = 24 * 3600

@@ -48,7 +48,7 @@ public struct AssetReceipt: Hashable, Sendable {
     self.init(asset: Asset(hash: hash, byteCount: byteCount), expiry: expiry)
   }
 
-  /// The asset dictionary of an upload's answer (wire-protocol 8): clients hand it back as a field's value.
+  /// The asset dictionary of an upload's answer (docs/protocol/record-plane.md#assets), which is a field's value.
   public func write(for user: AssetUser, signedWith key: [UInt8], to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("fileChecksum", asset.fileChecksum)

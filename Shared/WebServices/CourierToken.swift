@@ -2,7 +2,8 @@
 
 public import Records
 
-/// Who a web courier delivers to (wire-protocol section 9.3): a user's client in one container and environment.
+/// The user's client that a web courier delivers to (docs/protocol/record-plane.md#web-courier), in one container and
+/// environment.
 ///
 /// It is good no longer than the credentials it was asked for with, which `grant` names, and in no case beyond its expiry.
 public struct CourierToken: Hashable, Sendable {

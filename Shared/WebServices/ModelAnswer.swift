@@ -1,4 +1,5 @@
-// What a pushed or validated model is answered with (mirror-api.md, "Model and schema"): the same bytes from the server and offline.
+// The answer to a pushed or validated model (docs/protocol/mirror-api.md#models-and-schemas): the same bytes
+// from the server and offline.
 
 import JSON
 public import ObjectModel

@@ -1,4 +1,4 @@
-// What schema calls answer (mirror-api.md, "Model and schema").
+// The answers to schema calls (docs/protocol/mirror-api.md#models-and-schemas).
 
 import JSON
 public import ObjectModel

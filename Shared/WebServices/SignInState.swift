@@ -2,7 +2,7 @@
 
 public import Records
 
-/// A sign-in that was asked for (wire-protocol.md 2.3).
+/// A sign-in that was asked for (docs/protocol/record-plane.md#sign-in).
 public struct SignInState: Hashable, Sendable {
   public let container: ContainerID
   public let environment: Environment

@@ -52,7 +52,7 @@ struct HistoryCodecTests {
           changeType: .update, entity: "Tag", objectID: "A1", attributes: [NamedValue(name: "name", value: .string("desert"))],
           relationships: [NamedValue(name: "photos", value: .toManyDelta(add: ["P"], remove: []))])
       ])
-    // 13 values: t1, 7, app, three nulls; an update of Tag A1; name: text "desert"; photos: delta of one added, none removed; no tombstone.
+    // 13 values: t1, 7, app, three nulls; an update of Tag `A1`; name: text "desert"; photos: delta of one added, none removed; no tombstone.
     let golden: [UInt8] = [
       0x9d, 1, 0xa2, 0x74, 0x31, 7, 0xa3, 0x61, 0x70, 0x70, 0xc0, 0xc0, 0xc0, 1, 0xa3, 0x54, 0x61, 0x67, 0xa2, 0x41, 0x31,
       0x93, 0xa4, 0x6e, 0x61, 0x6d, 0x65, 4, 0xa6, 0x64, 0x65, 0x73, 0x65, 0x72, 0x74,

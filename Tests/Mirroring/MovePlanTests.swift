@@ -1,4 +1,4 @@
-// What moves together, and what its receipts say (13.3).
+// The records that move together, and their receipts (A9, R17).
 
 import History
 import Mirroring

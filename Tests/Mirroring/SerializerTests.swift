@@ -30,7 +30,7 @@ private func read(_ record: Record) throws -> [String: AttributeValue] {
 
 private func text(_ byteCount: Int, _ letter: String = "x") -> AttributeValue { .string(String(repeating: letter, count: byteCount)) }
 
-/// A value of every type, and the field it becomes by the table of semantics 2.3.
+/// A value of every type, and its field by the table of docs/protocol/mirroring.md#attribute-types.
 private let golden: [(attribute: String, value: AttributeValue, field: FieldValue)] = [
   ("integer16", .integer(-32768), .int64(-32768)), ("integer32", .integer(2_147_483_647), .int64(2_147_483_647)),
   ("integer64", .integer(.min), .int64(.min)), ("decimal", .decimal("12.5"), .double(12.5)), ("double", .double(-0.1), .double(-0.1)),

@@ -1,4 +1,4 @@
-// The contract of `aquifer dev` (mirror-api.md, "Operator surface").
+// The contract of `aquifer dev` (docs/protocol/mirror-api.md#operators).
 
 import Foundation
 import Testing

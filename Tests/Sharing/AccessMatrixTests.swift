@@ -2,7 +2,8 @@ import Records
 import Sharing
 import Testing
 
-/// Semantics 13.2 again, written as text: a row an action, a column a standing. `-` is denied, `.` is as if there were nothing.
+/// The matrix of docs/protocol/mirroring.md#access-matrix again, written as text: a row an action, a column a standing.
+/// `-` is denied, `.` is as if there were nothing.
 struct AccessMatrixTests {
   private static let columns: [(name: String, standing: ShareStanding)] = [
     ("owner", .owner), ("administrator who may write", .administrator(.readWrite)), ("administrator who may read", .administrator(.readOnly)),

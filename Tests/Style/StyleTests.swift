@@ -39,6 +39,8 @@ enum Repository {
 
   static func texts(under folders: String...) -> [SourceFile] { files("txt", under: folders) }
 
+  static func documents(under folders: String...) -> [SourceFile] { files("md", under: folders) }
+
   private static func files(_ pathExtension: String, under folders: [String]) -> [SourceFile] {
     folders.flatMap { folder in
       let enumerator = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)

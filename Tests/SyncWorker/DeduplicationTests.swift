@@ -1,4 +1,4 @@
-// Duplicates become one: found, followed and removed (semantics section 12).
+// Duplicates become one: found, followed and removed (D3, D4, D5).
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// Objects that move between zones of their owner's (13.3, 13.4): nobody sees half of it, and nobody sees a deletion.
+// Objects that move between zones of their owner's (A8, A9): nobody sees half of it, and nobody sees a deletion.
 
 import History
 import JSON

@@ -1,4 +1,4 @@
-// Events, status and explanations of a store: what a client is told of its own way to the server (semantics section 11).
+// Events, status and explanations of a store: a client's view of its own way to the server (V1, V3).
 
 import History
 import JSON

@@ -1,4 +1,4 @@
-// DELETE_SELF, VALIDATE and NONE, case by case (wire-protocol 4.1).
+// DELETE_SELF, VALIDATE and NONE, case by case (docs/protocol/record-plane.md#fields).
 
 import JSON
 import RecordStore

@@ -1,4 +1,4 @@
-// createShortGUID, records/resolve and records/accept in the worker (wire-protocol 7.1, 7.4).
+// createShortGUID, records/resolve and records/accept in the worker (docs/protocol/record-plane.md#records-resolve).
 
 import JSON
 import RecordStore

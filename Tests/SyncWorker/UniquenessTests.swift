@@ -1,4 +1,4 @@
-// Policy `reject`: a second object with the same values is refused, and told who was first (semantics section 12).
+// Policy `reject`: a second object with the same values is refused, and the refusal names the first (D6).
 
 import History
 import JSON

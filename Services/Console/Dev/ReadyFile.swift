@@ -1,4 +1,4 @@
-// The file that tells programs where an installation answers (mirror-api.md, "Operator surface").
+// The file that tells programs the addresses of an installation (docs/protocol/mirror-api.md#operators).
 
 import Glibc
 import JSON

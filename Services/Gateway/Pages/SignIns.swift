@@ -1,4 +1,4 @@
-// `/signin`: what `redirectURL` leads to, and what the page there posts to itself (wire-protocol.md 2.3).
+// `/signin` (docs/protocol/record-plane.md#sign-in): the page that `redirectURL` leads to, and the form that it posts.
 
 import Authentication
 import HTTPServer

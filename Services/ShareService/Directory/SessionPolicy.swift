@@ -8,7 +8,7 @@ struct SessionPolicy: Hashable, Sendable {
   var rotation: Int64 = 300_000
   /// How long a token counts after its successor was handed out; 0: not at all.
   var grace: Int64 = 300_000
-  /// Without a successor, of who did not ask to be kept signed in, and who did (wire-protocol.md 2.2).
+  /// Of a token without a successor (docs/protocol/record-plane.md#sessions), in a usual and in a kept session.
   var lifetime: Int64 = 1_800_000
   var keptLifetime: Int64 = 14 * 86_400_000
 

@@ -1,4 +1,4 @@
-// Models and schemas over HTTP (mirror-api.md, "Model and schema").
+// Models and schemas over HTTP (docs/protocol/mirror-api.md#models-and-schemas).
 
 import JSON
 import ObjectModel

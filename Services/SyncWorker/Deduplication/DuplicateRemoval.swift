@@ -1,4 +1,5 @@
-// Duplicates are removed when everybody has had the time to hear of it: after an export and an import that began later (semantics section 12).
+// Removes duplicates when every store had the time to hear of the merge: after an export and an import that both
+// began later (D4).
 
 import Mirroring
 import RecordStore

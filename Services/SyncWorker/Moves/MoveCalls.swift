@@ -1,4 +1,4 @@
-// Moves of objects between zones of their owner's private database, both ways (13.4).
+// Moves of objects between zones of their owner's private database, both ways (A9).
 
 import JSON
 import Mirroring

@@ -1,4 +1,5 @@
-// A move as one transaction: every record under its name in the new zone, a tombstone that says so in the old one (13.3).
+// A move as one transaction (A9): every record under its name in the other zone, and a tombstone that says so in the
+// zone that it left.
 
 import Mirroring
 import RecordStore

@@ -1,4 +1,4 @@
-// `share(_:to:)` of a store: a graph and its share, in one commit (13.3).
+// `share(_:to:)` of a store: a graph and its share, in one commit (A8).
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// A store's events as its clients ask for them (semantics section 11).
+// A store's events as its clients ask for them (V1).
 
 import RecordStore
 import Records

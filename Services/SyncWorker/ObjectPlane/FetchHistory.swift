@@ -70,7 +70,7 @@ extension StoreCall {
     }
   }
 
-  /// H4.
+  /// The answer to a token behind the history that is kept (H4).
   static let expired = RecordError(
     .badRequest, "The history token is older than the history that is kept", cocoaErrorCode: .historyTokenExpired, httpStatus: 410)
 }

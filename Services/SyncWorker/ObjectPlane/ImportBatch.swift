@@ -1,4 +1,4 @@
-// The import batch as a call: what comes before a page is read, and what is kept of it (semantics 7).
+// The import batch as a call (I1, I2): the steps before a page is read, and the parts of it that are kept.
 
 import Mirroring
 import RecordStore

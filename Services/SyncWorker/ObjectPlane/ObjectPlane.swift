@@ -1,4 +1,4 @@
-// The object plane in the worker: which call goes where, and which store it is about (mirror-api).
+// The object plane in the worker (docs/protocol/mirror-api.md): finds the call, and the store that it is about.
 
 import Mirroring
 import ObjectModel

@@ -94,7 +94,7 @@ extension StoreCall {
     return PlaneAnswer(body: output.bytes)
   }
 
-  /// 13.4: in the private database everything; in the public one what is new, or made by the caller.
+  /// In the private database every object; in the public one objects that are not stored or the caller's own (A12).
   func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
     let rows = try await rows(names, byteLimit: .max)

@@ -1,4 +1,4 @@
-// A store's new beginning and its end: reset, forgotten (semantics section 10).
+// A store's reset and its removal (P1, P5).
 
 import JSON
 import Mirroring

@@ -52,7 +52,7 @@ extension SaveCheck {
   }
 }
 
-/// Refuses updates of objects that nobody has ever heard of (semantics 6 would leave them out for ever).
+/// Refuses updates of objects that nobody has ever heard of: the export would hold them back for ever (E9).
 private struct KnownObjects {
   let mirror: StoredMirror
   let transaction: any ShardTransaction

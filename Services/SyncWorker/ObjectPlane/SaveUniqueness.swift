@@ -1,4 +1,5 @@
-// Policy `reject` at the client's save: decided in the transaction that appends it, from what its objects would be (semantics section 12).
+// Policy `reject` at the client's save (D6): decided in the transaction that appends it, from the objects as they
+// would be.
 
 import History
 import Mirroring

@@ -128,7 +128,7 @@ extension StoreCall {
     PlaneAnswer(status: ServerErrorCode.conflict.row.httpStatus, body: StoreAnswer.schemaGap(gap, uuid: context.random.uuid()))
   }
 
-  /// Development makes types and fields as they are needed (section 3), also for a model whose schema was replaced since.
+  /// Development makes types and fields as they are needed (M7), also for a model whose schema was replaced since.
   private func extend(with gap: [SchemaFieldName], _ model: ModelIndex, _ configuration: String?) async throws(RecordError) {
     let missing = Set(gap)
     let fields = SchemaGenerator.schema(for: model, configuration: configuration).recordTypes.flatMap { type in

@@ -45,6 +45,6 @@ enum ZoneStanding: Hashable, Sendable {
 }
 
 extension StoredSyncState {
-  /// What the client asked for, or else semantics section 9.
+  /// The policy that the client asked for, or else the standard one (P4).
   func policy(for end: ZoneEnd) -> ZonePolicy { zonePolicies[end].flatMap(ZonePolicy.init(rawValue:)) ?? .standard(for: end, in: .own) }
 }

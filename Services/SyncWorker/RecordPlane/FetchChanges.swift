@@ -1,4 +1,4 @@
-// The change feeds: changes/zone, changes/database and their deprecated forms (wire-protocol 4.4, 5).
+// The change feeds: changes/zone, changes/database and their deprecated forms (docs/protocol/record-plane.md#changes).
 
 import JSON
 import RecordStore

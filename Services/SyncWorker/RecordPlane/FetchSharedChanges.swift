@@ -1,4 +1,5 @@
-// The feed of a database's zones for somebody with whom some of them are shared: which changed, came and went (wire-protocol 5.1).
+// The feed of a database's zones for a participant: zones that changed, came and went
+// (docs/protocol/record-plane.md#changes-database).
 
 import RecordStore
 import Records

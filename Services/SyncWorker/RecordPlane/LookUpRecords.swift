@@ -1,4 +1,4 @@
-// records/lookup (wire-protocol 4.2).
+// records/lookup (docs/protocol/record-plane.md#records-lookup).
 
 import JSON
 import RecordStore

@@ -1,4 +1,5 @@
-// records/modify (wire-protocol 4.1): read and typed here, decided and written in the shard's store, shown here again.
+// records/modify (docs/protocol/record-plane.md#records-modify): read and typed here, decided and written in the
+// shard's store, shown here again.
 
 import JSON
 import ObjectModel
@@ -42,7 +43,7 @@ extension RecordPlaneCall {
     throw RecordError(.tryAgainLater, "The records change their types faster than the request can be read", retryAfter: 1)
   }
 
-  /// What the writes are charged to: whoever writes, the owner of the zone (13.2).
+  /// The writes of a participant, too, are charged to the owner of the zone (S9).
   private func quota() async throws(RecordError) -> StorageQuota? {
     guard request.scope == .shared else { return StorageQuota(of: request.caller, in: database, standard: context.userQuota) }
     return StorageQuota(

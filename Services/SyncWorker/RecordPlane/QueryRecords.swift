@@ -1,4 +1,4 @@
-// records/query (wire-protocol 4.3).
+// records/query (docs/protocol/record-plane.md#records-query).
 
 import Indexing
 import JSON

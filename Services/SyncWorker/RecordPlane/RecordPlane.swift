@@ -1,4 +1,5 @@
-// CloudKit Web Services in the worker: one parse of the request, one write of the answer (wire-protocol 4–6).
+// CloudKit Web Services in the worker: one parse of the request, one write of the answer
+// (docs/protocol/record-plane.md).
 
 import JSON
 import RecordStore

@@ -1,4 +1,5 @@
-// assets/rereference (wire-protocol 8): receipts for content that records have, and the check of content that records are to have.
+// assets/rereference (docs/protocol/record-plane.md#assets): receipts for content that records have, and the check of
+// content that records are to have.
 
 import Assets
 import JSON

@@ -1,4 +1,5 @@
-// records/resolve, records/accept and their like in the shard that short GUIDs lead to (wire-protocol 7.4).
+// records/resolve, accept, decline and requestAccess in the shard of a short GUID
+// (docs/protocol/record-plane.md#records-resolve).
 
 import JSON
 import RecordStore

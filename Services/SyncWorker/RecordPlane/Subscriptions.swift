@@ -1,4 +1,4 @@
-// subscriptions/list, subscriptions/lookup and subscriptions/modify (wire-protocol 9.1).
+// subscriptions/list, subscriptions/lookup and subscriptions/modify (docs/protocol/record-plane.md#subscriptions).
 
 import JSON
 import RecordStore

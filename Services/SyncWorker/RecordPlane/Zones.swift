@@ -1,4 +1,4 @@
-// zones/list, zones/lookup and zones/modify (wire-protocol 6).
+// zones/list, zones/lookup and zones/modify (docs/protocol/record-plane.md#zones-calls).
 
 import JSON
 import RecordStore

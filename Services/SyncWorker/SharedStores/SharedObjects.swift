@@ -82,7 +82,7 @@ extension SharedCall {
     return writer.bytes
   }
 
-  /// 13.4: what is not saved yet, and what is in a zone that its user may write.
+  /// Objects that are not saved yet, and those of a zone that the store's user may write (A12).
   func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(call.body)).objectIDs
     let places = try await home().locate(names)
@@ -244,7 +244,7 @@ extension SharedCall {
 }
 
 extension StoreCall {
-  /// An invitation is accepted into the shared database's store (13.4).
+  /// An invitation is accepted into the shared database's store (A11).
   func refuseAccepting() async throws(RecordError) -> PlaneAnswer {
     _ = try await locate()
     throw RecordError(.badRequest, "accept: shares are accepted into a store of the shared database", cocoaErrorCode: .noSharedStore)

@@ -6,7 +6,7 @@ import Records
 import Sharing
 import WebServices
 
-/// Decides for one unit of a participant's request, from the state before it (semantics 13.2).
+/// Decides for one unit of a participant's request, from the state before it (A7).
 struct HierarchyLimits {
   /// What he sees before the unit.
   let now: VisibleRecords

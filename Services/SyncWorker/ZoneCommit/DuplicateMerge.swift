@@ -1,4 +1,5 @@
-// Duplicates become one in the commit that finds them (semantics section 12): whoever writes to a zone hands what he wrote to this, in the same body.
+// Merges duplicates in the commit that finds them (D3): every writer of a zone hands its writes to this, in the
+// same body.
 
 import Mirroring
 import ObjectModel

@@ -1,4 +1,5 @@
-// What references demand of a batch of writes: sources go with their target, and targets that are validated against stay (wire-protocol 4.1).
+// The demands of references on a batch of writes (docs/protocol/record-plane.md#fields): sources go with their
+// target, and targets that are validated against stay.
 
 import RecordStore
 import Records

@@ -1,4 +1,4 @@
-// One attribute that an edit sets, and what the record has there: who wins, by the attribute's policy (semantics 8, C1 and C2).
+// One attribute that an edit sets, against the record's value: the attribute's policy decides (C1, C2).
 
 import History
 import JSON

@@ -1,4 +1,4 @@
-// Several objects that are the same made one (semantics section 12): the survivor gets what others were related to, and they are marked.
+// Makes several equal objects one (D3): the survivor gets the others' relationships, and the others are marked.
 
 public import ObjectModel
 public import Records

@@ -1,4 +1,4 @@
-// Changes that name a duplicate mean the object that stands for it (semantics section 12), whenever they come.
+// Changes that name a duplicate mean the object that stands for it, whenever they come (D5).
 
 import History
 import ObjectModel

@@ -1,4 +1,4 @@
-// What an import batch says, record by record (mirror-api `changes`).
+// The changes of an import batch, record by record (docs/protocol/mirror-api.md#changes).
 
 public import Records
 

@@ -35,7 +35,7 @@ public struct Importer: Sendable {
     return .change(.save(try withoutLostTargets(object, in: source), record))
   }
 
-  /// A record client may delete an object and leave pointers to it behind: nobody is to wait for it (I3.11, T-O05).
+  /// A record client may delete an object and leave pointers to it behind: nobody waits for it (I11, T-O05).
   private func withoutLostTargets(_ object: ObjectValues, in source: some RecordSource) throws -> ObjectValues {
     var object = object
     for index in object.relationships.indices {

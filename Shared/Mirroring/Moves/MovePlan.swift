@@ -1,4 +1,4 @@
-// Which records go along when objects move to another zone: everything that is connected with them (13.3).
+// The records that go along when objects move to another zone: everything that is connected with them (A9).
 
 public import Records
 
@@ -32,7 +32,7 @@ public struct MovePlan: Hashable, Sendable {
   public internal(set) var cutLinks: [String] = []
   /// Names that are pointed to and that nobody has heard of yet: they are expected in the new zone.
   public internal(set) var expected: [String] = []
-  /// Duplicates that stand for an object of the graph (semantics section 12), whether they are still there or not.
+  /// Duplicates that stand for an object of the graph (D5), whether they are still there or not.
   public internal(set) var duplicates: [String] = []
   public internal(set) var byteCount = 0
   /// Every name that was looked at: of what moves, of what is expected, and of what has ended or stays behind a boundary.

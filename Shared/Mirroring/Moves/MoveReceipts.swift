@@ -1,4 +1,4 @@
-// Where a record was before it was moved: what its own field says, so that it goes wherever the record goes (R17, 13.3).
+// The zones that a record was in before it moved: its own field says so, and goes wherever the record goes (R17, A10).
 
 import JSON
 public import Records

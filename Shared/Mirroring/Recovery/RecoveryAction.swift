@@ -1,4 +1,4 @@
-// What a client is to do when its copy and the server's have come apart (semantics section 9).
+// The steps of a client when its copy and the server's have come apart (P6).
 
 /// A set of steps with the bits of Core Data's purge helper: `recovery` in answers.
 public struct RecoveryAction: OptionSet, Hashable, Sendable {

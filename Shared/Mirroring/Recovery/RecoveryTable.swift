@@ -1,4 +1,4 @@
-// Which error or signal calls for which recovery: the table of semantics section 9.
+// The recovery of each error and signal (docs/protocol/mirroring.md#recovery).
 
 /// What a client meets.
 public enum RecoverySignal: Hashable, Sendable, CaseIterable {
@@ -33,7 +33,7 @@ public enum ZoneOwnership: Hashable, Sendable, CaseIterable {
 
 public enum RecoveryStep: Hashable, Sendable {
   case recover(RecoveryAction)
-  /// The former account's data goes, or is kept for its return (section 10).
+  /// The former account's data goes, or is kept for its return (P2).
   case changeAccount
   /// Again as it is, after the time that was asked for.
   case retry

@@ -1,4 +1,4 @@
-// Why a store begins anew (semantics P1).
+// The reason why a store begins anew (P1).
 
 /// The reasons of Core Data's reset notifications. The raw value is theirs, and stored: never renumber.
 public enum ResetReason: Int, Hashable, Sendable, CaseIterable {

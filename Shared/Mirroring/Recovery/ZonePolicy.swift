@@ -1,4 +1,4 @@
-// What becomes of a store's objects when their zone ends: the table's answer, or what the client asked for (semantics P4).
+// The fate of a store's objects when their zone ends: the table's answer, or the client's choice (P4).
 
 public import Records
 
@@ -52,7 +52,7 @@ public enum ZonePolicy: Int, Hashable, Sendable, CaseIterable {
     }
   }
 
-  /// Section 9's, where the client asked for nothing.
+  /// The table's (docs/protocol/mirroring.md#recovery), where the client asked for nothing.
   public static func standard(for end: ZoneEnd, in zone: ZoneOwnership) -> ZonePolicy {
     guard case .recover(let action) = RecoveryTable.step(for: end.signal, in: zone) else { return .keepAndReupload }
     return action.contains(.deleteObjects) ? .delete : .keepAndReupload

@@ -1,4 +1,4 @@
-// One attribute's value as a field's value and back (semantics 2.3).
+// One attribute's value as a field's value and back (docs/protocol/mirroring.md#attribute-types).
 
 import History
 import ObjectModel

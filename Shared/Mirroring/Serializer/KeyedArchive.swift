@@ -1,4 +1,5 @@
-// Composites as Apple's devices write them: keyed archives of dictionaries, read as what the model says their elements are (semantics 2.3).
+// Composites as Apple's devices write them (docs/protocol/mirroring.md#attribute-types): keyed archives of
+// dictionaries, read as the types that the model gives their elements.
 
 import History
 import ObjectModel

@@ -1,5 +1,5 @@
-// Decimal attributes travel through a DOUBLE field and, where a model asks for it, exactly beside it (semantics 2.3); this is the text on the
-// object side.
+// The text of Decimal attributes on the object side. They travel through a DOUBLE field and, where a model asks for it,
+// exactly beside it (docs/protocol/mirroring.md#attribute-types).
 
 /// Decimal numbers as text.
 public enum DecimalText {

@@ -14,7 +14,7 @@ struct RecordRowHeader {
   var origin: Int64
   var sequenceOfOthers: Int64
 
-  /// CRC-32 over everything the row says. `integrity_check` does not see a flipped byte inside a value (reliability.md 0.8).
+  /// CRC-32 over all columns of the row: `integrity_check` does not see a flipped byte inside a value.
   func checksum(name: String, references: [UInt8], data: UnsafeRawBufferPointer) -> Int64 {
     let numbers = (
       zone.littleEndian, sequence.littleEndian, type.littleEndian, Int64(isDeleted ? 1 : 0).littleEndian, origin.littleEndian,

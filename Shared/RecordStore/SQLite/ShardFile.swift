@@ -81,7 +81,7 @@ struct ShardFile: Sendable {
     try connection.execute("PRAGMA page_size=4096")
     let mode = try connection.statement(SQL("journal_mode", "PRAGMA journal_mode=WAL")).first { $0.text(0) }
     guard mode == "wal" else { throw StoreError.io("\(path) can't have a write-ahead log; is its file system local?") }
-    // FULL: every commit is synced before it is acknowledged; with NORMAL power cuts lose acknowledged writes (reliability.md 0.2).
+    // FULL: every commit is synced before it is acknowledged; with NORMAL power cuts lose acknowledged writes.
     // No wal_autocheckpoint=0: the connection's own hook took its place, and the pragma would take that away.
     // secure_delete=FAST: deleted values are overwritten where that costs no further page writes.
     try connection.execute(

@@ -1,4 +1,4 @@
-// The stored format of a shard's file and its history (FORMAT.md explains the tables).
+// The stored format of a shard's file and its history; docs/protocol/stored-format.md explains the tables.
 
 import Records
 import SQLite
@@ -137,7 +137,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX zone_changes ON zone(database, seq)",
     // Deleted zones whose rows are still being removed, a slice a commit.
     "CREATE TABLE doomed(zone INTEGER PRIMARY KEY)",
-    // A rowid table: WITHOUT ROWID halves the speed at 1 KB a row (storage.md A4). `name` has no type: 16-byte blob or text.
+    // A rowid table: WITHOUT ROWID halves the speed at 1 KB a row. `name` has no type: 16-byte blob or text.
     """
     CREATE TABLE record(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, type INTEGER NOT NULL,
       deleted INTEGER NOT NULL, origin INTEGER NOT NULL, others INTEGER NOT NULL, sum INTEGER NOT NULL, refs BLOB, data BLOB NOT NULL)

@@ -170,7 +170,7 @@ public struct FetchSchema: Message {
   }
 }
 
-/// Adds record types and fields that a save in *development* brought up (semantics section 3).
+/// Adds the record types and fields that a save in *development* brought up (M7).
 public struct ExtendSchema: Message {
   public static let name = "directory.extend-schema/1"
   public static let senders: Set<Role> = [.worker]

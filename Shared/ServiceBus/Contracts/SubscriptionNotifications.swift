@@ -19,7 +19,7 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
   public let originDevice: String?
   /// A UUID; a repetition of a push is recognised by it.
   public let notificationID: String
-  /// The notification as devices get it (wire-protocol 9.3), encoded once for all of them.
+  /// The notification as devices get it (docs/protocol/record-plane.md#web-courier), encoded once for all of them.
   public let json: [UInt8]
   /// It stands for a subscription that nobody made: event streams hear of the zone itself. nil: false.
   public var isForCouriersOnly: Bool?

@@ -1,4 +1,4 @@
-// The bodies of `assets/upload` and `assets/rereference` (wire-protocol 8).
+// The bodies of `assets/upload` and `assets/rereference` (docs/protocol/record-plane.md#assets).
 
 public import JSON
 public import Records

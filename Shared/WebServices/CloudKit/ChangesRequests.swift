@@ -1,4 +1,4 @@
-// The bodies of the change feeds, old and new (wire-protocol 4.4, 5).
+// The bodies of the change feeds, old and new (docs/protocol/record-plane.md#changes).
 
 public import JSON
 public import Records

@@ -1,4 +1,4 @@
-// The error dictionary: of a whole request and of single items (wire-protocol section 10).
+// The error dictionary: of a whole request and of single items (docs/protocol/record-plane.md#errors).
 
 public import JSON
 public import Records

@@ -1,4 +1,4 @@
-// Field dictionaries of requests into typed values (wire-protocol 3.4).
+// Field dictionaries of requests into typed values (docs/protocol/record-plane.md#fields).
 
 import JSON
 import Records

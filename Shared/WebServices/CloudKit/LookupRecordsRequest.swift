@@ -1,4 +1,4 @@
-// The body of `records/lookup` (wire-protocol 4.2).
+// The body of `records/lookup` (docs/protocol/record-plane.md#records-lookup).
 
 public import JSON
 public import Records

@@ -1,4 +1,4 @@
-// The body of `records/modify` (wire-protocol 4.1).
+// The body of `records/modify` (docs/protocol/record-plane.md#records-modify).
 
 public import JSON
 public import Records

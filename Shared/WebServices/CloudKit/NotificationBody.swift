@@ -1,4 +1,4 @@
-// The notifications that subscriptions cause, as devices get them (wire-protocol 9.3).
+// The notifications of subscriptions, as devices get them (docs/protocol/record-plane.md#web-courier).
 
 import JSON
 public import Records

@@ -1,4 +1,4 @@
-// The body of `records/query` (wire-protocol 3.5, 4.3).
+// The body of `records/query` (docs/protocol/record-plane.md#records-query).
 
 import Indexing
 public import JSON

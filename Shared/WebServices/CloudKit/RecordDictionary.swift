@@ -1,4 +1,4 @@
-// Records into JSON, streamed from what the store hands out (wire-protocol 3.3, 3.4).
+// Records into JSON (docs/protocol/record-plane.md#record), streamed from the rows that the store hands out.
 
 public import JSON
 public import Records
@@ -97,7 +97,7 @@ public struct RecordDictionaryWriter: Sendable {
     writer.endObject()
   }
 
-  /// A conflict with the three records that it is about (semantics S2); each as far as it is known.
+  /// A conflict with the three records that it is about, each as far as it is known (S2).
   public func writeConflict(_ error: RecordError, _ conflict: RecordConflict, numbersAsStrings: Bool, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("recordName", conflict.recordName)

@@ -1,4 +1,4 @@
-// One operation of `records/modify`: what it says (wire-protocol 4.1), and what becomes of the record it meets.
+// One operation of `records/modify` (docs/protocol/record-plane.md#records-modify), and its effect on a record.
 
 public import Records
 
@@ -114,7 +114,7 @@ extension RecordOperation {
     }
   }
 
-  /// Decides what the operation does: the table of wire-protocol 4.1.
+  /// Decides the operation's effect: the table of docs/protocol/record-plane.md#records-modify.
   /// - Parameters:
   ///   - existing: nil for a record that never was or was deleted.
   ///   - stamp: who asks, and when.

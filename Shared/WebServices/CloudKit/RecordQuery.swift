@@ -1,4 +1,4 @@
-// Queries as values: what `records/query` asks for (wire-protocol 3.5).
+// Queries of `records/query` as values (docs/protocol/record-plane.md#records-query).
 
 public import Indexing
 public import Records

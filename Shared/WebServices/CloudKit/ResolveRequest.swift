@@ -1,4 +1,4 @@
-// The bodies of `records/resolve` and `records/accept` (wire-protocol 7.4).
+// The bodies of `records/resolve` and `records/accept` (docs/protocol/record-plane.md#records-resolve).
 
 public import JSON
 public import Records

@@ -1,4 +1,4 @@
-// What shows of a share in records' dictionaries (wire-protocol 3.3, 7).
+// The parts of a share that records' dictionaries show (docs/protocol/record-plane.md#sharing).
 
 public import JSON
 import Records

@@ -1,4 +1,4 @@
-// What a record dictionary of a request says of a share (wire-protocol 7).
+// The share in a request's record dictionary (docs/protocol/record-plane.md#sharing).
 
 import JSON
 public import Records

@@ -1,4 +1,4 @@
-// The token of a shared database's feed: where it stands at each owner (wire-protocol 5).
+// The token of a shared database's feed (docs/protocol/record-plane.md#changes-database): its position at each owner.
 
 import Crypto
 public import Records

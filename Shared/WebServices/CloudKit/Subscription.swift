@@ -1,4 +1,4 @@
-// Subscriptions as values: what `subscriptions/modify` sends, the store keeps and answers show (wire-protocol 9.1).
+// Subscriptions as values (docs/protocol/record-plane.md#subscriptions): read, stored, and shown.
 
 public import JSON
 public import Records

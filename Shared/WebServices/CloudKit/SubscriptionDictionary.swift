@@ -1,4 +1,4 @@
-// Subscriptions into JSON: the form in which they are shown is the one in which they are stored (wire-protocol 9.1).
+// Subscriptions into JSON, which is stored as it is shown (docs/protocol/record-plane.md#subscriptions).
 
 public import JSON
 public import Records

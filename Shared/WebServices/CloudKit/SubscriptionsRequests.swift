@@ -1,4 +1,4 @@
-// The bodies of `subscriptions/modify` and `subscriptions/lookup` (wire-protocol 9.1).
+// The bodies of `subscriptions/modify` and `subscriptions/lookup` (docs/protocol/record-plane.md#subscriptions).
 
 public import JSON
 public import Records

@@ -1,4 +1,4 @@
-// Zone IDs and zone dictionaries (wire-protocol 3.1, 3.2).
+// Zone IDs and zone dictionaries (docs/protocol/record-plane.md#zone-id).
 
 public import JSON
 public import Records

@@ -1,4 +1,4 @@
-// The bodies of `zones/modify` and `zones/lookup` (wire-protocol 6.1, 6.2).
+// The bodies of `zones/modify` and `zones/lookup` (docs/protocol/record-plane.md#zones-calls).
 
 public import JSON
 public import Records

@@ -55,7 +55,7 @@ public struct ObjectAnswer: Sendable {
 
 /// Error dictionaries of the object plane.
 public enum MirrorErrors {
-  /// What an event says of an export or import that left records out: one entry a record, nothing folded (section 9).
+  /// An event's error for an export or import that left records out: one entry a record, nothing folded (V1).
   public static func partialFailure(_ problems: [MirroringProblem]) -> [UInt8] {
     StoreAnswer.object { writer in
       writer.member("ckErrorCode", partialFailureCode)
@@ -110,7 +110,7 @@ extension RecordError {
     if let recovery { writer.member("recovery", recovery.rawValue) }
   }
 
-  /// What the client is to do, where section 9 has something to say of it.
+  /// The client's steps, where the recovery table has some (P6).
   private var recovery: RecoveryAction? {
     guard specialCKErrorCode == 21, case .recover(let action) = RecoveryTable.step(for: .databaseTokenExpired, in: .own) else { return nil }
     return action

@@ -6,7 +6,7 @@ public import Mirroring
 public import ObjectModel
 public import Records
 
-/// A mirroring event as clients see it (semantics section 11).
+/// A mirroring event as clients see it (V1).
 public struct MirrorEvent: Sendable {
   public let identifier: String
   /// `setup`, `import`, `export`.
@@ -60,7 +60,7 @@ public enum StoreAnswer {
   /// `PUT stores/{id}`
   /// - Parameters:
   ///   - lease: its token, and until when it lasts (milliseconds since 1970), where one was asked for.
-  ///   - accountChange: why the client's store is not the caller's (section 10).
+  ///   - accountChange: why the client's store is not the caller's (P2).
   public static func setup(
     storeIdentifier: String, historyToken: String, lease: (token: String, until: Int64)? = nil, accountChange: ResetReason? = nil
   ) -> [UInt8] {

@@ -49,7 +49,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     }
   }
 
-  /// `"zonePolicy": {"purged": "keep-and-pause"}`: the ways that are not named are as semantics has them.
+  /// `"zonePolicy": {"purged": "keep-and-pause"}`: ways that are not named keep their standard policy (P4).
   private static func zonePolicies(of body: JSONValue) throws(RecordError) -> [ZoneEnd: ZonePolicy]? {
     guard let object = try body.optionalObject("zonePolicy") else { return nil }
     var policies: [ZoneEnd: ZonePolicy] = [:]

@@ -30,7 +30,8 @@ import Testing
   static let missing = RecordError(.notFound, "Record not found")
 
   typealias Row = (kind: RecordOperation.Kind, exists: Bool, tag: Int64?, expected: Result<OperationDecision, RecordError>)
-  /// The table of wire-protocol 4.1: every kind meeting a record and none, with the right, a wrong and no tag.
+  /// The table of docs/protocol/record-plane.md#records-modify: every kind meeting a record and none, with the right, a
+  /// wrong and no tag.
   static let table: [Row] = [
     (.create, true, nil, .failure(RecordError(.conflict, "record to insert already exists"))),
     (.create, true, 7, .failure(RecordError(.conflict, "record to insert already exists"))),

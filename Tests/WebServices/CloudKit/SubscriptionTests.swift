@@ -135,7 +135,7 @@ import Testing
   }
 }
 
-/// The JSON bodies, written out by hand from wire-protocol 9.3.
+/// The JSON bodies, written out by hand from docs/protocol/record-plane.md#web-courier.
 @Suite struct `Notification bodies` {
   static let container = ContainerID(rawValue: "iCloud.x")
   static let zone = Zone.ID(zoneName: "Trips", ownerName: "_me")
