@@ -75,10 +75,10 @@ public struct AssetStore: Sendable {
     }
   }
 
-  /// Whether the shard has the file, plain or sealed.
+  /// True when the shard has the file, plain or sealed.
   package func hasFile(of asset: Asset, shard: Int) -> Bool { form(of: path(of: asset, shard: shard), asset) != nil }
 
-  /// Whether `adopt` finds the content.
+  /// True when `adopt` finds the content.
   public func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool {
     if hasFile(of: asset, shard: shard) { return true }
     return try spooled(asset) != nil

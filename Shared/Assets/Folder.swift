@@ -31,7 +31,7 @@ package enum Folder {
   private static let durable = Mutex<Set<String>>([])
   private static let durableLimit = 50_000
 
-  /// Whether this process has synced the folder's entry.
+  /// True when this process has synced the folder's entry.
   package static func isDurable(_ path: String) -> Bool { durable.withLock { $0.contains(path) } }
 
   /// Makes the entries of the folder durable.

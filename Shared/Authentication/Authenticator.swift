@@ -134,7 +134,7 @@ public final class Authenticator: Sendable {
 
   // MARK: Grants
 
-  /// Whether credentials that a caller presented earlier still hold. Returns true while the directory is away.
+  /// True when credentials that a caller presented earlier still hold, and while the directory is away.
   public func holds(_ grant: VerifyGrant, from share: ShareCalls) async -> Bool {
     let now = timing.now()
     let (known, asked) = state.withLock { ($0.grants[grant], $0.generation) }

@@ -5,7 +5,7 @@ public import HTTPServer
 public enum CORS {
   private static let exposed = "X-Apple-CloudKit-Web-Auth-Token, X-Apple-Request-UUID"
 
-  /// Whether pages of `origin` may use an API token that lists `allowed`. A request without an origin does not come
+  /// True when pages of `origin` may use an API token that lists `allowed`. A request without an origin does not come
   /// from a page.
   public static func allows(_ origin: String?, allowed: [String]) -> Bool {
     guard let origin, !allowed.isEmpty else { return true }

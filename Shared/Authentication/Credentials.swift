@@ -7,7 +7,7 @@ public struct Credentials: Hashable, Sendable {
   public let apiToken: String?
   /// A web-auth token, or the bearer token of the `Authorization` header (a user's or an operator's).
   public let userToken: String?
-  /// Whether `userToken` is a bearer token, which needs no API token.
+  /// True when `userToken` is a bearer token, which needs no API token.
   public let isBearer: Bool
   /// The signature of a server-to-server request.
   public let signature: RequestSignature?

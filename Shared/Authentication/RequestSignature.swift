@@ -24,7 +24,7 @@ public struct RequestSignature: Hashable, Sendable {
     signature = request.header("x-apple-cloudkit-request-signaturev1") ?? ""
   }
 
-  /// Whether the key ID has the form of one.
+  /// True when the key ID has the form of one.
   public var isPlausible: Bool {
     keyID.utf8.count == Self.keyIDCharacterCount
       && keyID.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }

@@ -48,7 +48,7 @@ public enum Base64 {
     return bytes
   }
 
-  /// Whether the last, padded group is the canonical spelling of its bytes.
+  /// True when the last, padded group is the canonical spelling of its bytes.
   private static func isCanonical(_ group: Slice<UnsafeBufferPointer<UInt8>>, _ bytes: ArraySlice<UInt8>) -> Bool {
     let spelling = [UInt8](unsafeUninitializedCapacity: 5) { buffer, initialized in
       initialized = bytes.withUnsafeBytes { encode($0, into: buffer) }

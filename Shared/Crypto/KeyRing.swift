@@ -71,7 +71,7 @@ public struct KeyRing: Sendable {
   /// The bytes that sealing adds to a blob.
   public static let overhead = headByteCount + AESGCM.overhead
 
-  /// Whether a stored blob is sealed. Compares one byte.
+  /// True when a stored blob is sealed. Compares one byte.
   public static func isSealed(_ blob: UnsafeRawBufferPointer) -> Bool { blob.first == mark }
 
   /// The length of a stored blob's content, sealed or not.

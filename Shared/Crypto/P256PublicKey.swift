@@ -24,7 +24,7 @@ public struct P256PublicKey: Hashable, Sendable {
   /// - Parameter der: the bytes of `der`. With any other bytes, no signature is valid.
   public init(der: [UInt8]) { self.der = der }
 
-  /// Whether this key made `signature` over the SHA-256 of `message`.
+  /// True when this key made `signature` over the SHA-256 of `message`.
   public func isValid(_ signature: P256Signature, for message: [UInt8]) -> Bool {
     defer { ERR_clear_error() }
     let key = der.withUnsafeBufferPointer { bytes in

@@ -40,13 +40,14 @@ public struct PasswordHash: Hashable, Sendable {
 
   private static func unpadded(_ bytes: ArraySlice<UInt8>) -> String { String(Base64.encode(Array(bytes)).prefix { $0 != "=" }) }
 
-  /// Whether `text` was made of `password`. Costs what `text` says, in constant time. False for a malformed text.
+  /// True when `text` was made of `password`. The text sets the costs, and the comparison takes constant time.
+  /// - Returns: false, too, for a malformed text.
   public static func isMatch(_ password: [UInt8], _ text: String) -> Bool {
     precondition(isReady, "libsodium can't be used on this machine")
     return password.withUnsafeBytes { bytes in withCharacters(bytes) { crypto_pwhash_str_verify(text, $0, UInt64(bytes.count)) == 0 } }
   }
 
-  /// Whether `text` was made with other costs than these.
+  /// True when `text` was made with other costs than these.
   public func isOutdated(_ text: String) -> Bool { crypto_pwhash_str_needs_rehash(text, passCount, byteCount) != 0 }
 }
 

@@ -77,7 +77,7 @@ public enum HMACSHA256 {
     }
   }
 
-  /// Whether `code` belongs to the message. The time does not depend on where a wrong code differs.
+  /// True when `code` belongs to the message. The time does not depend on where a wrong code differs.
   public static func isValid(_ code: [UInt8], for message: [UInt8], key: [UInt8]) -> Bool {
     ConstantTime.areEqual(code, Self.code(for: message, key: key))
   }
@@ -88,7 +88,7 @@ public enum HMACSHA256 {
 }
 
 public enum ConstantTime {
-  /// Whether both hold the same bytes. The time depends on the lengths only.
+  /// True when both hold the same bytes. The time depends on the lengths only.
   public static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
   }

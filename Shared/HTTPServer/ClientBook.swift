@@ -75,7 +75,7 @@ final class ClientBook: Sendable {
   var refused: [ClientRefusal: Int] { state.withLock(\.refused) }
   var held: (bodies: Int, answers: Int) { state.withLock { ($0.bodies, $0.answers) } }
 
-  /// Whether to accept a connection, if only to refuse its request with an answer. An answer costs more than a
+  /// True to accept a connection, if only to refuse its request with an answer. An answer costs more than a
   /// connection and delays other clients, so a network over its limit gets `answeredSurplus` of them a second.
   func mayKnock(_ network: ClientNetwork, at now: Int64) -> Bool {
     guard let limit = limits.connections else { return true }

@@ -42,8 +42,8 @@ public final class HTTPServer: Sendable {
     /// limit on open files can lower the number (`HTTPServer.connectionLimit`).
     public var connectionLimit = 10_000
     /// The number of connections of one IPv4 address or IPv6 /64. A further one is closed, without TLS after a 429. nil
-    /// stands for an eighth of all, at least 16; 0 for any number. A trusted proxy may have any number, and the requests
-    /// of each of its clients count instead.
+    /// stands for an eighth of all, at least 16; 0 for any number. A trusted proxy may have any number; the requests of
+    /// each of its clients count instead.
     public var connectionsPerClient: Int?
     /// When more than seven eighths of the connections are open, the server closes those idle for at least this long,
     /// the longest idle first.

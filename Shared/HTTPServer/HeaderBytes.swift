@@ -22,7 +22,7 @@ enum HeaderBytes {
     return text.withUTF8 { hasControl($0) }
   }
 
-  /// Whether a byte is below 0x20, or is 0x7f.
+  /// True when a byte is below 0x20, or is 0x7f.
   /// - Parameter tabsCount: whether a tab counts.
   static func hasControl(_ bytes: Bytes, tabsCount: Bool = true) -> Bool {
     var position = 0
@@ -32,7 +32,7 @@ enum HeaderBytes {
     return bytes[position...].contains { ($0 < 0x20 && (tabsCount || $0 != 0x09)) || $0 == 0x7f }
   }
 
-  /// Whether one of eight bytes is below 0x20, or is 0x7f. A tab counts.
+  /// True when one of eight bytes is below 0x20, or is 0x7f. A tab counts.
   private static func hasControl(_ word: UInt64) -> Bool {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let deletes = word ^ ones &* 0x7f

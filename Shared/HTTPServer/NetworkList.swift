@@ -30,7 +30,7 @@ public struct NetworkList: Hashable, Sendable {
 
   public var isEmpty: Bool { networks.isEmpty }
 
-  /// Whether a network of the list contains the address.
+  /// True when a network of the list contains the address.
   /// - Parameter address: an IP address as text; other text is in no network. An IPv4 address in IPv6 form
   ///   (`::ffff:192.0.2.1`) counts as IPv4.
   public func contains(_ address: String) -> Bool {

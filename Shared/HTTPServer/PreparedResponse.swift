@@ -82,7 +82,7 @@ struct PreparedResponse: @unchecked Sendable {
     HeaderBytes.isToken(header.name) && !HeaderBytes.hasControl(header.value)
   }
 
-  /// Whether the server writes the header itself: headers of connection, framing and date.
+  /// True when the server writes the header itself: headers of connection, framing and date.
   private static func isOurs(_ name: String) -> Bool {
     switch name.utf8.count {
     case 4, 10, 14, 17: ["content-length", "transfer-encoding", "connection", "date"].contains(name.lowercased())

@@ -5,7 +5,7 @@ package struct RequestTarget {
   package let pathSegments: [String]
   package let query: [(name: String, value: String)]
 
-  /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, bytes that are not UTF-8, and an encoded NUL.
+  /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, invalid UTF-8, and an encoded NUL.
   package init(_ target: String) throws(Refusal) {
     var target = target
     // Parsed in place: every request passes here, and copies cost more than parsing.

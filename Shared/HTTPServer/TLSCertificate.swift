@@ -59,7 +59,7 @@ public final class TLSCertificate: Sendable {
 
   public static let systemSeconds: @Sendable () -> Int64 = { Int64(time(nil)) }
 
-  /// Whether every account of this machine may read the key.
+  /// True when every account of this machine may read the key.
   public var isKeyExposed: Bool {
     var status = stat()
     return stat(keyPath, &status) == 0 && status.st_mode & S_IROTH != 0

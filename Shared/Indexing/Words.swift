@@ -76,7 +76,7 @@ public enum Words {
     }
   }
 
-  /// Whether the sign belongs to a script that puts no blanks between words.
+  /// True when the sign belongs to a script that puts no blanks between words.
   private static func standsAlone(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     // Thai, Lao; Myanmar, Khmer; Hiragana and Katakana.

@@ -82,7 +82,7 @@ public struct JSONValue: Sendable {
     return try withExtendedLifetime(document) { try body(document.text(node)) }
   }
 
-  /// Whether this is a string of exactly these bytes, without Unicode equivalence. Makes no `String`.
+  /// True when this is a string of exactly these bytes, without Unicode equivalence. Makes no `String`.
   public func isString(_ text: String) -> Bool {
     var text = text
     let node = node

@@ -6,7 +6,7 @@ import Crypto
 /// builds).
 public struct JSONWriter {
   public private(set) var bytes: [UInt8] = []
-  /// Whether the current container has a value already.
+  /// True when the current container has a value already.
   private var needsComma = false
   #if DEBUG
     private var open: [UInt8] = []

@@ -7,7 +7,7 @@ enum MessagePackClaims {
   private static let array32: UInt8 = 0xdd
   private static let map32: UInt8 = 0xdf
 
-  /// Whether a header announces more elements than can follow. Headers with 16 bits claim at most 3 MB, and no more of
+  /// True when a header announces more elements than can follow. Headers with 16 bits claim at most 3 MB, and no more of
   /// them are open at a time than the depth allows.
   static func exceed(_ bytes: UnsafeRawBufferPointer) -> Bool {
     // The codes of these headers also occur in text and content, so a byte search comes before reading all headers.

@@ -57,7 +57,7 @@ public final class StatementWatch: Sendable {
     }
   }
 
-  /// Whether the current span is over.
+  /// True when the current span is over.
   public var isOver: Bool { state.withLock { $0.isOver } }
 
   /// Compares the clock with the span's limits.
