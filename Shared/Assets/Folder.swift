@@ -13,7 +13,7 @@ package enum Folder {
     let parent = Self.parent(of: path)
     if isFolder(path) {
       if durable.withLock({ $0.contains(path) }) { return }
-      // An unreadable parent belongs to somebody else, so this folder existed before this installation.
+      // An unreadable parent belongs to another account, so this folder existed before this installation.
       if access(parent, R_OK) == 0 { try sync(parent) }
     } else {
       if parent != path { try make(parent) }

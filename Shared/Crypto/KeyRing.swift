@@ -55,7 +55,7 @@ public struct KeyRing: Sendable {
     self.keys = keys
   }
 
-  /// A line for a key file.
+  /// A random key as a line for a key file.
   public static func newKey() -> String { Hex.encode(SecureRandom.bytes(AESGCM.keyByteCount)) }
 
   /// The key that seals new blobs; nil for a ring without keys.

@@ -5,7 +5,7 @@
 struct HeaderPolicy {
   enum Framing: Equatable {
     case none
-    /// `Content-Length`, at most `maximumContentLength`.
+    /// `Content-Length`, of at most `maximumContentLengthDigitCount` digits.
     case length(UInt64)
     case chunked
   }

@@ -2,7 +2,7 @@
 
 public import Records
 
-/// An index of a database: over one field of the records of one type.
+/// An index of a database over the records of one type: by one field, or by several for the kind `unique`.
 public struct FieldIndex: Hashable, Sendable {
   /// Numbers are stored: never renumber.
   public enum Kind: Int, Hashable, Sendable, CaseIterable {

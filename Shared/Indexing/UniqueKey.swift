@@ -1,4 +1,4 @@
-// The values of several fields as one short key, so that an index can forbid two records to share them.
+// The values of several fields as one short key, so that an index finds records that share all of them.
 
 import Crypto
 public import Records

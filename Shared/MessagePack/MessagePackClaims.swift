@@ -7,8 +7,8 @@ enum MessagePackClaims {
   private static let array32: UInt8 = 0xdd
   private static let map32: UInt8 = 0xdf
 
-  /// True when a header announces more elements than can follow. Headers with 16 bits claim at most 3 MB, and no more of
-  /// them are open at a time than the depth allows.
+  /// True when a header announces more elements than can follow. Ignores headers with 16 bits: each claims at most
+  /// 3 MB, and the depth limits how many are open at a time.
   static func exceed(_ bytes: UnsafeRawBufferPointer) -> Bool {
     // The codes of these headers also occur in text and content, so a byte search comes before reading all headers.
     (looksWrong(bytes, array32) || looksWrong(bytes, map32)) && isWrong(bytes)

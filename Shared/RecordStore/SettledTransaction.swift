@@ -4,7 +4,7 @@ import Crypto
 import History
 import Records
 
-/// A saved transaction that is in no history any more: it was purged, or its store was reset or removed.
+/// A saved transaction that has left its history: it was purged, or its store was reset or removed.
 public struct SettledTransaction: Hashable, Sendable {
   /// The most that a store keeps. Beyond that the oldest ones are forgotten early.
   public static let keptCount: Int64 = 100_000

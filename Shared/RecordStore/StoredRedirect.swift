@@ -9,7 +9,7 @@ public struct StoredRedirect: Hashable, Sendable {
 
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// No record points to the duplicate any more.
+    /// All pointers to the duplicate lead elsewhere.
     public static let moved = Progress(rawValue: 1)
     /// A store of the database was exported successfully.
     public static let exported = Progress(rawValue: 2)
