@@ -1,12 +1,12 @@
-// What can go wrong with files.
+// The failures of operations on asset files.
 
-/// Why a file could not be made, read or removed; the text names paths, never content.
+/// The reason why a file could not be made, read or removed. The text names paths, never content.
 public enum AssetError: Error, Hashable, Sendable {
-  /// No space left: nothing was kept, try again later.
+  /// The device has no space. Nothing was kept; the caller may retry later.
   case full(String)
-  /// The file is not what its name says; restore it from a backup.
+  /// The content does not match the file's name; restore the file from a backup.
   case corrupt(String)
   case io(String)
-  /// It is sealed with a key that this process lacks.
+  /// This process lacks the key that sealed the file.
   case missingKey(String)
 }

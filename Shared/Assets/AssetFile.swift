@@ -1,22 +1,22 @@
-// A file of content, read as what it says: sealed ones are opened on the way, piece by piece.
+// Reads an asset's file as plain content, and opens sealed files chunk by chunk on the way.
 
 import CLinux
 public import Crypto
 import Glibc
 
-/// An asset's file, open for reading. Its calls block as long as reads of files do; they are safe from any thread.
+/// An asset's file, open for reading. Calls block on the disk; any thread may make them.
 public final class AssetFile: Sendable {
   private let path: String
   private let descriptor: Int32
   private let keys: KeyRing
-  /// nil: the file is the content.
+  /// nil when the file is the content itself.
   private let sealed: SealedFile?
-  /// Of the content.
+  /// The length of the content.
   public let byteCount: Int64
   public var isSealed: Bool { sealed != nil }
 
-  /// - Returns: nil when there is no regular file.
-  /// - Throws: `missingKey` for a file that is sealed with a key that is not there; `corrupt`, `io`.
+  /// - Returns: nil when the path names no regular file.
+  /// - Throws: `missingKey` when `keys` lacks the key that sealed the file; `corrupt` for an impossible length; `io`.
   public init?(path: String, keys: KeyRing) throws(AssetError) {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
     guard descriptor >= 0 else {
@@ -49,9 +49,9 @@ public final class AssetFile: Sendable {
 
   deinit { _ = close(descriptor) }
 
-  /// What is at `offset` of the content.
-  /// - Parameter limit: at most so many bytes.
-  /// - Returns: at least one byte, if there is one; of a sealed file, no further than its chunk goes.
+  /// Reads from `offset` of the content.
+  /// - Parameter limit: the most bytes to return.
+  /// - Returns: at least one byte before the end of the content; of a sealed file, at most the rest of one chunk.
   /// - Throws: `corrupt`, `io`.
   public func read(at offset: Int64, limit: Int) throws(AssetError) -> [UInt8] {
     let count = Int(min(Int64(limit), max(byteCount - offset, 0)))
@@ -63,14 +63,14 @@ public final class AssetFile: Sendable {
     return Array(content[start..<min(start + count, content.count)])
   }
 
-  /// All of it.
+  /// Reads the whole content.
   /// - Throws: `corrupt`, `io`.
   public func readAll() throws(AssetError) -> [UInt8] {
     guard let sealed else { return try Self.bytes(of: descriptor, path, at: 0, count: Int(byteCount)) }
     var content: [UInt8] = []
     content.reserveCapacity(Int(byteCount))
     var index: Int64 = 0
-    // An empty content has a chunk, too, that vouches for it.
+    // Even an empty content has one chunk, which authenticates it.
     repeat {
       content += try chunk(index, of: sealed)
       index += 1
@@ -78,7 +78,8 @@ public final class AssetFile: Sendable {
     return content
   }
 
-  /// - Throws: `corrupt` when the content is not what the file's name, its hash, says; `io`.
+  /// Compares the hash of the content with the file's name.
+  /// - Throws: `corrupt` when they differ; `io`.
   public func compareWithName() throws(AssetError) {
     let hash = SHA256.Stream()
     var offset: Int64 = 0
@@ -87,7 +88,7 @@ public final class AssetFile: Sendable {
       piece.withUnsafeBytes { hash.update($0) }
       offset += Int64(piece.count)
     }
-    // The first two digits are a folder's name.
+    // The hash begins in the folder's name, which is its first two digits.
     guard path.filter({ $0 != "/" }).hasSuffix(Hex.encode(hash.finish())) else { throw .corrupt("\(path) is not what its name says; restore it from a backup") }
   }
 
@@ -103,7 +104,7 @@ public final class AssetFile: Sendable {
     }
   }
 
-  /// Exactly `count` bytes.
+  /// Reads exactly `count` bytes.
   private static func bytes(of descriptor: Int32, _ path: String, at offset: Int64, count: Int) throws(AssetError) -> [UInt8] {
     var failure: AssetError?
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in

@@ -1,21 +1,22 @@
-// The folder of asset files: a spool that uploads are written to, and a folder a shard that holds what its records use.
+// The folder of asset files: a spool that takes uploads, and one folder a shard for the files that its records use.
 
 import CLinux
 public import Crypto
 import Glibc
 public import Records
 
-/// Content-addressed files, named by the SHA-256 of their content. Only names of ours ever become paths.
+/// Content-addressed files, named by the SHA-256 of their content. Only hashes become paths, never a client's text.
 ///
-/// Content arrives in the spool (`AssetUpload`, `put`) and stays there until its receipt has expired, in a folder an hour, so that old
-/// content goes by its folder's name and nobody can take away what somebody else has just written. A shard's writer gives its shard a
-/// link of its own (`adopt`) and alone removes it. So the spool needs no counts, and a shard's files move and go with the shard.
+/// Uploads arrive in the spool (`AssetUpload`, `put`) and stay there until their receipt expires. The spool has one
+/// folder for each hour of expiry, so old content is removed by folder and no client can remove another client's
+/// upload. A shard's writer links content into the shard's folder (`adopt`) and alone removes that link. So the spool
+/// needs no reference counts, and a shard's files move and go with the shard.
 ///
-/// With a key every file that is written is sealed (`SealedFile`): when content arrives, nobody knows yet whether an encrypted attribute will use
-/// it. Names, which are the contents' hashes, and lengths stay in clear; files from before there was a key stay readable.
+/// With a key, every written file is sealed (`SealedFile`), because an encrypted attribute may use the content later.
+/// Names (the hashes of the content) and lengths stay in clear. Files written before the key was added stay readable.
 public struct AssetStore: Sendable {
   public let directory: String
-  /// What files are sealed with; empty: they are written as they are.
+  /// The keys that seal and open files. Without keys, files hold plain content.
   public let keys: KeyRing
 
   public init(directory: String, keys: KeyRing = KeyRing()) {
@@ -23,18 +24,18 @@ public struct AssetStore: Sendable {
     self.keys = keys
   }
 
-  /// Where a shard's file is, or would be.
+  /// The path of a shard's file, whether or not the file exists.
   public func path(of asset: Asset, shard: Int) -> String { directory + "/" + asset.relativePath(inShard: shard) }
 
   // MARK: A shard's files
 
-  /// Gives the shard its link to content that was uploaded: durable once its folder was synced.
-  /// - Returns: the folder to sync before anything may rely on the file; nil when the content is nowhere.
-  /// - Throws: `full`, `io`; the file may be there then, and is nobody's.
+  /// Links uploaded content into the shard's folder. The link is durable once its folder is synced.
+  /// - Returns: the folder to sync before the file can be relied on; nil when neither shard nor spool has the content.
+  /// - Throws: `full`, `io`. The file may exist then without a record that uses it.
   public func adopt(_ asset: Asset, into shard: Int) throws(AssetError) -> String? {
     let path = path(of: asset, shard: shard)
     let folder = Folder.parent(of: path)
-    // Not collected yet, or left over from an earlier try.
+    // The collector has not removed it yet, or an earlier attempt left it.
     let present = form(of: path, asset)
     if present == .sealed || present == .plain && !keys.canSeal { return folder }
     try Folder.make(folder)
@@ -51,7 +52,7 @@ public struct AssetStore: Sendable {
     return present == nil ? nil : folder
   }
 
-  /// Content from before there was a key that has arrived again.
+  /// Replaces a plain file by a sealed upload of the same content.
   /// - Returns: false when the file in the spool is gone.
   private func replace(_ path: String, by source: String) throws(AssetError) -> Bool {
     let link = path + ".sealed"
@@ -65,7 +66,7 @@ public struct AssetStore: Sendable {
 
   private enum Form { case plain, sealed }
 
-  /// Told by the length alone; nil for a file that is not there, or is not that content's.
+  /// Decides by the length alone; nil for a missing file or for one of another length.
   private func form(of path: String, _ asset: Asset) -> Form? {
     switch Folder.byteCount(of: path) {
     case asset.byteCount: .plain
@@ -74,25 +75,25 @@ public struct AssetStore: Sendable {
     }
   }
 
-  /// Whether the shard has the file, in either form.
+  /// True when the shard has the file, plain or sealed.
   package func hasFile(of asset: Asset, shard: Int) -> Bool { form(of: path(of: asset, shard: shard), asset) != nil }
 
-  /// Whether `adopt` would find the content.
+  /// True when `adopt` finds the content.
   public func canAdopt(_ asset: Asset, into shard: Int) throws(AssetError) -> Bool {
     if hasFile(of: asset, shard: shard) { return true }
     return try spooled(asset) != nil
   }
 
-  /// The newest file of that content in the spool.
+  /// The path of the content's newest file in the spool.
   private func spooled(_ asset: Asset) throws(AssetError) -> String? {
     let name = Hex.encode(asset.hash)
     for bucket in try buckets().reversed() where form(of: spoolPath(bucket, name), asset) != nil { return spoolPath(bucket, name) }
     return nil
   }
 
-  /// Puts a shard's content into the spool again, so that another shard can adopt it until `expiry` (seconds since 1970); durable when
-  /// it returns, with one sync for all.
-  /// - Returns: those that the shard has.
+  /// Links a shard's content into the spool, so that another shard can adopt it until `expiry` (seconds since 1970).
+  /// Durable on return, with one sync for all files.
+  /// - Returns: the assets that the shard has.
   public func offer(_ assets: [Asset], of shard: Int, until expiry: Int64) throws(AssetError) -> Set<Asset> {
     guard !assets.isEmpty else { return [] }
     let bucket = Self.bucket(of: expiry)
@@ -111,7 +112,7 @@ public struct AssetStore: Sendable {
     return offered
   }
 
-  /// Removes files of a shard, durably; those that are not there are none to remove.
+  /// Removes files of a shard durably. Skips missing files.
   /// - Parameter hashes: 32 bytes each.
   public func remove(_ hashes: [[UInt8]], from shard: Int) throws(AssetError) {
     var folders: Set<String> = []
@@ -123,14 +124,14 @@ public struct AssetStore: Sendable {
     for folder in folders.sorted() where access(folder, F_OK) == 0 { try Folder.sync(folder) }
   }
 
-  /// The folders a shard's files are in, by the first byte of their hashes; ascending.
+  /// The folders that hold a shard's files, as the first byte of their hashes; ascending.
   public func folders(of shard: Int) throws(AssetError) -> [Int] {
     try Folder.names(in: "\(directory)/\(Asset.folder(ofShard: shard))").compactMap { name in
       name.utf8.count == 2 ? Hex.decode(name).map { Int($0[0]) } : nil
     }
   }
 
-  /// The files in one of a shard's folders, by hash; names that are not ours are left out.
+  /// The hashes of the files in one of a shard's folders. Skips names that are no hashes.
   public func hashes(in folder: Int, of shard: Int) throws(AssetError) -> [[UInt8]] {
     let prefix = Hex.encode([UInt8(clamping: folder)])
     return try Folder.names(in: "\(directory)/\(Asset.folder(ofShard: shard))/\(prefix)").compactMap { name in
@@ -138,21 +139,23 @@ public struct AssetStore: Sendable {
     }
   }
 
-  /// Links what format 1 kept for all shards together into a shard's own folders, and syncs those.
+  /// Links files that format 1 kept for all shards together into a shard's own folders, and syncs those folders.
   public func adoptUnsharded(_ assets: [Asset], into shard: Int) throws(AssetError) {
     var folders: Set<String> = []
     for asset in assets {
       let path = path(of: asset, shard: shard)
       let folder = Folder.parent(of: path)
       if folders.insert(folder).inserted { try Folder.make(folder) }
-      // What is missing was missing before.
+      // A file that is missing here was missing before the upgrade.
       guard link(directory + "/" + asset.unshardedPath, path) == 0 || errno == EEXIST || errno == ENOENT else { throw Folder.failure("link file", path) }
     }
     for folder in folders.sorted() { try Folder.sync(folder) }
   }
 
-  /// The content of a shard's file (or of the spool's, while no commit has adopted it), verified against its hash.
-  /// - Throws: `io` when it is missing, `corrupt` when it is not what was written, `missingKey` when it is sealed with a key that is not there.
+  /// Reads the content of a shard's file, verified against its hash. Reads the spool while no commit has adopted the
+  /// content.
+  /// - Throws: `io` when the file is missing, `corrupt` when its content differs from its name, `missingKey` when
+  ///   `keys` lacks the key that sealed it.
   public func read(_ asset: Asset, shard: Int) throws(AssetError) -> [UInt8] {
     guard asset.hash.count == SHA256.byteCount else { throw .io("an asset's hash has \(asset.hash.count) bytes") }
     var path = path(of: asset, shard: shard)
@@ -168,9 +171,9 @@ public struct AssetStore: Sendable {
 
   // MARK: The spool
 
-  /// Writes `content` durably into the spool; on the caller's thread.
-  /// - Parameter expiry: until when it can be adopted, seconds since 1970.
-  /// - Throws: `full`, `io`; nothing is left behind then.
+  /// Writes `content` durably into the spool. Blocks the calling thread.
+  /// - Parameter expiry: the end of the time in which shards can adopt it, seconds since 1970.
+  /// - Throws: `full`, `io`; no file is left behind then.
   public func put(_ content: [UInt8], until expiry: Int64) throws(AssetError) -> Asset {
     let file = try SpoolFile(in: self, until: expiry)
     do throws(AssetError) {
@@ -182,9 +185,9 @@ public struct AssetStore: Sendable {
     }
   }
 
-  /// Removes what can be adopted no more, and what crashes left unfinished.
+  /// Removes expired content and the unfinished files that crashes left.
   /// - Parameter now: seconds since 1970.
-  /// - Returns: how many files were removed.
+  /// - Returns: the number of removed files.
   public func sweepSpool(now: Int64) throws(AssetError) -> Int {
     var count = 0
     for bucket in try buckets() where (bucket + 1 + Self.marginHours) * Self.bucketSeconds <= now {
@@ -199,15 +202,15 @@ public struct AssetStore: Sendable {
   }
 
   private static let bucketSeconds: Int64 = 3600
-  /// Clocks of two machines may differ by so much.
+  /// The tolerated difference between the clocks of two machines.
   private static let marginHours: Int64 = 1
 
-  /// The hour in which content expires.
+  /// The hour in which content expires, counted from 1970.
   static func bucket(of expiry: Int64) -> Int64 { max(expiry, 0) / bucketSeconds }
 
   func spoolFolder(_ bucket: Int64) -> String { "\(directory)/uploads/\(bucket)" }
   func spoolPath(_ bucket: Int64, _ name: String) -> String { "\(spoolFolder(bucket))/\(name)" }
 
-  /// Ascending.
+  /// The hours that the spool has folders for, ascending.
   private func buckets() throws(AssetError) -> [Int64] { try Folder.names(in: directory + "/uploads").compactMap { Int64($0) }.sorted() }
 }

@@ -1,13 +1,13 @@
-// Content that arrives piece by piece from a thread that must not block: written behind its back, and held up when the disk is slower.
+// Writes uploads for threads that must not block, and holds back a sender that is faster than the disk.
 
 import Dispatch
 public import Records
 import Synchronization
 
-/// The threads that write uploads, a few for all.
+/// A few threads that write all uploads.
 ///
-/// An upload stays on its thread, so that its pieces keep their order; a sync that takes long holds up those that share it, not the
-/// threads that read sockets.
+/// An upload stays on one thread, so that its pieces keep their order. A slow sync delays the uploads on its thread,
+/// but never the threads that read sockets.
 public final class AssetWriters: Sendable {
   private let queues: [DispatchQueue]
   private let next = Atomic<UInt32>(0)
@@ -17,10 +17,10 @@ public final class AssetWriters: Sendable {
     queues = (0..<count).map { DispatchQueue(label: "aquifer.assets.\($0)") }
   }
 
-  /// Each in its turn.
+  /// The queues in turn.
   fileprivate var queue: DispatchQueue { queues[Int(next.wrappingAdd(1, ordering: .relaxed).oldValue) % queues.count] }
 
-  /// Uploads that were neither finished nor given up.
+  /// Uploads that are neither finished nor aborted.
   public var uploadCount: Int { count.load(ordering: .relaxed) }
   fileprivate let count = Atomic(0)
 }
@@ -35,9 +35,9 @@ public final class AssetUpload: Sendable {
     var isOver = false
   }
 
-  /// Written at a time.
+  /// The number of waiting bytes that starts a write.
   private static let pieceByteCount = 64 * 1024
-  /// More than this must not wait.
+  /// The number of waiting bytes that holds back the sender.
   private static let waitingByteLimit = 128 * 1024
 
   private let store: AssetStore
@@ -45,10 +45,10 @@ public final class AssetUpload: Sendable {
   private let writers: AssetWriters
   private let queue: DispatchQueue
   private let state = Mutex(State())
-  /// Made and used on the queue.
+  /// Created and used on the queue.
   private let file = Mutex<SpoolFile?>(nil)
 
-  /// - Parameter expiry: until when the content can be adopted, seconds since 1970.
+  /// - Parameter expiry: the end of the time in which shards can adopt the content, seconds since 1970.
   public init(into store: AssetStore, until expiry: Int64, writers: AssetWriters) {
     self.store = store
     self.expiry = expiry
@@ -59,8 +59,8 @@ public final class AssetUpload: Sendable {
 
   deinit { end() }
 
-  /// Takes the next piece without blocking; after a failure, which `finish` tells, it goes nowhere.
-  /// - Returns: whether another piece may come now; if not, `resume` is called when it may.
+  /// Takes the next piece without blocking. After a failure, which `finish` reports, it discards the piece.
+  /// - Returns: whether the caller may send the next piece at once. If not, `resume` is called when it may.
   public func take(_ piece: UnsafeRawBufferPointer, resume: @escaping @Sendable () -> Void) -> Bool {
     let (starts, goesOn) = state.withLock { state in
       if state.failure != nil || state.isOver { return (false, true) }
@@ -75,8 +75,8 @@ public final class AssetUpload: Sendable {
     return goesOn
   }
 
-  /// Makes what was taken durable.
-  /// - Throws: what the disk refused; nothing is left behind then.
+  /// Writes the remaining pieces and makes the file durable.
+  /// - Throws: the disk's error; no file is left behind then.
   public func finish() async throws(AssetError) -> Asset {
     let result: Result<Asset, AssetError> = await withCheckedContinuation { continuation in
       queue.async { continuation.resume(returning: self.finished()) }
@@ -84,7 +84,7 @@ public final class AssetUpload: Sendable {
     return try result.get()
   }
 
-  /// Gives the upload up; nothing is left behind.
+  /// Discards the upload and its file.
   public func abort() {
     end()
     queue.async { self.file.withLock { $0 }?.discard() }
@@ -130,7 +130,7 @@ public final class AssetUpload: Sendable {
       defer { state.resume = nil }
       return state.resume
     }
-    // At once: on a full disk each byte counts.
+    // Frees the space at once, because the disk may be full.
     file.withLock { $0 }?.discard()
     resume?()
   }

@@ -1,18 +1,19 @@
-// Folders and files made durable: a file whose folder was not synced can vanish with the power.
+// Makes folders and files durable: a power cut can erase a file whose folder was not synced.
 
 import CLinux
 import Glibc
 import Synchronization
 
 package enum Folder {
-  /// Makes `path` and what is missing above it, readable by its owner alone. When it returns the folder's own entry is durable: one that is
-  /// there may have been made a moment ago by somebody who has not synced it yet, so whoever relies on it first syncs its parent. Of the folders
-  /// above that holds by itself: nobody makes a folder in one whose entry he has not synced.
+  /// Makes `path` and its missing parents, readable by their owner alone. On return the folder's own entry is durable.
+  /// Another process may have made an existing folder without syncing it yet, so the first use in this process syncs
+  /// the parent. Higher folders are durable already: no process makes a folder inside one whose entry it has not
+  /// synced.
   package static func make(_ path: String) throws(AssetError) {
     let parent = Self.parent(of: path)
     if isFolder(path) {
       if durable.withLock({ $0.contains(path) }) { return }
-      // A parent that can't be read is nobody's of ours, and so this folder was here before us.
+      // An unreadable parent belongs to another account, so this folder existed before this installation.
       if access(parent, R_OK) == 0 { try sync(parent) }
     } else {
       if parent != path { try make(parent) }
@@ -26,11 +27,11 @@ package enum Folder {
     }
   }
 
-  /// Folders whose entries this process has synced. One that was removed since and made again is made by somebody who syncs it, too.
+  /// Folders whose entries this process has synced. If one is removed and made again, its maker syncs it.
   private static let durable = Mutex<Set<String>>([])
   private static let durableLimit = 50_000
 
-  /// Whether this process has seen to the folder's own entry.
+  /// True when this process has synced the folder's entry.
   package static func isDurable(_ path: String) -> Bool { durable.withLock { $0.contains(path) } }
 
   /// Makes the entries of the folder durable.
@@ -41,7 +42,7 @@ package enum Folder {
     guard fsync(descriptor) == 0 else { throw failure("sync folder", path) }
   }
 
-  /// The names in a folder but `.` and `..`, ascending; none of a folder that does not exist.
+  /// The names in a folder without `.` and `..`, ascending; empty when the folder does not exist.
   package static func names(in path: String) throws(AssetError) -> [String] {
     guard let folder = opendir(path) else {
       if errno == ENOENT { return [] }
@@ -61,18 +62,18 @@ package enum Folder {
     return names.sorted()
   }
 
-  /// Removes a file; one that is not there is none to remove.
+  /// Removes a file. Does nothing when it is missing.
   package static func remove(_ path: String) throws(AssetError) {
     guard unlink(path) == 0 || errno == ENOENT else { throw failure("remove file", path) }
   }
 
-  /// The length of a regular file; nil when there is none.
+  /// The length of a regular file in bytes; nil when the path names none.
   package static func byteCount(of path: String) -> Int64? {
     var status = stat()
     return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? Int64(status.st_size) : nil
   }
 
-  /// `full` or `io` for the current `errno`.
+  /// The error for the current `errno`: `full` or `io`.
   package static func failure(_ operation: String, _ path: String) -> AssetError {
     let code = errno
     let text = "\(operation) \(path): \(String(cString: strerror(code)))"

@@ -1,34 +1,36 @@
-// The file that says whose a folder is: a folder that was not mounted, an older copy or another installation's must not pass for the one with the data.
+// The file that names a folder's owner. It exposes an unmounted folder, an older copy, and another installation's
+// folder.
 
 import Crypto
 import Glibc
 
-/// Names an installation: 16 hexadecimal digits, the same for as long as its directory exists, restored or not.
+/// Names an installation: 16 hexadecimal digits that stay the same as long as its directory exists, restored or not.
 public struct InstallationID: Hashable, Sendable, CustomStringConvertible {
   public let text: String
   public var description: String { text }
 
-  /// - Parameter signingKey: the directory's, made with the installation.
+  /// - Parameter signingKey: the key that the directory keeps and that was made with the installation.
   public init(signingKey: [UInt8]) { text = Hex.encode(Array(SHA256.hash(Array("aquifer installation".utf8) + signingKey).prefix(8))) }
 
-  /// nil for what is no identifier.
+  /// Fails unless the text has 16 hexadecimal digits.
   public init?(text: String) {
     guard text.utf8.count == 16, Hex.decode(text) != nil else { return nil }
     self.text = text
   }
 }
 
-/// What the file `installation` of a folder says: whose the folder is, and who used it last.
+/// The content of a folder's file `installation`: the installation that owns the folder, and the latest use of it.
 ///
-/// Whoever begins to use the folder raises `epoch` and draws a `nonce`, and the directory keeps both. So a copy that stayed behind has a lower epoch, and
-/// of two copies one has another nonce than the directory. `next` is the nonce of a use that the directory may have heard of and the file not yet.
+/// Each use of the folder begins with a raised `epoch` and a random `nonce`, and the directory keeps both. An outdated
+/// copy has a lower epoch. Of two copies, at most one has the nonce that the directory knows. `next` is the nonce of a
+/// use that the directory may know already while the file does not.
 public struct FolderMark: Hashable, Sendable {
   public static let fileName = "installation"
   /// Hexadecimal digits of a nonce.
   public static let nonceLength = 16
 
   public let installation: InstallationID
-  /// 0: nobody has used the folder.
+  /// 0 when the folder was never used.
   public var epoch: Int64
   public var nonce: String
   public var next: String
@@ -40,19 +42,19 @@ public struct FolderMark: Hashable, Sendable {
     self.next = next ?? Self.none
   }
 
-  /// No nonce.
+  /// Stands for a missing nonce.
   public static let none = String(repeating: "0", count: nonceLength)
 
-  /// The use that `next` stands for has begun.
+  /// The mark after the use that `next` names has begun.
   public var advanced: FolderMark { FolderMark(installation: installation, epoch: epoch + 1, nonce: next) }
 
-  /// One line, always of the same length: it is replaced in place, which needs no space on a full disk and is one sector.
+  /// One line of constant length. It is replaced in place, within one sector, which needs no space on a full disk.
   var line: String {
     let digits = String(epoch)
     return "aquifer \(installation.text) \(String(repeating: "0", count: max(19 - digits.utf8.count, 0)))\(digits) \(nonce) \(next)\n"
   }
 
-  /// nil for what is no such line.
+  /// Fails unless the text begins with such a line.
   init?(line: String) {
     let words = line.split(separator: "\n", omittingEmptySubsequences: false).first?.split(separator: " ").map(String.init) ?? []
     guard words.count == 5, words[0] == "aquifer", let installation = InstallationID(text: words[1]), let epoch = Int64(words[2]), epoch >= 0,
@@ -62,11 +64,11 @@ public struct FolderMark: Hashable, Sendable {
   }
 }
 
-/// The file itself, locked against others on this machine for as long as the value lives.
+/// The open file. It is locked against other processes on this machine as long as the value lives.
 public final class FolderMarkFile {
   private let path: String
   private let descriptor: Int32
-  /// Why it was opened for reading only; 0: it was not.
+  /// The `errno` that forced the file to be opened for reading only; 0 when it is writable.
   private let obstacle: Int32
 
   private init(path: String, descriptor: Int32, obstacle: Int32) {
@@ -77,14 +79,14 @@ public final class FolderMarkFile {
 
   deinit { _ = close(descriptor) }
 
-  /// Opens the folder's file, and waits for its lock.
-  /// - Parameter makes: makes folder and file when they are missing.
-  /// - Returns: nil when there is none.
+  /// Opens the folder's file and waits for its lock.
+  /// - Parameter makes: whether to make a missing folder and file.
+  /// - Returns: nil when the file is missing and `makes` is false.
   public static func open(in folder: String, makes: Bool = false) throws(AssetError) -> FolderMarkFile? {
     let path = folder + "/" + FolderMark.fileName
     if makes { try Folder.make(folder) }
     var descriptor = Glibc.open(path, O_RDWR | O_CLOEXEC | (makes ? O_CREAT : 0), 0o600)
-    // Read-only folders are looked at, too: whoever writes then is told.
+    // A read-only folder can still be inspected; `write` throws then.
     let obstacle = descriptor < 0 ? errno : 0
     if obstacle == EROFS || obstacle == EACCES { descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC) }
     guard descriptor >= 0 else {
@@ -96,8 +98,8 @@ public final class FolderMarkFile {
     return file
   }
 
-  /// - Returns: nil of an empty file, whose maker has not come to write it.
-  /// - Throws: `corrupt` of any other content.
+  /// - Returns: nil for an empty file, which its maker has not written yet.
+  /// - Throws: `corrupt` for any other content; `io`.
   public func read() throws(AssetError) -> FolderMark? {
     var buffer = [UInt8](repeating: 0, count: 256)
     let count = pread(descriptor, &buffer, buffer.count, 0)
@@ -109,7 +111,7 @@ public final class FolderMarkFile {
     return mark
   }
 
-  /// Durable when it returns.
+  /// Writes the mark; durable on return.
   public func write(_ mark: FolderMark) throws(AssetError) {
     let bytes = Array(mark.line.utf8)
     errno = obstacle

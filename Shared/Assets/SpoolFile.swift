@@ -1,18 +1,19 @@
-// One file on its way into the spool: hashed (and, with a key, sealed) while it is written, and named by its hash when it is whole and durable.
+// Writes one file into the spool: hashes (and, with a key, seals) it on the way, and names it by its hash once it is
+// durable.
 
 import Crypto
 import Glibc
 import Records
 import Synchronization
 
-/// A file that appears in the spool whole or not at all. Its calls block; they are safe from any thread, one after the other.
+/// A file that appears in the spool complete or not at all. Calls block; any thread may make them, one at a time.
 final class SpoolFile: Sendable {
   private struct State {
-    /// -1 when the file is closed.
+    /// -1 once the file is closed.
     var descriptor: Int32
     var digest = SHA256.Stream()
     var byteCount: Int64 = 0
-    /// nil: the content is written as it is.
+    /// nil when the content is written in clear.
     var sealer: FileSealer?
   }
 
@@ -20,7 +21,7 @@ final class SpoolFile: Sendable {
   private let temporaryPath: String
   private let state: Mutex<State>
 
-  /// - Parameter expiry: until when the content can be adopted, seconds since 1970.
+  /// - Parameter expiry: the end of the time in which shards can adopt the content, seconds since 1970.
   init(in store: AssetStore, until expiry: Int64) throws(AssetError) {
     folder = store.spoolFolder(AssetStore.bucket(of: expiry))
     try Folder.make(folder)
@@ -54,8 +55,8 @@ final class SpoolFile: Sendable {
     if !isWritten { throw Folder.failure("write file", temporaryPath) }
   }
 
-  /// Makes the content durable under its name: file synced, named, folder synced.
-  /// - Throws: `full`, `io`; `discard` then.
+  /// Makes the content durable under its name: syncs the file, renames it, syncs the folder.
+  /// - Throws: `full`, `io`. The caller has to `discard` the file then.
   func finish() throws(AssetError) -> Asset {
     let asset = try state.withLock { state throws(AssetError) -> Asset in
       guard state.descriptor >= 0 else { throw .io("\(temporaryPath) is closed") }
@@ -63,14 +64,14 @@ final class SpoolFile: Sendable {
       guard fsync(state.descriptor) == 0 else { throw Folder.failure("sync file", temporaryPath) }
       let descriptor = state.descriptor
       state.descriptor = -1
-      // Some file systems report a failed write only now.
+      // Some file systems report a failed write only at closing.
       guard close(descriptor) == 0 else {
         let failure = Folder.failure("close file", temporaryPath)
         unlink(temporaryPath)
         throw failure
       }
       let asset = Asset(hash: state.digest.finish(), byteCount: state.byteCount)
-      // Over an earlier upload of the same content, which is the same file but for its age.
+      // Replaces an earlier upload of the same content, which differs in its age only.
       guard rename(temporaryPath, "\(folder)/\(Hex.encode(asset.hash))") == 0 else {
         let failure = Folder.failure("name file", temporaryPath)
         unlink(temporaryPath)

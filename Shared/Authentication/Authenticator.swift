@@ -1,4 +1,4 @@
-// Turns credentials into principals: asks the share service once, and remembers its answer for as long as it may.
+// Turns credentials into principals: asks the share service, and caches its answer for as long as it allows.
 
 public import Records
 public import ServiceBus
@@ -7,14 +7,15 @@ import Synchronization
 
 /// A cache over `Authenticate`, for gateways and notifiers.
 ///
-/// An answer is forgotten when the directory changes and asked for anew after its lifetime; while the share service is away an old one
-/// is good for `staleLimit` more, so that a restart of the directory is invisible to clients that were known; a session's, not longer
-/// than it certainly counts. Refusals are not kept: a token that was made a moment ago works at once.
+/// A change in the directory clears the cache, and an answer expires after its lifetime. While the share service is
+/// away, an expired answer stays good for `staleLimit`, so that clients notice no restart of the directory. The answer
+/// about a session stays good for the session's guaranteed validity only. Refusals are not cached, so a token works as
+/// soon as it exists.
 public final class Authenticator: Sendable {
   static let staleLimit: Duration = .seconds(600)
-  /// When more credentials than this are known, the older half is forgotten.
+  /// At this number of cached answers, the older half is dropped.
   static let entryLimit = 20_000
-  /// How long a grant that held is taken to hold when no change of the directory is heard of.
+  /// The time for which the answer about a grant is cached unless the directory changes.
   private static let grantLifetime = Duration.seconds(60)
 
   public struct Question: Hashable, Sendable {
@@ -36,21 +37,21 @@ public final class Authenticator: Sendable {
   private struct Entry {
     let reply: Authenticate.Reply
     let expiry: ContinuousClock.Instant
-    /// Good until then while the share service is away.
+    /// The end of the time in which the answer is good while the share service is away.
     let lastUse: ContinuousClock.Instant
-    /// When answers begin to hand out a successor; nil: never.
+    /// The time from which answers carry a successor token; nil for never.
     let rotation: ContinuousClock.Instant?
     var successor: String?
-    /// Rises with every entry: tells old from new.
+    /// Rises with each entry, to tell old entries from new ones.
     let number: Int
   }
 
   private struct State {
     var entries: [Question: Entry] = [:]
-    /// Grants that held, and until when that is remembered.
+    /// Answers about grants, and the end of the time in which they are cached.
     var grants: [VerifyGrant: (holds: Bool, expiry: ContinuousClock.Instant)] = [:]
     var nextNumber = 0
-    /// Rises when the directory changes: what was asked before is not kept.
+    /// Rises when the directory changes. Answers to earlier questions are not cached.
     var generation = 0
     var version: DirectoryVersion?
   }
@@ -62,13 +63,14 @@ public final class Authenticator: Sendable {
 
   // MARK: Credentials
 
-  /// The answer that is known and fresh.
+  /// The cached answer, if it has not expired.
   public func known(_ question: Question) -> Authenticate.Reply? {
     let now = timing.now()
     return state.withLock { state in state.entries[question].flatMap { now < $0.expiry ? $0.reply : nil } }
   }
 
-  /// - Throws: `tryAgainLater` when the share service does not answer and nothing is known.
+  /// Answers from the cache or from the share service.
+  /// - Throws: `tryAgainLater` when the share service does not answer and no usable answer is cached.
   public func answer(to question: Question, from share: ShareCalls) async throws(RecordError) -> Authenticate.Reply {
     let start = timing.now()
     let (known, asked) = state.withLock { ($0.entries[question], $0.generation) }
@@ -87,7 +89,7 @@ public final class Authenticator: Sendable {
     return reply
   }
 
-  /// - Parameter start: when it was asked: all its times count from then.
+  /// - Parameter start: the time of the question. All times of the reply count from there.
   private func keep(_ reply: Authenticate.Reply, for question: Question, asked: Int, at start: ContinuousClock.Instant) {
     let expiry = start + .seconds(reply.lifetimeSeconds)
     state.withLock { state in
@@ -109,20 +111,21 @@ public final class Authenticator: Sendable {
 
   // MARK: Sessions
 
-  /// The successor to hand out with a good answer; nil when there is none to hand out, or the share service is away.
-  /// - Parameter reply: what the question was answered.
+  /// The successor of a session token, which a good answer hands out; nil when none is due or the share service is
+  /// away.
+  /// - Parameter reply: the answer to the question.
   public func successor(of question: Question, _ reply: Authenticate.Reply, from share: ShareCalls) async -> String? {
     guard let session = reply.session, let token = question.userToken else { return nil }
     let now = timing.now()
     let entry = state.withLock { $0.entries[question] }
     if let known = entry?.successor { return known }
-    // What is not kept is as fresh as the reply.
+    // An answer that is not cached has just arrived, so its delay counts from now.
     guard entry?.rotation.map({ $0 <= now }) ?? (session.rotationDelay <= 0) else { return nil }
     let successor: String?
     do throws(RecordError) {
       successor = try await share.callOnce(RotateSession(token: token)).successor
     } catch {
-      // Dropped because the next answer hands it out; this one was good without.
+      // Dropped because this answer is good without a successor, and the next answer tries again.
       return nil
     }
     state.withLock { $0.entries[question]?.successor = successor }
@@ -131,7 +134,7 @@ public final class Authenticator: Sendable {
 
   // MARK: Grants
 
-  /// Whether credentials that somebody came by earlier still hold; while the directory is away, they are believed to.
+  /// True when credentials that a caller presented earlier still hold, and while the directory is away.
   public func holds(_ grant: VerifyGrant, from share: ShareCalls) async -> Bool {
     let now = timing.now()
     let (known, asked) = state.withLock { ($0.grants[grant], $0.generation) }
@@ -140,7 +143,7 @@ public final class Authenticator: Sendable {
     do throws(RecordError) {
       holds = try await share.callOnce(grant).holds
     } catch {
-      // Dropped because nothing is told such a user but that something changed.
+      // Dropped because such a user learns only that something has changed.
       return true
     }
     state.withLock { state in
@@ -153,8 +156,8 @@ public final class Authenticator: Sendable {
 
   // MARK: Changes
 
-  /// The directory published a change.
-  /// - Returns: whether credentials may have changed: what was known of them is forgotten.
+  /// Handles a change that the directory published.
+  /// - Returns: whether credentials may have changed; the cache is cleared then.
   @discardableResult public func note(_ change: DirectoryChanged) -> Bool {
     state.withLock { state in
       let isGap = change.version.map { version in state.version.map { !version.follows($0) } ?? false } ?? false
@@ -165,8 +168,8 @@ public final class Authenticator: Sendable {
     }
   }
 
-  /// The directory says where it is, after a connection was lost.
-  /// - Returns: whether changes were missed: what was known of credentials is forgotten.
+  /// Handles the directory's version, which arrives after a lost connection.
+  /// - Returns: whether changes were missed; the cache is cleared then.
   @discardableResult public func note(_ version: DirectoryVersion) -> Bool {
     state.withLock { state in
       let isMissed = state.version != version
@@ -186,8 +189,8 @@ public final class Authenticator: Sendable {
 }
 
 extension BusHandlers {
-  /// Serves what the share service pushes about credentials.
-  /// - Parameter changed: called when credentials may have changed, after they were forgotten.
+  /// Serves the share service's notices about credentials.
+  /// - Parameter changed: called when credentials may have changed, after the cache is cleared.
   public mutating func serve(_ authenticator: Authenticator, changed: @escaping @Sendable () -> Void = {}) {
     on(DirectoryChanged.self) { message, _, _ in
       if authenticator.note(message) { changed() }

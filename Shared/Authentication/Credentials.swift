@@ -1,4 +1,4 @@
-// Who a request says it is from: pure reading of its query and headers.
+// Reads the credentials of a request from its query and headers, without checking them.
 
 public import HTTPServer
 
@@ -7,9 +7,9 @@ public struct Credentials: Hashable, Sendable {
   public let apiToken: String?
   /// A web-auth token, or the bearer token of the `Authorization` header (a user's or an operator's).
   public let userToken: String?
-  /// `userToken` stands on its own, without an API token.
+  /// True when `userToken` is a bearer token, which needs no API token.
   public let isBearer: Bool
-  /// A server's.
+  /// The signature of a server-to-server request.
   public let signature: RequestSignature?
 
   public init(apiToken: String?, userToken: String?, isBearer: Bool, signature: RequestSignature? = nil) {
@@ -35,9 +35,9 @@ public struct Credentials: Hashable, Sendable {
     return token.isEmpty ? nil : String(token)
   }
 
-  /// Query parameters that are credentials: they stay in the gateway.
+  /// The query parameters that are credentials. The gateway removes them before it passes a request on.
   public static let queryNames: Set<String> = ["ckAPIToken", "ckWebAuthToken", "ckSession"]
 
-  /// What tokens of the sign-in page begin with. A client that presents one can sign in again.
+  /// The prefix of the sign-in page's tokens. A client that presents one can sign in again.
   public static let sessionPrefix = "ses_"
 }

@@ -1,11 +1,11 @@
-// What the HTTP server refuses by itself, in the words of the error table.
+// Translates refusals of the HTTP server itself into the protocol's error codes.
 
 public import Records
 import ServiceKit
 
 extension RecordError {
-  /// The error that stands for a request that no handler was asked about.
-  /// - Parameter status: what the server would answer.
+  /// The error for a request that no handler saw.
+  /// - Parameter status: the status that the server would answer.
   public init(refusedWith status: Int, reason: String) {
     switch status {
     case 404: self.init(.notFound, reason)

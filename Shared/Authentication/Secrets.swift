@@ -1,4 +1,4 @@
-// The keys that all processes of an installation share, fetched once.
+// Fetches the keys that all processes of an installation share, once for each process.
 
 public import Records
 import ServiceBus
@@ -10,8 +10,9 @@ public actor Secrets {
 
   public init(share: ShareCalls) { self.share = share }
 
-  /// 32 bytes.
-  /// - Parameter limit: nil: the client's time.
+  /// The installation's signing key, fetched on first use: 32 bytes.
+  /// - Parameter limit: the time for the call; nil for a client's time.
+  /// - Throws: the error of the call to the share service.
   public func signingKey(within limit: Duration? = nil) async throws(RecordError) -> [UInt8] {
     if let key = knownSigningKey { return key }
     let key = try await share.call(FetchSecrets(), within: limit).signingKey
@@ -19,10 +20,10 @@ public actor Secrets {
     return key
   }
 
-  /// The same where nobody can wait; nil until it was fetched, which a gateway that is ready has done.
+  /// The signing key, for callers that cannot wait; nil until it was fetched. A gateway fetches it before it is ready.
   public nonisolated var knownSigningKey: [UInt8]? { known.withLock { $0 } }
 
-  /// Why the keys are not known, after asking for them; nil when they are.
+  /// The reason why the keys are unknown, after an attempt to fetch them; nil when they are known.
   public var obstacle: String? {
     get async {
       do throws(RecordError) {

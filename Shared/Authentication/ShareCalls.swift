@@ -1,24 +1,26 @@
-// Calls to the share service within a client's time.
+// Calls the share service, with retries, within the time that a client waits.
 
 public import Records
 public import ServiceBus
 public import ServiceKit
 
-/// The share service, as gateways and notifiers ask it.
+/// The share service, as gateways and notifiers call it.
 public struct ShareCalls: Sendable {
   private let bus: any Bus
   private let timing: Timing
   private let limit: Duration
 
-  /// - Parameter limit: how long a call is tried again.
+  /// - Parameter limit: the time in which a call is retried.
   public init(bus: any Bus, timing: Timing, limit: Duration) {
     self.bus = bus
     self.timing = timing
     self.limit = limit
   }
 
-  /// Calls, and again after failures that pass; only messages that may be repeated are.
-  /// - Parameter limit: nil: the client's time.
+  /// Calls, and retries after transient failures. A message that is not repeatable is retried only if it was not
+  /// executed.
+  /// - Parameter limit: the time for the call and its retries; nil for the limit of the initializer.
+  /// - Throws: the service's refusal, or `tryAgainLater` when the time is over.
   public func call<M: Message>(_ message: M, body: [UInt8] = [], within limit: Duration? = nil) async throws(RecordError) -> Answer<M.Reply> {
     let start = timing.now()
     var plan = RetryPlan(limit: limit ?? self.limit)
@@ -40,8 +42,8 @@ public struct ShareCalls: Sendable {
 
   public func call<M: Message>(_ message: M, within limit: Duration? = nil) async throws(RecordError) -> M.Reply { try await call(message, within: limit).reply }
 
-  /// Calls once.
-  /// - Throws: `tryAgainLater` for what may pass.
+  /// Calls once, without retries.
+  /// - Throws: the service's refusal, or `tryAgainLater` for a transient failure.
   func callOnce<M: Message>(_ message: M) async throws(RecordError) -> M.Reply {
     var plan = RetryPlan(limit: .zero)
     do {

@@ -1,18 +1,19 @@
-// Authenticated encryption of what rests on disks, by libcrypto.
+// Authenticated encryption, by libcrypto, for data at rest.
 
 import COpenSSL
 
 /// AES-256-GCM (NIST SP 800-38D) with a random nonce for each message.
 ///
-/// Nonces of 96 bits: two of 2³² messages under one key share one with a probability of 2⁻³³; keys are rotated long before (`KeyRing`).
+/// Of 2³² messages under one key, two share a 96-bit nonce with a probability of 2⁻³³. Rotate keys (`KeyRing`) long
+/// before.
 enum AESGCM {
   static let keyByteCount = 32
   static let nonceByteCount = 12
   static let tagByteCount = 16
-  /// What a sealed message has more than its content: nonce, then tag, in front of it.
+  /// The bytes of nonce and tag that stand in front of the encrypted content.
   static let overhead = nonceByteCount + tagByteCount
 
-  /// Fetched once: looking an algorithm up costs more than a short message.
+  /// Fetched once: the lookup costs more than a short message.
   nonisolated(unsafe) private static let algorithm: OpaquePointer = {
     guard let algorithm = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil) else { fatalError("libcrypto offers no AES-256-GCM") }
     return algorithm
@@ -20,7 +21,7 @@ enum AESGCM {
 
   /// Appends the nonce, the tag and the encrypted `content`.
   /// - Parameters:
-  ///   - context: what has to be the same when it is opened; not part of the message.
+  /// - context: bytes that `open` has to repeat. The message does not contain them.
   ///   - key: 32 bytes.
   static func seal(_ content: UnsafeRawBufferPointer, in context: [UInt8], key: [UInt8], appendingTo message: inout [UInt8]) {
     precondition(key.count == keyByteCount, "a key of \(key.count) bytes")
@@ -38,7 +39,7 @@ enum AESGCM {
     precondition(done, "libcrypto refused to encrypt \(content.count) bytes")
   }
 
-  /// nil for anything that was not sealed with this key in this context.
+  /// - Returns: the content; nil unless the message was sealed with this key in this context.
   static func open(_ message: UnsafeRawBufferPointer, in context: [UInt8], key: [UInt8]) -> [UInt8]? {
     precondition(key.count == keyByteCount, "a key of \(key.count) bytes")
     guard message.count >= overhead else { return nil }
@@ -54,17 +55,17 @@ enum AESGCM {
     return isAuthentic ? result : nil
   }
 
-  /// - Parameter tag: asks for the tag when encrypting, gives it when decrypting.
+  /// - Parameter tag: reads the tag from the cipher when encrypting, and sets it when decrypting.
   private static func run(
     _ content: UnsafeRawBufferPointer, to output: UnsafeMutablePointer<UInt8>?, nonce: [UInt8], _ context: [UInt8], _ key: [UInt8], encrypts: Bool,
     tag: (OpaquePointer) -> Bool
   ) -> Bool {
-    // Whatever went wrong is said by the result alone; the queue of errors is the thread's and must not leak into others' calls.
+    // The result alone reports the failure. The error queue belongs to the thread and must not leak into other calls.
     defer { ERR_clear_error() }
     guard let cipher = EVP_CIPHER_CTX_new() else { return false }
     defer { EVP_CIPHER_CTX_free(cipher) }
     var length: Int32 = 0
-    // Where nothing is to be written, libcrypto still wants to be told where; only for the context it wants to be told nothing.
+    // libcrypto demands an output address even for empty content; nil marks the input as context.
     var nowhere: [UInt8] = [0]
     return nowhere.withUnsafeMutableBufferPointer { nowhere in
       let output = output ?? nowhere.baseAddress

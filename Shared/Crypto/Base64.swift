@@ -1,10 +1,10 @@
-// RFC 4648 base64, strict: two texts never stand for the same bytes, so that a token or receipt has one spelling.
+// RFC 4648 base64, strict: no two texts decode to the same bytes, so that a token or receipt has one spelling.
 
 import COpenSSL
 
 /// The standard alphabet with padding.
 public enum Base64 {
-  /// How many characters `byteCount` bytes take.
+  /// The number of characters that encode `byteCount` bytes.
   public static func encodedByteCount(_ byteCount: Int) -> Int { (byteCount + 2) / 3 * 4 }
 
   public static func encode(_ bytes: [UInt8]) -> String {
@@ -22,17 +22,17 @@ public enum Base64 {
     }
   }
 
-  /// nil for anything that is not canonical base64: white space, missing or misplaced padding, stray bits.
+  /// - Returns: nil unless the text is canonical base64: no white space, misplaced padding or stray bits.
   public static func decode(_ text: String) -> [UInt8]? {
     var text = text
     return text.withUTF8 { decode($0) }
   }
 
-  /// nil for anything that is not canonical base64 in ASCII.
+  /// - Returns: nil unless the text is canonical base64 in ASCII.
   public static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
     guard let base = text.baseAddress, !text.isEmpty else { return [] }
     guard text.count % 4 == 0, text.count <= Int(Int32.max) else { return nil }
-    // libcrypto reads `=` anywhere as zero bits.
+    // libcrypto reads `=` as zero bits anywhere in the text.
     let padding = text.suffix(2).count { $0 == UInt8(ascii: "=") }
     if let first = memchr(base, Int32(UInt8(ascii: "=")), text.count) {
       guard UnsafeRawPointer(first) - UnsafeRawPointer(base) == text.count - padding else { return nil }
@@ -40,7 +40,7 @@ public enum Base64 {
     let wholeCount = text.count / 4 * 3
     var isWhole = false
     let bytes = [UInt8](unsafeUninitializedCapacity: wholeCount) { buffer, initialized in
-      // Fewer bytes than the length promises: libcrypto skipped white space at an end.
+      // libcrypto skips white space at both ends, and then decodes fewer bytes than the length promises.
       isWhole = Int(EVP_DecodeBlock(buffer.baseAddress, base, Int32(text.count))) == wholeCount
       initialized = isWhole ? wholeCount - padding : 0
     }
@@ -48,7 +48,7 @@ public enum Base64 {
     return bytes
   }
 
-  /// Whether the last, padded group is the one spelling of its bytes.
+  /// True when the last, padded group is the canonical spelling of its bytes.
   private static func isCanonical(_ group: Slice<UnsafeBufferPointer<UInt8>>, _ bytes: ArraySlice<UInt8>) -> Bool {
     let spelling = [UInt8](unsafeUninitializedCapacity: 5) { buffer, initialized in
       initialized = bytes.withUnsafeBytes { encode($0, into: buffer) }
@@ -56,8 +56,8 @@ public enum Base64 {
     return spelling.elementsEqual(group)
   }
 
-  /// - Parameter text: room for the text and the zero byte that libcrypto puts behind it.
-  /// - Returns: the text's length.
+  /// - Parameter text: room for the text and for the zero byte that libcrypto appends.
+  /// - Returns: the text's length in bytes.
   @discardableResult
   private static func encode(_ bytes: UnsafeRawBufferPointer, into text: UnsafeMutableBufferPointer<UInt8>) -> Int {
     guard !bytes.isEmpty else { return 0 }

@@ -1,8 +1,8 @@
-// Hexadecimal text for the identifiers and credentials that the protocols spell so.
+// Hexadecimal text, for the identifiers and credentials that the protocols spell in it.
 
 /// Two digits a byte.
 public enum Hex {
-  /// Lower case.
+  /// Encodes in lower case.
   public static func encode(_ bytes: some Collection<UInt8>) -> String {
     String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
       var position = 0
@@ -15,7 +15,7 @@ public enum Hex {
     }
   }
 
-  /// Either case; nil for an odd number of digits or anything that is not one.
+  /// Reads digits of either case; nil for an odd number of them or for any other character.
   public static func decode(_ text: String) -> [UInt8]? {
     let digits = text.utf8
     guard digits.count % 2 == 0 else { return nil }

@@ -1,14 +1,14 @@
-// The keys that encrypted values rest under: the newest seals, every one opens.
+// The keys of encryption at rest: the newest one seals, and every one opens.
 
-/// An installation's encryption keys, from a file of its operator's.
+/// An installation's encryption keys, read from the operator's key file.
 ///
-/// A sealed blob begins with a byte that no MessagePack value begins with, so that blobs from before there was a key are told from it and stay
-/// readable: `0xC1`, the form's number 1, the key's 8 bytes, a nonce of 12, a tag of 16, the content.
+/// A sealed blob is `0xC1`, the form's number 1, the key's 8 bytes, a nonce of 12, a tag of 16, and the content. No
+/// MessagePack value begins with `0xC1`, so unsealed blobs stay readable after a key is added.
 public struct KeyRing: Sendable {
-  /// What a key is called where the key itself must not be seen: the first 8 bytes of a digest of it.
+  /// The public name of a key: the first 8 bytes of a digest of it.
   public struct ID: Hashable, Sendable, CustomStringConvertible {
     public let bytes: [UInt8]
-    /// nil unless there are 8 bytes.
+    /// Fails unless there are 8 bytes.
     public init?(bytes: [UInt8]) {
       guard bytes.count == Self.byteCount else { return nil }
       self.bytes = bytes
@@ -18,7 +18,7 @@ public struct KeyRing: Sendable {
     public var description: String { Hex.encode(bytes) }
   }
 
-  /// What a blob is sealed for; it is opened for nothing else.
+  /// The use of a blob. A blob sealed for one purpose cannot be opened for another.
   public enum Purpose: UInt8, Sendable {
     /// Stored: never renumber.
     case record = 1, history = 2, quarantine = 3, journal = 4, share = 5
@@ -32,11 +32,12 @@ public struct KeyRing: Sendable {
   /// Oldest first.
   private let keys: [Key]
 
-  /// The ring without a key: it opens nothing and seals nothing.
+  /// A ring without keys. It opens nothing and must not seal.
   public init() { keys = [] }
 
-  /// Reads a key file: a key a line, 64 hexadecimal digits, the newest last; empty lines and those that begin with `#` are passed over.
-  /// - Throws: what is wrong with it, naming lines and never a key.
+  /// Reads a key file: one key of 64 hexadecimal digits a line, the newest last. Skips empty lines and lines with `#`
+  /// first.
+  /// - Throws: an error that names the line and never shows a key.
   public init(parsing text: String) throws(KeyFileError) {
     var keys: [Key] = []
     for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
@@ -54,10 +55,10 @@ public struct KeyRing: Sendable {
     self.keys = keys
   }
 
-  /// A line for a key file.
+  /// A random key as a line for a key file.
   public static func newKey() -> String { Hex.encode(SecureRandom.bytes(AESGCM.keyByteCount)) }
 
-  /// What new blobs are sealed with; nil for the ring without a key.
+  /// The key that seals new blobs; nil for a ring without keys.
   public var newest: ID? { keys.last?.id }
   public var canSeal: Bool { !keys.isEmpty }
   public func contains(_ id: ID) -> Bool { keys.contains { $0.id == id } }
@@ -67,16 +68,17 @@ public struct KeyRing: Sendable {
   private static let mark: UInt8 = 0xC1
   private static let form: UInt8 = 1
   private static let headByteCount = 2 + ID.byteCount
-  /// What a sealed blob has more than its content.
+  /// The bytes that sealing adds to a blob.
   public static let overhead = headByteCount + AESGCM.overhead
 
-  /// Whether a stored blob is a sealed one. One comparison for those that are not.
+  /// True when a stored blob is sealed. Compares one byte.
   public static func isSealed(_ blob: UnsafeRawBufferPointer) -> Bool { blob.first == mark }
 
-  /// The length of what a stored blob says, sealed or not.
+  /// The length of a stored blob's content, sealed or not.
   public static func contentByteCount(of blob: UnsafeRawBufferPointer) -> Int { isSealed(blob) ? max(blob.count - overhead, 0) : blob.count }
 
-  /// - Precondition: there is a key (`canSeal`).
+  /// Seals with the newest key.
+  /// - Precondition: the ring has a key (`canSeal`).
   public func seal(_ content: [UInt8], for purpose: Purpose) -> [UInt8] {
     guard let key = keys.last else { preconditionFailure("there is no key to seal \(content.count) bytes with") }
     var blob: [UInt8] = []
@@ -87,7 +89,8 @@ public struct KeyRing: Sendable {
     return blob
   }
 
-  /// The content of a sealed blob.
+  /// Opens a sealed blob.
+  /// - Throws: `SealingError` when the key is missing, or when the blob is altered or sealed for another purpose.
   public func open(_ blob: UnsafeRawBufferPointer, for purpose: Purpose) throws(SealingError) -> [UInt8] {
     guard blob.count >= Self.overhead, blob[0] == Self.mark, blob[1] == Self.form else { throw .altered }
     guard let id = ID(bytes: Array(blob[2..<Self.headByteCount])) else { throw .altered }
@@ -96,7 +99,7 @@ public struct KeyRing: Sendable {
 
   // MARK: Pieces of files
 
-  /// Appends `AESGCM.overhead` bytes and the sealed content.
+  /// Appends the nonce, the tag and the encrypted content.
   func seal(_ content: UnsafeRawBufferPointer, in context: [UInt8], with id: ID, appendingTo message: inout [UInt8]) {
     guard let key = keys.first(where: { $0.id == id }) else { preconditionFailure("the key \(id) is not in the ring") }
     AESGCM.seal(content, in: context, key: key.bytes, appendingTo: &message)
@@ -109,16 +112,16 @@ public struct KeyRing: Sendable {
   }
 }
 
-/// Why a key file can't be used.
+/// The reason why a key file is unusable.
 public struct KeyFileError: Error, Hashable, Sendable {
-  /// Says where, and never a key.
+  /// Names the line, never a key.
   public let reason: String
 }
 
-/// Why something sealed can't be opened.
+/// The reason why a sealed blob cannot be opened.
 public enum SealingError: Error, Hashable, Sendable {
-  /// It was sealed with a key that the ring lacks.
+  /// The ring lacks the key that sealed it.
   case missingKey(KeyRing.ID)
-  /// It is not what was sealed.
+  /// The blob differs from the one that was sealed, or was sealed for another purpose.
   case altered
 }

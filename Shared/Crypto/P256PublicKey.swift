@@ -10,21 +10,21 @@ public struct P256PublicKey: Hashable, Sendable {
 
   private static let pemByteLimit = 4096
 
-  /// Reads `-----BEGIN PUBLIC KEY-----`; nil for anything else: a private key, another curve, a point off the curve.
+  /// Reads `-----BEGIN PUBLIC KEY-----`; nil for a private key, another curve, a point off the curve or other text.
   public init?(pem: String) {
     let bytes = Array(pem.utf8)
     guard (1...Self.pemByteLimit).contains(bytes.count) else { return nil }
-    // Whatever went wrong is said by nil alone; the queue of errors is the thread's and must not leak into others' calls.
+    // The nil alone reports the failure. The error queue belongs to the thread and must not leak into other calls.
     defer { ERR_clear_error() }
     guard let der = bytes.withUnsafeBytes({ Self.readP256($0) }) else { return nil }
     self.der = der
   }
 
-  /// A key that was read before.
-  /// - Parameter der: as `der` has it; another one has no valid signatures.
+  /// Takes a key that was read before.
+  /// - Parameter der: the bytes of `der`. With any other bytes, no signature is valid.
   public init(der: [UInt8]) { self.der = der }
 
-  /// Whether `signature` is this key's over the SHA-256 of `message`.
+  /// True when this key made `signature` over the SHA-256 of `message`.
   public func isValid(_ signature: P256Signature, for message: [UInt8]) -> Bool {
     defer { ERR_clear_error() }
     let key = der.withUnsafeBufferPointer { bytes in
@@ -60,17 +60,17 @@ public struct P256PublicKey: Hashable, Sendable {
   }
 }
 
-/// An ECDSA signature in DER, taken apart far enough to tell a signature from another spelling of it.
+/// An ECDSA signature in DER, parsed to recognize other spellings of the same signature.
 public struct P256Signature: Hashable, Sendable {
   public let der: [UInt8]
-  /// 32 bytes, the same for everything that can be made of one signature without the private key: `s` may be negated, `r` not. Two
-  /// signatures with one `r` are of one message, or the signer has given his key away.
+  /// 32 bytes that stay the same in every variant of the signature that needs no private key: `s` can be negated, `r`
+  /// cannot. Two signatures with one `r` sign one message, unless the signer has given away their key.
   public let r: [UInt8]
 
   private static let byteLimit = 80
   private static let numberByteCount: Int32 = 32
 
-  /// nil for bytes that are no signature, or have others behind them.
+  /// Fails unless the bytes are one signature with nothing behind it.
   public init?(der: [UInt8]) {
     guard (1...Self.byteLimit).contains(der.count) else { return nil }
     defer { ERR_clear_error() }

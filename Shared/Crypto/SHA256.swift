@@ -1,8 +1,7 @@
-// Digests and keyed digests by libcrypto: tokens, credentials and assets are all named or checked by SHA-256.
+// Digests and keyed digests by libcrypto. Tokens, credentials and assets are named or checked by SHA-256.
 
 import COpenSSL
 
-/// SHA-256.
 public enum SHA256 {
   public static let byteCount = 32
 
@@ -32,7 +31,7 @@ public enum SHA256 {
     }
   }
 
-  /// A digest over bytes that arrive piece by piece, such as an upload. Not for several threads at once.
+  /// A digest over bytes that arrive in pieces, such as an upload. One thread at a time may use it.
   public final class Stream {
     private let context: OpaquePointer
 
@@ -52,7 +51,7 @@ public enum SHA256 {
       precondition(done == 1, "the digest was finished already")
     }
 
-    /// 32 bytes; ends the stream: further calls are a programmer error.
+    /// Returns 32 bytes and ends the stream. A later call is a programming error.
     public func finish() -> [UInt8] {
       [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { buffer, count in
         let done = EVP_DigestFinal_ex(context, buffer.baseAddress, nil)
@@ -68,7 +67,7 @@ public enum HMACSHA256 {
   /// The message's 32-byte code under `key`, which may have any length.
   public static func code(for message: [UInt8], key: [UInt8]) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { buffer, count in
-      // An empty array may have no address, and libcrypto takes a null key for "the previous one".
+      // An empty array may have no address, and libcrypto reads a null key as "the previous key".
       let done =
         key.isEmpty
         ? [0].withUnsafeBytes { authenticate(message, key: UnsafeRawBufferPointer(rebasing: $0[..<0]), into: buffer) }
@@ -78,7 +77,7 @@ public enum HMACSHA256 {
     }
   }
 
-  /// Whether `code` is the message's; takes the same time wherever a wrong one differs.
+  /// True when `code` belongs to the message. The time does not depend on where a wrong code differs.
   public static func isValid(_ code: [UInt8], for message: [UInt8], key: [UInt8]) -> Bool {
     ConstantTime.areEqual(code, Self.code(for: message, key: key))
   }
@@ -88,9 +87,8 @@ public enum HMACSHA256 {
   }
 }
 
-/// Comparison of secrets.
 public enum ConstantTime {
-  /// Whether both hold the same bytes; the time taken depends on the lengths only.
+  /// True when both hold the same bytes. The time depends on the lengths only.
   public static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     left.count == right.count && CRYPTO_memcmp(left, right, left.count) == 0
   }

@@ -1,9 +1,11 @@
-// Short texts that clients carry and can neither read nor make: encrypted and authenticated with the installation's key.
+// Encrypts and authenticates short texts with the installation's key: clients carry them but can neither read nor make
+// them.
 
-/// Authenticated encryption in the manner of SIV (RFC 5297), made of HMAC-SHA256 alone: the code over context and content is what the key stream
-/// begins with. So it needs no random number; equal contents in equal contexts have equal texts, and nothing else shows but the length.
+/// Authenticated encryption in the manner of SIV (RFC 5297), built from HMAC-SHA256 alone. The code over context and
+/// content seeds the key stream, so no random number is needed. Equal contents in equal contexts give equal texts;
+/// nothing else shows except the length.
 ///
-/// For what fits into a token: the key stream costs one HMAC for each 32 bytes.
+/// For contents that fit into a token: the key stream costs one HMAC for each 32 bytes.
 public struct Seal: Sendable {
   private let authenticationKey: [UInt8]
   private let encryptionKey: [UInt8]
@@ -12,20 +14,20 @@ public struct Seal: Sendable {
 
   /// - Parameters:
   ///   - key: the installation's signing key.
-  ///   - purpose: so that what was sealed for something else with the same key is not opened.
+  /// - purpose: separates uses of one key. A text sealed for one purpose cannot be opened for another.
   public init(key: [UInt8], purpose: String) {
     authenticationKey = HMACSHA256.code(for: Array("\(purpose) authentication".utf8), key: key)
     encryptionKey = HMACSHA256.code(for: Array("\(purpose) encryption".utf8), key: key)
   }
 
-  /// - Parameter context: what has to be the same when it is opened; not part of the text.
+  /// - Parameter context: bytes that `open` has to repeat. The sealed text does not contain them.
   /// - Returns: 16 bytes more than `content`.
   public func seal(_ content: [UInt8], in context: [UInt8]) -> [UInt8] {
     let code = code(of: content, in: context)
     return code + stream(over: content[...], startingWith: code)
   }
 
-  /// nil for anything that was not sealed with this key, for this purpose, in this context.
+  /// - Returns: the content; nil unless the text was sealed with this key, for this purpose, in this context.
   public func open(_ sealed: [UInt8], in context: [UInt8]) -> [UInt8]? {
     guard sealed.count >= Self.codeByteCount else { return nil }
     let code = Array(sealed.prefix(Self.codeByteCount))
@@ -34,7 +36,7 @@ public struct Seal: Sendable {
   }
 
   private func code(of content: [UInt8], in context: [UInt8]) -> [UInt8] {
-    // With its length, so that no byte can move between context and content.
+    // The length prefix prevents bytes from moving between context and content.
     let length = withUnsafeBytes(of: UInt64(context.count).bigEndian) { Array($0) }
     return Array(HMACSHA256.code(for: length + context + content, key: authenticationKey).prefix(Self.codeByteCount))
   }

@@ -1,12 +1,13 @@
-// Files that rest encrypted: sealed chunk by chunk, so that they are written as they arrive and read from anywhere.
+// Files encrypted at rest. They are sealed in chunks, so that a writer streams them and a reader starts anywhere.
 
-/// The form of a sealed file: a head, then chunks of 64 KiB, the last of them shorter.
+/// The format of a sealed file: a head, then chunks of 64 KiB, of which the last may be shorter.
 ///
-/// Head: 8 bytes that mark such files, the key's 8, 16 of the file's own, and 28 that vouch for those before, so that nothing else passes for
-/// a head. A chunk: a nonce of 12 bytes, a tag of 16, and up to 65 508 of content; it is bound to the head, to its place and to being the last
-/// one, so that chunks neither change places nor files, and a file that was cut short is noticed.
+/// The head: 8 bytes that mark such files, the key's 8, a salt of 16, and 28 that authenticate the bytes before them.
+///
+/// A chunk: a nonce of 12 bytes, a tag of 16, and up to 65 508 of content. The tag covers the head, the chunk's index
+/// and whether it is the last, so a reader notices exchanged chunks and truncated files.
 public struct SealedFile: Sendable {
-  /// Where a file has its head and its content.
+  /// The length of the head in bytes.
   public static let headByteCount = mark.count + KeyRing.ID.byteCount + saltByteCount + AESGCM.overhead
   public static let chunkContentByteCount = chunkByteCount - AESGCM.overhead
 
@@ -16,10 +17,9 @@ public struct SealedFile: Sendable {
 
   private let keys: KeyRing
   private let key: KeyRing.ID
-  /// The head.
   fileprivate let head: [UInt8]
 
-  /// A new file's; nil when there is no key.
+  /// The head of a new file; nil when there is no key.
   fileprivate init?(new keys: KeyRing) {
     guard let key = keys.newest else { return nil }
     self.keys = keys
@@ -30,9 +30,10 @@ public struct SealedFile: Sendable {
     self.head = head
   }
 
-  /// - Parameter head: the first `headByteCount` bytes of a file.
+  /// Reads the head of a file.
+  /// - Parameter head: the first `headByteCount` bytes of the file.
   /// - Returns: nil for a file that is not sealed.
-  /// - Throws: `missingKey` for one that says it is, with a key that the ring lacks.
+  /// - Throws: `missingKey` when the head names a key that the ring lacks.
   public init?(head: [UInt8], keys: KeyRing) throws(SealingError) {
     guard head.count == Self.headByteCount, Array(head.prefix(Self.mark.count)) == Self.mark else { return nil }
     guard let key = KeyRing.ID(bytes: Array(head[Self.mark.count..<Self.mark.count + KeyRing.ID.byteCount])) else { return nil }
@@ -40,7 +41,7 @@ public struct SealedFile: Sendable {
     do {
       _ = try Array(head.suffix(AESGCM.overhead)).open(in: context, keys, key)
     } catch {
-      // A file with the mark, but not by us: somebody's content that begins like this.
+      // Plain content that happens to begin with the mark.
       if case .altered = error { return nil }
       throw error
     }
@@ -49,27 +50,31 @@ public struct SealedFile: Sendable {
     self.head = head
   }
 
-  /// The length of a sealed file.
+  /// The length of a sealed file in bytes, from the length of its content.
   public static func byteCount(ofContent count: Int64) -> Int64 {
     Int64(headByteCount) + count + Int64(AESGCM.overhead) * max(1, (count + Int64(chunkContentByteCount) - 1) / Int64(chunkContentByteCount))
   }
 
-  /// The length of a sealed file's content; nil when no content has a file of that length.
+  /// The content's length in bytes, from the length of its sealed file; nil when no sealed file has that length.
   public static func contentByteCount(ofFile count: Int64) -> Int64? {
     let chunks = (count - Int64(headByteCount) + Int64(chunkByteCount) - 1) / Int64(chunkByteCount)
     let content = count - Int64(headByteCount) - chunks * Int64(AESGCM.overhead)
     return content >= 0 && byteCount(ofContent: content) == count ? content : nil
   }
 
-  /// Where in the file a chunk is.
-  /// - Parameter contentByteCount: of the whole file.
+  /// The position of a chunk in the file: its offset and its length, both in bytes.
+  /// - Parameter contentByteCount: the length of the whole file's content.
   public static func place(ofChunk index: Int64, contentByteCount: Int64) -> (offset: Int64, byteCount: Int) {
     let start = index * Int64(chunkContentByteCount)
     let content = min(Int64(chunkContentByteCount), max(contentByteCount - start, 0))
     return (Int64(headByteCount) + index * Int64(chunkByteCount), Int(content) + AESGCM.overhead)
   }
 
-  /// The content of a chunk.
+  /// Opens one chunk.
+  /// - Parameters:
+  ///   - chunk: the bytes at `place(ofChunk:contentByteCount:)`.
+  ///   - contentByteCount: the length of the whole file's content.
+  /// - Returns: the content of the chunk.
   public func open(chunk: [UInt8], index: Int64, contentByteCount: Int64) throws(SealingError) -> [UInt8] {
     let isLast = (index + 1) * Int64(Self.chunkContentByteCount) >= contentByteCount
     return try chunk.open(in: context(index, isLast: isLast), keys, key)
@@ -84,26 +89,26 @@ public struct SealedFile: Sendable {
   }
 }
 
-/// Turns content into a sealed file, piece by piece.
+/// Seals content that arrives in pieces.
 public struct FileSealer: Sendable {
   private let file: SealedFile
-  /// Less than what makes a chunk that something follows.
+  /// Content of at most one chunk: it is sealed once more content or the end arrives.
   private var waiting: [UInt8] = []
   private var index: Int64 = 0
   private var isHeadGiven = false
 
-  /// nil when there is no key.
+  /// Fails when there is no key.
   public init?(_ keys: KeyRing) {
     guard let file = SealedFile(new: keys) else { return nil }
     self.file = file
   }
 
-  /// - Returns: what is to be written now; may be empty.
+  /// - Returns: the bytes to write next; may be empty.
   public mutating func add(_ content: [UInt8]) -> [UInt8] {
     var output = takeHead()
     waiting += content
     var start = 0
-    // The last chunk is known to be it only when nothing follows.
+    // A chunk is sealed as the last one only once no content follows.
     while waiting.count - start > SealedFile.chunkContentByteCount {
       file.seal(waiting[start..<start + SealedFile.chunkContentByteCount], index: index, isLast: false, appendingTo: &output)
       start += SealedFile.chunkContentByteCount
@@ -113,7 +118,7 @@ public struct FileSealer: Sendable {
     return output
   }
 
-  /// - Returns: the end of the file.
+  /// - Returns: the last bytes of the file.
   public mutating func finish() -> [UInt8] {
     var output = takeHead()
     file.seal(waiting[...], index: index, isLast: true, appendingTo: &output)

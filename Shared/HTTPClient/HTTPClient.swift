@@ -1,44 +1,46 @@
-// libcurl behind a small async face: the command line tool and the process tests talk to services with it.
+// An async interface to libcurl, with which the command line tool and the process tests call services.
 
 import Synchronization
 
-/// A request that was not answered.
+/// A request that got no usable answer.
 public struct HTTPClientError: Error, Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// Not `http` or `https`, or no URL at all; nothing was sent.
+    /// The URL is malformed, or neither `http` nor `https`. Nothing was sent.
     case badURL
-    /// No such host, nobody listens, or the certificate is not trusted; nothing was sent.
+    /// The host is unknown or refuses connections, or its certificate is not trusted. Nothing was sent.
     case unreachable
-    /// The time was up; it is unknown whether the server acted.
+    /// The time-out passed. The server may have acted.
     case timedOut
-    /// The task was cancelled; it is unknown whether the server acted.
+    /// The task was cancelled. The server may have acted.
     case cancelled
-    /// The connection broke, or its bytes were no HTTP; it is unknown whether the server acted.
+    /// The connection broke, or its bytes were no HTTP. The server may have acted.
     case lost
-    /// The answer is larger than the limit, or a stream's reader fell too far behind.
+    /// The answer exceeds the limit, or the reader of a stream fell too far behind.
     case tooLarge
   }
 
-  /// What was wrong with the connection's security.
+  /// A failure of TLS.
   public enum Security: Hashable, Sendable {
-    /// The server's certificate is no authority's that is trusted, or another name's.
+    /// The server's certificate comes from no trusted authority, or names another host.
     case untrusted
-    /// The file of authorities to trust can't be used.
+    /// The file of trusted authorities is unusable.
     case badAuthorities
-    /// The server does not speak TLS, or not as this client does.
+    /// The server does not speak TLS, or shares no version or cipher with this client.
     case noTLS
   }
 
   public let kind: Kind
-  /// One sentence, in libcurl's words where they are good.
+  /// One sentence, often libcurl's own.
   public let reason: String
-  /// nil: nothing, or nobody knows.
+  /// nil when TLS did not fail, or when the cause is unknown.
   public var security: Security?
 }
 
-/// A client with kept-alive connections. All transfers run on one thread of its own, which ends after the last reference is gone.
+/// A client with kept-alive connections. All transfers run on one thread of its own, which ends after the last
+/// reference is gone.
 ///
-/// Redirects are not followed, proxies not used, nothing is retried and no cookie kept: what a test or operator asks for is what is sent.
+/// The client sends exactly the requests that its caller makes: it follows no redirects, uses no proxies, retries
+/// nothing and keeps no cookies.
 public final class HTTPClient: Sendable {
   public struct Header: Hashable, Sendable {
     public let name: String
@@ -50,13 +52,13 @@ public final class HTTPClient: Sendable {
     }
   }
 
-  /// The first part of an answer.
+  /// The status and headers of an answer.
   public struct Head: Hashable, Sendable {
     public var status = 0
-    /// In the order received; names as the server spelled them.
+    /// In the order received, with names as the server spelled them.
     public var headers: [Header] = []
 
-    /// The first header of that name, whatever its case.
+    /// The first header of that name, regardless of case.
     public subscript(name: String) -> String? {
       let name = name.lowercased()
       return headers.first { $0.name.lowercased() == name }?.value
@@ -75,7 +77,8 @@ public final class HTTPClient: Sendable {
   /// An answer whose body is still arriving.
   public struct Stream: Sendable {
     public let head: Head
-    /// Pieces as they arrive, cut anywhere; throws `HTTPClientError` when the connection breaks. Letting go of it ends the transfer.
+    /// The body in pieces of any size, as they arrive. Throws `HTTPClientError` when the connection breaks. Dropping
+    /// the sequence ends the transfer.
     public let chunks: AsyncThrowingStream<[UInt8], any Error>
 
     public var status: Int { head.status }
@@ -85,9 +88,9 @@ public final class HTTPClient: Sendable {
   private let bodyByteLimit: Int
 
   /// - Parameters:
-  ///   - certificateAuthorityFile: PEM of the authorities to trust instead of the system's.
-  ///   - localAddress: of this machine, that connections are made from; nil: as the system chooses.
-  ///   - bodyByteLimit: of one answer of `send`.
+  ///   - certificateAuthorityFile: a PEM file of the authorities to trust instead of the system's.
+  ///   - localAddress: the address of this machine to connect from; nil lets the system choose.
+  ///   - bodyByteLimit: the most bytes in the body of one answer to `send`.
   public init(certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024) {
     loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress)
     self.bodyByteLimit = bodyByteLimit
@@ -95,10 +98,11 @@ public final class HTTPClient: Sendable {
 
   deinit { loop.stop() }
 
-  /// Sends a request and reads the whole answer, whatever its status. A cancelled task stops waiting and closes the connection.
+  /// Sends a request and reads the whole answer, whatever its status. Cancelling the task closes the connection.
   /// - Parameters:
-  ///   - url: absolute, `http` or `https`, already percent-encoded; sent as it is.
-  ///   - timeout: from the call to the last byte.
+  ///   - url: absolute, `http` or `https`, percent-encoded. Sent unchanged.
+  ///   - timeout: the time from the call to the last byte of the answer.
+  /// - Throws: `HTTPClientError` when no whole answer arrives.
   public func send(
     _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
   ) async throws(HTTPClientError) -> Response {
@@ -106,11 +110,13 @@ public final class HTTPClient: Sendable {
     return try await run(Ticket()) { .start(request, .whole($0), $1) }
   }
 
-  /// Sends a GET and answers as soon as the head is there; the body follows piece by piece, for as long as the server likes.
+  /// Sends a GET and returns as soon as the head has arrived. The body follows piece by piece for as long as the server
+  /// sends.
   /// - Parameters:
-  ///   - timeout: until the head has arrived.
-  ///   - idleTimeout: the longest silence in the body; nil: any. Granularity: seconds.
-  ///   - waitingChunkLimit: pieces that wait for a slow reader before the transfer fails with `tooLarge`.
+  ///   - timeout: the time until the head has arrived.
+  ///   - idleTimeout: the longest silence in the body, in whole seconds; nil allows any.
+  ///   - waitingChunkLimit: the number of pieces that may wait for a slow reader before the transfer fails with
+  ///     `tooLarge`.
   public func stream(
     _ url: String, headers: [Header] = [], timeout: Duration = .seconds(30), idleTimeout: Duration? = nil, waitingChunkLimit: Int = 4096
   ) async throws(HTTPClientError) -> Stream {
@@ -118,7 +124,7 @@ public final class HTTPClient: Sendable {
     let request = TransferRequest(
       method: "GET", url: url, headers: headers, body: nil, timeout: timeout, bodyByteLimit: .max, idleTimeout: idleTimeout)
     let ticket = Ticket()
-    // Keeps the client, and so its thread, until the stream has ended.
+    // Retains the client, and with it the thread, until the stream has ended.
     sink.onTermination = { reason in
       if case .cancelled = reason { self.loop.cancel(ticket) }
     }

@@ -1,21 +1,21 @@
-// One request on its way: a libcurl easy handle and what has arrived for it. Lives on the transfer loop's thread only.
+// One request in progress: a libcurl easy handle and the answer so far. Lives on the transfer loop's thread only.
 
 import CCurl
 import Synchronization
 
-/// What is to be sent.
+/// A request and its limits.
 struct TransferRequest: Sendable {
   let method: String
   let url: String
   let headers: [HTTPClient.Header]
   let body: [UInt8]?
-  /// To the end of the answer, or of its head for a stream.
+  /// The time until the end of the answer, or of its head for a stream.
   let timeout: Duration
   let bodyByteLimit: Int
   var idleTimeout: Duration?
 }
 
-/// Where the answer goes. Exactly one of success and failure is reported.
+/// The receiver of an answer. It gets exactly one success or failure.
 enum TransferSink: Sendable {
   typealias Answer<Value> = CheckedContinuation<Result<Value, HTTPClientError>, Never>
 
@@ -23,7 +23,8 @@ enum TransferSink: Sendable {
   case stream(Answer<HTTPClient.Head>, AsyncThrowingStream<[UInt8], any Error>.Continuation)
 }
 
-/// Names one transfer. Its flag is set before the loop is told, so that a cancellation that overtakes the start is still seen.
+/// Identifies one transfer. Its flag is set before the loop is told, so a cancellation that overtakes the start still
+/// counts.
 final class Ticket: Sendable {
   let isCancelled = Atomic<Bool>(false)
 }
@@ -31,7 +32,7 @@ final class Ticket: Sendable {
 final class Transfer {
   let handle: UnsafeMutableRawPointer
   let ticket: Ticket
-  /// When a stream's head must be there.
+  /// The deadline for the head of a stream.
   let headDeadline: ContinuousClock.Instant
   private let sink: TransferSink
   private let bodyByteLimit: Int
@@ -54,14 +55,15 @@ final class Transfer {
     configure(request, certificateAuthorityFile, localAddress)
   }
 
-  /// The loop has taken the handle out of libcurl's hands before.
+  /// Before this runs, the loop removes the handle from libcurl's multi handle.
   deinit {
     curl_easy_cleanup(handle)
     curl_slist_free_all(headerList)
   }
 
   private func configure(_ request: TransferRequest, _ certificateAuthorityFile: String?, _ localAddress: String?) {
-    // Options that can only fail for want of memory are not checked; a bad URL or method is reported by the transfer itself.
+    // These options fail only when memory is short, so the results go unchecked. The transfer reports a bad URL or
+    // method.
     ccurl_set_string(handle, CURLOPT_URL, request.url)
     ccurl_set_string(handle, CURLOPT_PROTOCOLS_STR, "http,https")
     ccurl_set_string(handle, CURLOPT_NOPROXY, "*")
@@ -92,17 +94,17 @@ final class Transfer {
     if request.method == "HEAD" {
       ccurl_set_long(handle, CURLOPT_NOBODY, 1)
     } else {
-      // A POST without a body still says how long it is.
+      // A POST without a body still announces its length.
       if let body = request.body ?? (["POST", "PUT", "PATCH"].contains(request.method) ? [] : nil) {
         ccurl_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
         body.withUnsafeBytes { bytes in _ = ccurl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, bytes.baseAddress ?? UnsafeRawPointer(handle)) }
       }
       ccurl_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method)
     }
-    // libcurl would add these two on its own.
+    // An empty line prevents libcurl from adding this header on its own.
     var lines = ["Expect:"]
     if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) { lines.append("Content-Type:") }
-    // A header with an empty value is spelled with a semicolon, else libcurl takes it for one to leave out.
+    // libcurl drops a header with an empty value unless a semicolon ends its name.
     lines += request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
     for line in lines { headerList = curl_slist_append(headerList, line) }
     ccurl_set_pointer(handle, CURLOPT_HTTPHEADER, headerList)
@@ -110,7 +112,8 @@ final class Transfer {
 
   // MARK: What arrives
 
-  /// - Returns: whether to go on.
+  /// Takes a piece of the body.
+  /// - Returns: false to end the transfer, because the answer is too large.
   fileprivate func receive(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
     if case .stream(_, let chunks) = sink {
       if case .dropped = chunks.yield([UInt8](bytes)) { isTooLarge = true }
@@ -122,7 +125,7 @@ final class Transfer {
     return !isTooLarge
   }
 
-  /// Takes one line of the head, its end included. An interim answer's head (1xx) is followed by another one.
+  /// Takes one line of the head with its line end. The head of an interim answer (1xx) is followed by another head.
   fileprivate func receiveHeader(_ bytes: UnsafeBufferPointer<UInt8>) {
     let line = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }, as: UTF8.self)
     if hasHead { return }  // Trailers.
@@ -170,7 +173,7 @@ extension HTTPClientError {
     switch result {
     case _ where isTooLarge: self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")
     case CURLE_OPERATION_TIMEDOUT: self.init(kind: .timedOut, reason: reason)
-    // An answer that is no HTTP is an unsupported protocol too.
+    // libcurl reports an answer that is no HTTP as an unsupported protocol as well.
     case _ where wasSent: self.init(kind: .lost, reason: reason)
     case CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT: self.init(kind: .badURL, reason: reason)
     case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE:
@@ -192,7 +195,7 @@ extension HTTPClientError.Security {
 }
 
 extension Duration {
-  /// Rounded up, at least 1: libcurl takes 0 for "no limit".
+  /// Rounded up and at least 1, because libcurl reads 0 as "no limit".
   fileprivate var milliseconds: Int {
     let (seconds, attoseconds) = components
     return max(1, Int(seconds) * 1000 + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))

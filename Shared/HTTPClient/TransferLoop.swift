@@ -1,10 +1,10 @@
-// The thread that owns all of a client's connections: one libcurl multi handle, driven by commands from any thread.
+// Runs all of a client's connections on one thread: a libcurl multi handle, driven by commands from any thread.
 
 import CCurl
 import Glibc
 import Synchronization
 
-/// Runs transfers until it is stopped. Everything but the list of commands belongs to its thread.
+/// Runs transfers until it is stopped. All state except the list of commands belongs to its thread.
 final class TransferLoop: Sendable {
   enum Command: Sendable {
     case start(TransferRequest, TransferSink, Ticket)
@@ -12,15 +12,16 @@ final class TransferLoop: Sendable {
     case stop
   }
 
-  /// What the thread has not seen yet; nil once it has ended, e.g. for a stream that is let go of after its client.
+  /// Commands that the thread has not taken yet; nil once the thread has ended. A stream may outlive its client and
+  /// cancel later.
   private let commands = Mutex<[Command]?>([])
-  // libcurl allows `curl_multi_wakeup` from any thread; nothing else is called outside of the loop's, which frees it when it ends.
+  // libcurl allows `curl_multi_wakeup` from any thread. The loop's thread makes all other calls and frees the handle.
   nonisolated(unsafe) private let multi: UnsafeMutableRawPointer
   private let certificateAuthorityFile: String?
   private let localAddress: String?
 
   private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
-  /// A thread with nothing to do looks around this often: milliseconds.
+  /// The longest sleep of an idle thread, in milliseconds.
   private static let longestSleep: Int32 = 1000
 
   init(certificateAuthorityFile: String?, localAddress: String?) {
@@ -39,7 +40,7 @@ final class TransferLoop: Sendable {
     commands.withLock { commands in
       guard commands != nil else { return }
       commands?.append(command)
-      // Under the lock, so that the handle still exists.
+      // Within the lock, because the thread frees the handle after it has set `commands` to nil.
       curl_multi_wakeup(multi)
     }
   }
@@ -49,7 +50,7 @@ final class TransferLoop: Sendable {
     submit(.cancel(ticket))
   }
 
-  /// Fails what still runs and ends the thread. The last call.
+  /// Cancels the running transfers and ends the thread. No other call may follow, except `cancel`.
   func stop() { submit(.stop) }
 
   fileprivate func run() {
@@ -70,7 +71,7 @@ final class TransferLoop: Sendable {
       let sleep = endLate(&transfers)
       if !isStopping { curl_multi_poll(multi, nil, 0, sleep, nil) }
     }
-    // Nobody starts anything any more: `stop` comes from the client's end.
+    // No start can follow: the client calls `stop` from its deinit.
     commands.withLock { $0 = nil }
     for transfer in transfers.values { end(transfer.ticket, .cancelled, &transfers) }
     curl_multi_cleanup(multi)
@@ -92,14 +93,14 @@ final class TransferLoop: Sendable {
   }
 
   private func end(_ ticket: Ticket, _ error: HTTPClientError, _ transfers: inout [ObjectIdentifier: Transfer]) {
-    // None: it has ended already, or the cancellation came first and `start` will see the flag.
+    // A missing transfer has ended, or its cancellation came first and `start` will see the flag.
     guard let transfer = transfers.removeValue(forKey: ObjectIdentifier(ticket)) else { return }
     curl_multi_remove_handle(multi, transfer.handle)
     transfer.fail(error)
   }
 
-  /// Ends streams whose head did not come in time.
-  /// - Returns: milliseconds until the next one would be late.
+  /// Fails the streams whose head did not arrive in time.
+  /// - Returns: the milliseconds until the next deadline, at most `longestSleep` + 1.
   private func endLate(_ transfers: inout [ObjectIdentifier: Transfer]) -> Int32 {
     let now = ContinuousClock.now
     var sleep = Duration.milliseconds(Self.longestSleep)

@@ -1,13 +1,13 @@
-// Open-ended bodies: the library asks for bytes, and its connection sleeps, suspended, while the source has none.
+// Open-ended bodies. The library asks for bytes; its connection sleeps, suspended, while the source has none.
 
 internal import CMicroHTTPD
 internal import Synchronization
 
-/// Stands between a body's source and the library's content reader.
+/// Connects a body's source to the library's content reader.
 final class BodyFeed: Sendable {
   private enum Phase {
     case active
-    /// Suspended until `wake`.
+    /// The connection is suspended until `wake`.
     case parked
     /// The source was detached.
     case closed
@@ -17,7 +17,7 @@ final class BodyFeed: Sendable {
     var phase = Phase.active
     var piece: [UInt8] = []
     var sentOfPiece = 0
-    /// `wake` was called while the source was being asked.
+    /// `wake` was called after the last attempt to take bytes.
     var isSignalled = false
     var isAttached = false
     var endsWhenQuiet = false
@@ -30,7 +30,7 @@ final class BodyFeed: Sendable {
   private let core: ServerCore
   private let state = Mutex(State())
 
-  /// What the library asks for at a time.
+  /// The most bytes that the library asks for at a time.
   private static let blockByteCount = 4096
 
   init(_ source: any HTTPBodySource, _ connection: ConnectionHandle, _ core: ServerCore) {
@@ -39,7 +39,7 @@ final class BodyFeed: Sendable {
     self.core = core
   }
 
-  /// The library's response that reads from this feed, and keeps it alive.
+  /// The library's response, which reads from this feed and retains it; nil when the library has no memory.
   func response() -> OpaquePointer? {
     let retained = Unmanaged.passRetained(self)
     let response = MHD_create_response_from_callback(UInt64.max, Self.blockByteCount, readFeed, retained.toOpaque(), releaseFeed)
@@ -50,7 +50,7 @@ final class BodyFeed: Sendable {
     return response
   }
 
-  /// Gives up the source; called at the request's end, and once more when the library lets go of the response.
+  /// Detaches the source. Called at the end of the request, and again when the library releases the response.
   func close() {
     let wasClosed = state.withLock { state in
       defer { state.phase = .closed }
@@ -60,10 +60,10 @@ final class BodyFeed: Sendable {
     if !wasClosed { source.detach() }
   }
 
-  /// The peer is gone, or the server stops: ends in the middle if need be.
+  /// Ends the body in the middle if need be, because the peer is gone or the server stops.
   func abort() { resume { $0.isAborted = true } }
 
-  /// Ends the next time the source has nothing to say, if it is one without an end.
+  /// Ends an open-ended body as soon as its source has nothing to send. A finite stream goes on to its end.
   func endWhenQuiet() {
     guard !(source is StreamPump) else { return }
     resume { $0.endsWhenQuiet = true }
@@ -82,7 +82,7 @@ final class BodyFeed: Sendable {
 
   // MARK: On the library's thread
 
-  /// - Returns: how many bytes were written, 0 when the connection sleeps, or one of the library's end marks.
+  /// - Returns: the number of bytes written, 0 when the connection was suspended, or one of the library's end marks.
   fileprivate func read(into buffer: UnsafeMutableRawBufferPointer) -> Int {
     attach()
     while true {
@@ -111,7 +111,7 @@ final class BodyFeed: Sendable {
     if isFirst { source.attach { [weak self] in self?.wake() } }
   }
 
-  /// What is left of the piece, or the end; nil when the source has to be asked.
+  /// Copies the rest of the piece, or returns an end mark; nil when the source has to be asked.
   private static func take(_ state: inout State, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
     if state.isAborted { return endWithError }
     state.isSignalled = false
@@ -126,7 +126,7 @@ final class BodyFeed: Sendable {
     return count
   }
 
-  /// nil when something happened since the source was asked.
+  /// Suspends the connection; nil when `wake` was called since the source was asked.
   private func park(_ state: inout State) -> Int? {
     if state.isAborted { return Self.endWithError }
     if state.isSignalled { return nil }
@@ -137,7 +137,7 @@ final class BodyFeed: Sendable {
     return 0
   }
 
-  // The library's MHD_CONTENT_READER_END_OF_STREAM and …_WITH_ERROR, whose macros don't import.
+  // The library's MHD_CONTENT_READER_END_OF_STREAM and …_WITH_ERROR. Swift does not import these macros.
   private static let endOfStream = -1
   static let endWithError = -2
 }

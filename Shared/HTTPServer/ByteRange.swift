@@ -1,8 +1,8 @@
-// The `Range` header for answers from files.
+// Parses the `Range` header, for answers from files.
 
-/// What a `Range` header asks of a body of known length.
+/// The part of a body of known length that a `Range` header asks for.
 public enum ByteRange: Hashable, Sendable {
-  /// No header, several ranges, another unit or a malformed header: answer 200 with everything (RFC 9110 14.2).
+  /// No header, several ranges, another unit or a malformed header: answer 200 with the whole body (RFC 9110 14.2).
   case whole
   /// Answer 206 with `Content-Range: contentRange(of:)`.
   case part(offset: UInt64, byteCount: UInt64)
@@ -38,15 +38,15 @@ public enum ByteRange: Hashable, Sendable {
     }
   }
 
-  /// The inner nil: the bound is absent; the outer: it is not a number.
+  /// The inner nil stands for an absent bound, the outer nil for text that is no number.
   private static func bound(_ text: Substring) -> UInt64?? {
     if text.isEmpty { return .some(nil) }
     guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-    // A number too large for 64 bits is beyond every body.
+    // A number too large for 64 bits is beyond the end of every body.
     return .some(UInt64(text) ?? .max)
   }
 
-  /// The value of `Content-Range` for a part.
+  /// The value of `Content-Range` for this range.
   public func contentRange(of byteCount: UInt64) -> String {
     guard case .part(let offset, let count) = self else { return "bytes */\(byteCount)" }
     return "bytes \(offset)-\(offset + count - 1)/\(byteCount)"

@@ -1,14 +1,14 @@
-// Who takes how much of a server: connections, and memory of bodies and answers, so that nobody takes all of it.
+// Counts the connections and memory that each client takes, so that no client takes all of them.
 
 internal import Glibc
 internal import Synchronization
 
-/// What one client commands of the internet: an address of IPv4, a /64 of IPv6.
+/// The addresses that one client controls: one address of IPv4, a /64 of IPv6.
 struct ClientNetwork: Hashable, Sendable {
   private let bits: UInt64
   private let isIPv4: Bool
 
-  /// - Parameter address: as text; whatever is none is one network.
+  /// - Parameter address: an address as text. All malformed texts count as one network.
   init(_ address: String) {
     let bytes = NetworkList.bytes(address) ?? []
     bits = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
@@ -16,41 +16,41 @@ struct ClientNetwork: Hashable, Sendable {
   }
 }
 
-/// What a server refuses a client for want of room; the raw value is the metric's label.
+/// A limit that made the server refuse a client. The raw value is the metric's label.
 public enum ClientRefusal: String, Sendable, CaseIterable {
-  /// The client has as many connections, or behind a proxy requests, as it may.
+  /// The client has the most connections (or, behind a proxy, requests) that it may have.
   case connections
-  /// Bodies that are being received, of the client.
+  /// The client's bodies in progress take the most memory that they may.
   case clientBodies = "client-bodies"
-  /// … of all.
+  /// All bodies in progress take the most memory that they may.
   case allBodies = "all-bodies"
-  /// Answers that were not taken yet, of the client.
+  /// The client's unsent answers take the most memory that they may.
   case clientAnswers = "client-answers"
-  /// … of all.
+  /// All unsent answers take the most memory that they may.
   case allAnswers = "all-answers"
 }
 
-/// The accounts of all that have something of the server in hand. A client without anything has none.
+/// One account for each payer that holds connections or memory of the server. Empty accounts are removed.
 final class ClientBook: Sendable {
   struct Limits: Sendable {
-    /// Connections of one network; nil: any number.
+    /// The connections of one network; nil for any number.
     var connections: Int?
-    /// Bytes of bodies that are being received, until their requests are over.
+    /// Bytes of request bodies, until their requests are over.
     var bodies: (client: Int, total: Int)
-    /// Bytes of answers until they are sent.
+    /// Bytes of answers, until they are sent.
     var answers: (client: Int, total: Int)
   }
 
-  /// Who pays for what is in hand.
+  /// The account that connections and memory are charged to.
   enum Payer: Hashable, Sendable {
     case network(ClientNetwork)
-    /// Whom the handler named: a user, whatever addresses his devices have.
+    /// A party that the handler named: a user, whatever addresses their devices have.
     case party(String)
   }
 
   fileprivate struct Account {
     var connections = 0
-    /// Connections beyond those in the second that begins there, on the clock of `monotonicMilliseconds`.
+    /// Connections beyond the limit within one second, and that second's start on the clock of `monotonicMilliseconds`.
     var surplus = (count: 0, since: Int64(0))
     var bodies = 0
     var answers = 0
@@ -67,7 +67,7 @@ final class ClientBook: Sendable {
   private let limits: Limits
   private let state = Mutex(State())
 
-  /// Connections beyond the limit that are answered in a second, of one network.
+  /// The connections beyond the limit that one network gets an answer on in a second.
   static let answeredSurplus = 256
 
   init(_ limits: Limits) { self.limits = limits }
@@ -75,8 +75,8 @@ final class ClientBook: Sendable {
   var refused: [ClientRefusal: Int] { state.withLock(\.refused) }
   var held: (bodies: Int, answers: Int) { state.withLock { ($0.bodies, $0.answers) } }
 
-  /// Whether a connection of the network is worth an answer, be it that there are too many. To answer costs more than to connect, and whoever knocks
-  /// meanwhile waits for it: of a network that goes on all the same only so many a second are.
+  /// True to accept a connection, if only to refuse its request with an answer. An answer costs more than a
+  /// connection and delays other clients, so a network over its limit gets `answeredSurplus` of them a second.
   func mayKnock(_ network: ClientNetwork, at now: Int64) -> Bool {
     guard let limit = limits.connections else { return true }
     return state.withLock { state in
@@ -90,7 +90,7 @@ final class ClientBook: Sendable {
   }
 
   /// Counts a connection, or a request that came through a proxy.
-  /// - Returns: false when the network has as many as it may; nothing is counted then.
+  /// - Returns: false when the network has reached its limit; nothing is counted then.
   func connect(_ network: ClientNetwork) -> Bool {
     state.withLock { state in
       let count = state.accounts[.network(network)]?.connections ?? 0
@@ -106,7 +106,7 @@ final class ClientBook: Sendable {
   func disconnect(_ network: ClientNetwork) { state.withLock { $0.change(.network(network)) { $0.connections -= 1 } } }
 
   /// Counts `count` more bytes of a body.
-  /// - Returns: why not, and nothing is counted then.
+  /// - Returns: the limit that forbids it, and then nothing is counted; nil when there is room.
   func takeBody(_ count: Int, _ payers: [Payer]) -> ClientRefusal? {
     state.withLock { state in
       var refusal: ClientRefusal?
@@ -130,7 +130,7 @@ final class ClientBook: Sendable {
     }
   }
 
-  /// Room for an answer, given back with the value.
+  /// Reserves room for an answer. Releasing the returned value gives the room back.
   func takeAnswer(_ count: Int, _ payer: Payer) -> Result<AnswerRoom, ClientRefusal> {
     let refusal: ClientRefusal? = state.withLock { state in
       let own = (state.accounts[payer]?.answers ?? 0) + count
@@ -164,7 +164,7 @@ extension ClientBook.State {
 
 extension ClientRefusal: Error {}
 
-/// An answer's room among those that are in hand.
+/// The reservation of one answer's memory.
 final class AnswerRoom: Sendable {
   private let giveBack: @Sendable () -> Void
   fileprivate init(_ giveBack: @escaping @Sendable () -> Void) { self.giveBack = giveBack }

@@ -1,5 +1,5 @@
-// All connections of a server, and the one thread that watches them: libmicrohttpd notices neither a peer that hangs up while its request
-// is held nor one that sends its headers a byte a second.
+// Watches all connections of a server on one thread. libmicrohttpd notices neither a peer that hangs up while its
+// request is held nor a peer that sends its headers a byte a second.
 
 internal import CLinux
 internal import Glibc
@@ -8,7 +8,7 @@ internal import Synchronization
 final class ConnectionTable: Sendable {
   private struct State {
     var links: [UInt64: Link] = [:]
-    /// Descriptors that are read out before they are closed, with the instant they are closed at the latest.
+    /// Descriptors whose remaining input is read before they are closed, with the latest time to close them.
     var lingering: [Int32: Int64] = [:]
     var isStopped = false
     var pressedOutCount = 0
@@ -21,14 +21,14 @@ final class ConnectionTable: Sendable {
   private let tickMilliseconds: Int32
   private let lingerMilliseconds: Int64
   private let pressureIdleMilliseconds: Int64
-  /// Of connections.
+  /// The number of connections above which further ones are surplus.
   private let limit: Int
 
   private static let wakeID: UInt64 = 0
   private static let lingeringFlag: UInt64 = 1 << 63
   private static let lingeringLimit = 256
 
-  /// - Parameter limit: of connections; those beyond it are there to be refused.
+  /// - Parameter limit: the number of connections to serve. The server accepts a few more in order to refuse them.
   init(_ configuration: HTTPServer.Configuration, limit: Int) throws(HTTPServer.StartError) {
     self.limit = limit
     pressureIdleMilliseconds = configuration.pressureIdleLimit.milliseconds
@@ -54,7 +54,7 @@ final class ConnectionTable: Sendable {
 
   var count: Int { state.withLock { $0.links.count } }
 
-  /// In the order they were accepted.
+  /// All open connections in the order in which they were accepted.
   var links: [Link] { state.withLock { $0.links.values.sorted { $0.id < $1.id } } }
 
   var pressedOutCount: Int { state.withLock(\.pressedOutCount) }
@@ -63,14 +63,14 @@ final class ConnectionTable: Sendable {
     let wasEmpty = state.withLock { state in
       if state.links.count >= limit { link.setSurplus() }
       state.links[link.id] = link
-      // Edge-triggered and for the connection's whole life: one system call, and a stale event finds no link of its id.
+      // Edge-triggered and registered once for the connection's life. A stale event finds no link with its id.
       watch(link.fd, events: EPOLLRDHUP.rawValue | EPOLLET.rawValue, id: link.id)
       return state.links.count == 1
     }
     if wasEmpty { wakeUp() }
   }
 
-  /// Called while the descriptor is still open.
+  /// Forgets a connection. Called while the descriptor is still open.
   func remove(_ link: Link) {
     let lingers = link.lingers
     state.withLock { state in
@@ -85,14 +85,14 @@ final class ConnectionTable: Sendable {
     if lingers { wakeUp() }
   }
 
-  /// Shuts a connection down, unless it is gone; under the lock, so that the descriptor can't be another connection's by now.
+  /// Shuts a connection down unless it is gone. The lock ensures that no other connection has the descriptor yet.
   func shutDown(_ link: Link) {
     state.withLock { state in
       if state.links[link.id] != nil { _ = shutdown(link.fd, Int32(SHUT_RDWR)) }
     }
   }
 
-  /// Ends the thread and waits for it; the connections must be gone. Called once.
+  /// Ends the thread and waits for it. Called once, after the connections are gone.
   func stop() {
     let thread = state.withLock { state in
       state.isStopped = true
@@ -100,7 +100,7 @@ final class ConnectionTable: Sendable {
     }
     wakeUp()
     if let thread { pthread_join(thread, nil) }
-    // Only now: a descriptor closed while somebody may still wake the thread is soon another connection's.
+    // Descriptors are closed last: one that another thread still wakes could already belong to another connection.
     for fd in state.withLock({ Array($0.lingering.keys) }) { close(fd) }
     closeDescriptors()
   }
@@ -121,7 +121,6 @@ final class ConnectionTable: Sendable {
     if wake >= 0 { close(wake) }
   }
 
-  /// The thread's body.
   fileprivate func run() {
     var events = [epoll_event](repeating: epoll_event(), count: 256)
     while true {
@@ -145,9 +144,10 @@ final class ConnectionTable: Sendable {
     }
   }
 
-  /// Drops what a refused request's peer still sends; a megabyte at a time, so that one peer can't hold the thread.
+  /// Discards the input that the peer of a refused request still sends: at most a megabyte a call, so that no peer can
+  /// hold the thread.
   private func readOut(_ fd: Int32) {
-    // An event of before its end; the number may be another connection's by now.
+    // A stale event: the number may belong to another connection already.
     guard state.withLock({ $0.lingering[fd] != nil }) else { return }
     let isOver = withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) { buffer in
       for _ in 0..<16 {
@@ -162,8 +162,8 @@ final class ConnectionTable: Sendable {
 
   private func closeLingering(_ fd: Int32) {
     guard state.withLock({ $0.lingering.removeValue(forKey: fd) }) != nil else { return }
-    // Not left to `close`: the library may still have the connection open under its own number, and then events would go on coming
-    // for this one, and take away what the next connection of the number sends.
+    // `close` alone does not suffice: the library may hold the same socket under its own descriptor. Events would go on
+    // for this number and hide those of the next connection with it.
     epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nil)
     close(fd)
   }
@@ -180,12 +180,12 @@ final class ConnectionTable: Sendable {
 }
 
 extension ConnectionTable {
-  /// Closes connections on which nothing goes on, those first that are idle longest, while nearly all places are taken: whoever comes with a
-  /// request is to find one.
+  /// Closes idle connections while nearly all places are taken, the longest idle first, so that clients with requests
+  /// find a place.
   private func pressOut(_ state: inout State, at now: Int64) {
     let surplus = state.links.count - (limit - limit / 8)
     guard surplus > 0 else { return }
-    // Those that are shut down and not gone yet have made room already.
+    // Connections that were shut down but are not gone yet count as freed places.
     let leaving = state.links.values.count { $0.isPressedOut }
     let idle = state.links.values.filter { $0.idleSince <= now - pressureIdleMilliseconds }.sorted { $0.idleSince < $1.idleSince }
     for link in idle.prefix(max(surplus - leaving, 0)) {

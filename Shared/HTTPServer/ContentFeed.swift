@@ -1,14 +1,14 @@
-// Content that is made while it is sent, of a length that is known before.
+// Content of known length that is read while it is sent.
 
 internal import CMicroHTTPD
 
-/// Stands between content and the library's content reader.
+/// Connects content to the library's content reader.
 final class ContentFeed: Sendable {
   private let content: any HTTPContent
-  /// Where the answer begins.
+  /// The position in the content at which the answer begins.
   private let offset: UInt64
 
-  /// What the library asks for at a time.
+  /// The most bytes that the library asks for at a time.
   private static let blockByteCount = 65_536
 
   private init(_ content: any HTTPContent, offset: UInt64) {
@@ -16,7 +16,7 @@ final class ContentFeed: Sendable {
     self.offset = offset
   }
 
-  /// The library's response that reads from the content, and keeps it alive; nil when the library has no memory.
+  /// The library's response, which reads from the content and retains it; nil when the library has no memory.
   static func response(_ content: any HTTPContent, _ offset: UInt64, _ byteCount: UInt64) -> OpaquePointer? {
     let retained = Unmanaged.passRetained(ContentFeed(content, offset: offset))
     let response = MHD_create_response_from_callback(byteCount, blockByteCount, readContent, retained.toOpaque(), releaseContent)
@@ -24,7 +24,7 @@ final class ContentFeed: Sendable {
     return response
   }
 
-  /// - Returns: how many bytes were written, or the library's mark for a failure.
+  /// - Returns: the number of bytes written, or the library's mark for a failure.
   fileprivate func read(at position: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
     guard let bytes = content.read(at: offset + position, limit: buffer.count), !bytes.isEmpty, bytes.count <= buffer.count else {
       return BodyFeed.endWithError

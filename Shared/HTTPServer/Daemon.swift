@@ -1,12 +1,12 @@
-// libmicrohttpd's daemon: its start, its end, and the calls it makes into us. The callbacks are top-level functions because closures in a
-// main.swift would be bound to the main actor and trap on the library's threads.
+// libmicrohttpd's daemon: its start, its end, and its callbacks. The callbacks are top-level functions because closures
+// in a main.swift would belong to the main actor and trap on the library's threads.
 
 internal import CLinux
 internal import CMicroHTTPD
 internal import Glibc
 internal import Synchronization
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 final class ServerCore: Sendable {
   let configuration: HTTPServer.Configuration
   let handler: any HTTPHandler
@@ -15,7 +15,7 @@ final class ServerCore: Sendable {
   let isDraining = Atomic(false)
   let isStopped = Atomic(false)
   let clients: ClientBook
-  /// Bytes of bodies since the start.
+  /// Bytes of request bodies since the start.
   let receivedByteCount = Atomic(0)
   let sentByteCount = Atomic(0)
 
@@ -32,17 +32,17 @@ final class ServerCore: Sendable {
         answers: (max(configuration.totalAnswerByteLimit / 6, configuration.answerByteLimit), configuration.totalAnswerByteLimit)))
   }
 
-  /// How many connections there may be: what is configured, or what the limit of open files leaves room for.
+  /// The most connections to serve: the configured number, or fewer if the limit on open files requires it.
   static func connectionLimit(_ configuration: HTTPServer.Configuration) -> Int {
     min(max(configuration.connectionLimit, 1), max(fileLimit - otherFileCount - refusedConnectionCount, 1))
   }
 
-  /// An eighth of very few would be none.
+  /// The least share of one client, because an eighth of a small limit is too few.
   private static let fewConnectionCount = 16
 
-  /// Connections that are open only to be refused; beyond them others wait in the backlog.
+  /// The connections that are accepted only to be refused. Further ones wait in the backlog.
   static let refusedConnectionCount = 128
-  /// What a process opens besides: its libraries, its bus, its own server, files.
+  /// The other descriptors of a process: libraries, bus, its own server, files.
   private static let otherFileCount = 256
 
   private static var fileLimit: Int {
@@ -56,15 +56,15 @@ final class ServerCore: Sendable {
 final class Daemon: Sendable {
   private struct State {
     var daemon: OpaquePointer?
-    /// Retained for the callbacks until the threads are gone.
+    /// Retained for the callbacks until the threads have ended.
     let core: Unmanaged<ServerCore>
-    /// Closed when the threads are gone, because one may be about to accept from it.
+    /// Closed after the threads have ended, because a thread may be about to accept from it.
     var quiescedListener: Int32?
   }
 
   private let state: Mutex<State>
 
-  /// nil when libmicrohttpd can't start; the listener is the caller's then.
+  /// Fails when libmicrohttpd cannot start. The caller still owns the listener then.
   init?(_ core: ServerCore, _ listener: ListenSocket, _ configuration: HTTPServer.Configuration) {
     var options = aquifer_mhd_options()
     options.listen_fd = listener.fd
@@ -82,7 +82,7 @@ final class Daemon: Sendable {
     state = Mutex(State(daemon: daemon, core: retained))
   }
 
-  /// Stops accepting; what was accepted goes on.
+  /// Stops accepting connections. Accepted ones go on.
   func quiesce() {
     state.withLock { state in
       guard let daemon = state.daemon, state.quiescedListener == nil else { return }
@@ -100,7 +100,7 @@ final class Daemon: Sendable {
     }
     guard let daemon else { return }
     core.isStopped.store(true, ordering: .sequentiallyConsistent)
-    // A daemon must not be stopped with a suspended connection; after this flag none is suspended anew.
+    // A daemon must not be stopped with a suspended connection. After this flag no connection is suspended again.
     for link in core.connections.links { link.abandon() }
     MHD_stop_daemon(daemon)
     if let listener = state.withLock({ $0.quiescedListener }) { close(listener) }
@@ -114,14 +114,14 @@ private func object<T: AnyObject>(_ pointer: UnsafeMutableRawPointer?, as: T.Typ
   pointer.map { Unmanaged<T>.fromOpaque($0).takeUnretainedValue() }
 }
 
-/// A connection was accepted, and nothing of it was set up yet.
+/// Called for an accepted connection before the library sets it up. Returns NO to drop it.
 private func acceptCallback(_ cls: UnsafeMutableRawPointer?, _ address: UnsafePointer<sockaddr>?, _ length: socklen_t) -> MHD_Result {
   guard let core = object(cls, as: ServerCore.self) else { return .NO }
   let text = addressText(address)
   return core.configuration.isTrustedProxy(text) || core.clients.mayKnock(ClientNetwork(text), at: monotonicMilliseconds()) ? .YES : .NO
 }
 
-/// A connection begins or is about to be closed (its descriptor is still open here).
+/// Called when a connection begins, and again just before its descriptor is closed.
 private func connectionCallback(
   _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
 ) {
@@ -141,7 +141,7 @@ private func connectionCallback(
   }
 }
 
-/// A TLS handshake asks for the certificate.
+/// Called when a TLS handshake needs the certificate.
 /// - Returns: 0, or -1 to end the handshake.
 private func certificateCallback(
   _ session: gnutls_session_t?, _ authorities: UnsafePointer<gnutls_datum_t>?, _ authorityCount: Int32, _ algorithms: UnsafePointer<gnutls_pk_algorithm_t>?,
@@ -155,19 +155,20 @@ private func certificateCallback(
   return 0
 }
 
-/// The request line has been read; the library's own copy of the target will be taken apart, so it is kept here.
+/// Called after the request line was read. Keeps the target, because the library splits its own copy.
 private func targetCallback(_ cls: UnsafeMutableRawPointer?, _ uri: UnsafePointer<CChar>?, _ connection: OpaquePointer?) -> UnsafeMutableRawPointer? {
   guard let connection, let uri, let link = object(aquifer_mhd_socket_context(connection), as: Link.self) else { return nil }
   link.setTarget(String(validatingCString: uri))
   return nil
 }
 
-/// The library decodes nothing: `RequestTarget` does, strictly.
+/// Leaves the text undecoded, because `RequestTarget` decodes strictly.
 private func unescapeCallback(_ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ text: UnsafeMutablePointer<CChar>?) -> Int {
   text.map { strlen($0) } ?? 0
 }
 
-/// Headers complete (first call of a request), a piece of body, the body's end, or resumed with an answer.
+/// Called when the headers are complete (first call of a request), for a piece of the body, at the body's end, and
+/// after a resume.
 private func accessCallback(
   _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ url: UnsafePointer<CChar>?, _ method: UnsafePointer<CChar>?,
   _ version: UnsafePointer<CChar>?, _ data: UnsafePointer<CChar>?, _ byteCount: UnsafeMutablePointer<Int>?,
@@ -186,7 +187,7 @@ private func accessCallback(
   return exchange.begin(method: String(cString: method), isHTTP10: strcmp(version, MHD_HTTP_VERSION_1_0) == 0) ? .YES : .NO
 }
 
-/// A request is over, whatever its end.
+/// Called once a request is over, whether it succeeded or not.
 private func completedCallback(
   _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_RequestTerminationCode
 ) {

@@ -1,13 +1,14 @@
-// A request's body: whether it is wanted, who takes it, and what it may cost.
+// A request's body: whether to read it, where its bytes go, and how many there may be.
 
 internal import CMicroHTTPD
 internal import Synchronization
 
 extension Exchange {
-  /// Room that is made for a body before its first byte.
+  /// The most room that is reserved for a body before its first byte arrives.
   private static let expectedByteCount = 256 * 1024
 
-  /// - Returns: the answer, when the handler does not want the body.
+  /// Decides about the body before it is read.
+  /// - Returns: the answer, when the handler refuses the body.
   func admit(_ head: RequestHead, _ framing: HeaderPolicy.Framing) throws(Refusal) -> HTTPResponse? {
     var intake = HTTPBodyIntake.collect()
     if framing != .none || head.method == .post || head.method == .put {
@@ -37,7 +38,8 @@ extension Exchange {
     return nil
   }
 
-  /// Suspends the connection until the handler knows. The library then calls for the headers once more, which can still be answered at once.
+  /// Suspends the connection until the handler has decided. The library then reports the headers once more, and the
+  /// request can still be answered before its body.
   private func ask(_ question: @escaping @Sendable () async -> HTTPBodyIntake) {
     link.stopPace()
     state.withLock { state in
@@ -50,7 +52,7 @@ extension Exchange {
     }
   }
 
-  /// The handler knows, or the server gives the request up.
+  /// Applies the handler's decision. The server passes `.collect()` to give the request up.
   func decide(_ intake: HTTPBodyIntake) {
     let isWanted = state.withLock { state in
       guard case .asking = state.phase else { return false }
@@ -83,7 +85,7 @@ extension Exchange {
 
   private func tooLarge(_ limit: Int) -> HTTPResponse { core.handler.refusal(status: 413, reason: Self.tooLarge(limit).reason) }
 
-  /// A piece of body.
+  /// Takes a piece of the body.
   /// - Returns: false to close the connection.
   func receive(_ piece: UnsafeRawBufferPointer) -> Bool {
     core.receivedByteCount.add(piece.count, ordering: .relaxed)
@@ -96,7 +98,7 @@ extension Exchange {
         collect(piece, &state)
         return true
       case .refusing:
-        // The library can't answer before the body's end; a peer that goes on for long is cut off.
+        // The library cannot answer before the end of the body. A peer that sends more than a whole body is cut off.
         state.droppedByteCount += piece.count
         return state.droppedByteCount <= core.configuration.bodyByteLimit
       case .asking, .holding, .starting, .working, .answered, .sending, .over: return false
@@ -108,7 +110,8 @@ extension Exchange {
     let total = state.body.count + piece.count
     guard total <= state.byteLimit else { return refuseRest(tooLarge(state.byteLimit), &state) }
     if total > state.reservedByteCount {
-      // What has arrived counts, not what was declared: else a few connections that only announce bodies would shut all others out.
+      // Only received bytes count. If declared lengths counted, a few connections could shut all others out by
+      // announcing bodies.
       if let refusal = core.clients.takeBody(total - state.reservedByteCount, payers(state)) {
         core.configuration.observe(refusal, link.remoteAddress)
         return refuseRest(core.handler.refusal(status: refusal == .clientBodies ? 429 : 503, reason: "Too many request bodies are in hand."), &state)
@@ -129,7 +132,7 @@ extension Exchange {
       refuseRest(tooLarge(sink.byteLimit), &state)
       return true
     }
-    // Under the lock: a sink that has room again at once finds the connection suspended.
+    // Called within the lock, so that a `resume` that follows at once finds the connection suspended.
     if sink.receive(piece, resume: { [weak self] in self?.resumeReading() }) { return true }
     // A server must not stop with a suspended connection.
     guard !core.isStopped.load(ordering: .sequentiallyConsistent) else { return false }

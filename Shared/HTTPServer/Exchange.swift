@@ -1,23 +1,24 @@
-// One request and its answer: a small state machine between the library's thread, the handler's task, the watcher and drain.
+// One request and its answer: a state machine that the library's thread, the handler's task, the watcher and the drain
+// drive.
 
 internal import CMicroHTTPD
 internal import Synchronization
 
 final class Exchange: Sendable {
   enum Phase {
-    /// Suspended before the body, until the handler knows what becomes of it.
+    /// Suspended before the body, until the handler decides about it.
     case asking(Task<Void, Never>)
     /// Reading the body.
     case receiving
-    /// Suspended in the middle of the body, until its sink has room again.
+    /// Suspended within the body, until the sink has room again.
     case holding
-    /// Reading (and dropping) a body that is over the limit; then the refusal is sent.
+    /// Reading and discarding the rest of the body; then the refusal is sent.
     case refusing(HTTPResponse)
-    /// The handler has begun; the connection is not suspended yet.
+    /// The handler has begun, and the connection is not suspended yet.
     case starting
     /// Suspended while the handler works.
     case working(Task<Void, Never>)
-    /// Resumed; the library will ask for the answer.
+    /// Resumed. The library asks for the answer next.
     case answered(PreparedResponse)
     case sending(BodyFeed?)
     case over
@@ -26,26 +27,26 @@ final class Exchange: Sendable {
   struct State {
     var phase = Phase.receiving
     var head: RequestHead?
-    /// Whom the proxy names, and whether the request is among his.
+    /// The client that a trusted proxy names, and whether the request counts towards its limit.
     var client: ClientNetwork?
     var isCounted = false
     var body: [UInt8] = []
-    /// The most that may be collected.
+    /// The most bytes of a collected body.
     var byteLimit = 0
-    /// Whom the handler names as the one who pays, besides the client.
+    /// The party that the handler charges for the body, besides the client's network.
     var party: String?
-    /// What takes the body instead, and how much of it has come.
+    /// Takes the body instead of `body`, and the bytes that it was handed.
     var sink: (any HTTPBodySink)?
     var streamedByteCount = 0
-    /// 0 when the body comes in chunks, or there is none.
+    /// 0 when the body comes in chunks, or when there is none.
     var declaredByteCount = 0
-    /// The handler was asked: the library calls for the headers once more before it reads on.
+    /// The handler was asked about the body, so the library reports the headers once more before it reads on.
     var isHeadDue = false
-    /// What of the server-wide budget this request holds.
+    /// The bytes that this request holds of the limits in `ClientBook`.
     var reservedByteCount = 0
     var droppedByteCount = 0
     var hasHungUp = false
-    /// The server gave the request up before the handler's first part was over.
+    /// The server gave the request up while the handler had not suspended yet.
     var isAbandoned = false
   }
 
@@ -62,7 +63,7 @@ final class Exchange: Sendable {
 
   // MARK: On the library's thread
 
-  /// The headers are complete.
+  /// Handles complete headers.
   /// - Returns: false to close the connection at once.
   func begin(method: String, isHTTP10: Bool) -> Bool {
     var expectsBody = true
@@ -86,7 +87,7 @@ final class Exchange: Sendable {
     }
   }
 
-  /// A proxy's connections are not counted; its clients' requests are.
+  /// Counts the request for the client that a trusted proxy names. The proxy's connections themselves are not counted.
   private func countForwarded(_ head: RequestHead) throws(Refusal) {
     guard let address = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)?.clientAddress else { return }
     let network = ClientNetwork(address)
@@ -100,7 +101,7 @@ final class Exchange: Sendable {
     throw Refusal(429, "Your address has as many requests under way as it may have.")
   }
 
-  /// The request is complete, or was resumed.
+  /// Goes on after the end of the body, or after a resume.
   /// - Returns: false to close the connection.
   func proceed() -> Bool {
     enum Step {
@@ -130,7 +131,7 @@ final class Exchange: Sendable {
     }
   }
 
-  /// Lets the handler work, and suspends the connection unless its answer is there at once.
+  /// Starts the handler, and suspends the connection unless the answer is there at once.
   private func start() -> Bool {
     link.stopPace()
     guard let (request, isHead) = takeRequest() else { return queue(refusal(Refusal(503, "The server is stopping."), closes: true)) }
@@ -151,7 +152,7 @@ final class Exchange: Sendable {
     }
   }
 
-  /// What has become of a request once its handler has begun.
+  /// The state of a request after its handler has begun.
   private enum Beginning {
     case answered(PreparedResponse)
     case waits(isWanted: Bool)
@@ -164,7 +165,7 @@ final class Exchange: Sendable {
         state.phase = .sending(response.feed)
         return .answered(response)
       }
-      // Whoever stops the server has looked for suspended connections already.
+      // The server's stop has visited all suspended connections already.
       if state.isAbandoned || core.isStopped.load(ordering: .sequentiallyConsistent) {
         state.phase = .sending(nil)
         return .stopped
@@ -194,7 +195,7 @@ final class Exchange: Sendable {
     return response.queue(on: connection, closes: core.isDraining.load(ordering: .sequentiallyConsistent))
   }
 
-  /// The request is over: answered, or its connection is lost.
+  /// Releases everything that the request holds. It was answered, or its connection is lost.
   func complete() {
     let (phase, sink, network): (Phase, (any HTTPBodySink)?, ClientNetwork?) = state.withLock { state in
       giveBackBody(&state)
@@ -236,7 +237,7 @@ final class Exchange: Sendable {
     if !isWanted { response.discard() }
   }
 
-  /// Who pays for what the request has in hand.
+  /// The network that is charged for the request.
   func network(_ state: State) -> ClientNetwork { state.client ?? link.network }
 
   private func prepared(_ answer: HTTPResponse, isHead: Bool = false, closes: Bool = false) -> PreparedResponse {

@@ -1,24 +1,24 @@
-// What trusted proxies say about the client behind them; what anybody else says about that is ignored.
+// Reads the client's address and origin from the headers of trusted proxies. Headers of other peers are ignored.
 
-/// A request's way through proxies.
+/// The client of a request that came through proxies.
 struct Forwarding: Hashable {
-  /// nil: the proxy doesn't say.
+  /// nil when the proxy names no address.
   let clientAddress: String?
-  /// `scheme://host[:port]`, nil: the proxy doesn't say.
+  /// `scheme://host[:port]`; nil when the proxy names neither scheme nor host.
   let origin: String?
 }
 
 extension HTTPServer.Configuration {
   func isTrustedProxy(_ address: String) -> Bool { !trustedProxies.isEmpty && trustedProxies.contains(address) }
 
-  /// - Parameter peer: the address the connection came from.
+  /// - Parameter peer: the address that the connection came from.
   /// - Returns: nil unless the peer is a trusted proxy.
   func forwarding(of headers: [(name: String, value: String)], from peer: String) -> Forwarding? {
     guard isTrustedProxy(peer) else { return nil }
     return Forwarding(clientAddress: clientAddress(headers), origin: origin(headers))
   }
 
-  /// The last address of the chain that is not a trusted proxy's: what stands before it is the client's own claim.
+  /// The last address of the chain that is no trusted proxy. The addresses before it are the client's own claims.
   private func clientAddress(_ headers: [(name: String, value: String)]) -> String? {
     var furthest: String?
     for text in Self.elements(of: "x-forwarded-for", headers).reversed() {
@@ -33,7 +33,7 @@ extension HTTPServer.Configuration {
     let scheme = Self.elements(of: "x-forwarded-proto", headers).last.map { $0.lowercased() }.flatMap { ["http", "https"].contains($0) ? $0 : nil }
     let host = Self.elements(of: "x-forwarded-host", headers).last.flatMap { Self.isHost($0) ? String($0) : nil }
     guard scheme != nil || host != nil else { return nil }
-    // A proxy that passes the client's `Host` on need not repeat it.
+    // A proxy that passes the client's `Host` header on need not repeat it.
     guard let host = host ?? headers.first(where: { $0.name == "host" }).flatMap({ Self.isHost($0.value[...]) ? $0.value : nil }) else { return nil }
     return "\(scheme ?? (certificate == nil ? "http" : "https"))://\(host)"
   }
@@ -46,7 +46,7 @@ extension HTTPServer.Configuration {
     }
   }
 
-  /// An address, with brackets and a port or without: proxies do it both ways.
+  /// Reads an address with or without brackets and port, because proxies use both forms.
   private static func address(_ text: Substring) -> String? {
     var text = text
     if text.first == "[", let end = text.firstIndex(of: "]") {
@@ -57,7 +57,7 @@ extension HTTPServer.Configuration {
     return NetworkList.bytes(String(text)) == nil ? nil : String(text)
   }
 
-  /// Letters, digits and what else stands in names, addresses and ports: it ends up in URLs.
+  /// Accepts letters, digits and the punctuation of names, addresses and ports, because the host ends up in URLs.
   private static func isHost(_ text: Substring) -> Bool {
     !text.isEmpty && text.utf8.count <= 255
       && text.utf8.allSatisfy { byte in

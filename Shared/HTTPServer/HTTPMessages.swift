@@ -1,6 +1,6 @@
-// What a handler is given and what it answers: plain values that know nothing of the library below.
+// Requests and answers as plain values that do not depend on the library below.
 
-/// The methods that reach a handler; the server answers 501 for any other.
+/// The methods that the server accepts. It answers 501 to any other. A HEAD reaches the handler as `.get`.
 public enum HTTPMethod: String, Hashable, Sendable {
   case get = "GET"
   case head = "HEAD"
@@ -15,21 +15,22 @@ public enum HTTPMethod: String, Hashable, Sendable {
 /// limit.
 public struct HTTPRequest: Sendable {
   public let method: HTTPMethod
-  /// Path and query exactly as in the request line (what signatures cover).
+  /// Path and query exactly as in the request line, which signatures cover.
   public let target: String
-  /// The path's segments, percent-decoded; a segment that does not decode to UTF-8 without NUL was refused before.
-  /// Shape: `/` has none; an empty segment (`//`, a final `/`) stays an empty string.
+  /// The path's segments, percent-decoded. The server has refused segments with NUL or invalid UTF-8. Shape: empty for
+  /// `/`; an empty segment (`//`, a final `/`) is an empty string.
   public let pathSegments: [String]
-  /// The query's names and values, percent-decoded, in order; a `+` is a plus sign (web-auth tokens contain it).
+  /// The query's names and values, percent-decoded, in order. A `+` stays a plus sign, because web-auth tokens contain
+  /// it.
   public let query: [(name: String, value: String)]
   /// Names in lower case.
   public let headers: [(name: String, value: String)]
   public let body: [UInt8]
-  /// What took the body in place of `body`, if the handler wanted that (`intake(of:)`); it has all of it.
+  /// The sink that `intake(of:)` chose, which has received the whole body; `body` is empty then.
   public let sink: (any HTTPBodySink)?
-  /// The client's address without port: the peer's, or what a trusted proxy says.
+  /// The client's address without port: the peer's, or the one that a trusted proxy names.
   public let remoteAddress: String
-  /// `scheme://host[:port]` as the client addressed a trusted proxy, when that says so; never a client's own claim.
+  /// `scheme://host[:port]` as a trusted proxy reports it; never a client's own claim.
   public let forwardedOrigin: String?
 
   public init(
@@ -53,14 +54,14 @@ public struct HTTPRequest: Sendable {
   public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }
 
-/// An answer.
 public struct HTTPResponse: Sendable {
   public enum Body: Sendable {
     case bytes([UInt8])
-    /// Sent piece by piece until the sequence ends or the peer hangs up, which cancels its iteration; the next piece is asked for when
-    /// the one before was taken, so a slow reader holds one piece.
+    /// Sent piece by piece until the sequence ends. A peer that hangs up cancels the iteration. The server takes the
+    /// next piece after the previous one was sent, so a slow reader holds one piece.
     case stream(AsyncStream<[UInt8]>)
-    /// An open-ended body that costs no task while it waits (event streams); draining ends it once it has nothing to say.
+    /// An open-ended body (event streams), which needs no task while it waits. Draining ends it once its source has
+    /// nothing to send.
     case source(any HTTPBodySource)
     /// A range of content that is read while it is sent.
     case content(any HTTPContent, offset: UInt64, byteCount: UInt64)
@@ -68,11 +69,11 @@ public struct HTTPResponse: Sendable {
 
   /// 200…599.
   public var status: Int
-  /// Names are tokens, values have no control characters (else the peer gets a 500). `Content-Length`, `Transfer-Encoding`, `Date` and
-  /// `Connection` are the server's.
+  /// Names are tokens and values have no control characters; otherwise the peer gets a 500. The server itself sets
+  /// `Content-Length`, `Transfer-Encoding`, `Date` and `Connection`.
   public var headers: [(name: String, value: String)]
   public var body: Body
-  /// Who pays for the body's memory until it is sent; nil: the client's address.
+  /// The party that is charged for the body's memory until it is sent; nil for the client's network.
   public var party: String?
 
   public init(status: Int, headers: [(name: String, value: String)] = [], body: Body = .bytes([])) {
@@ -82,69 +83,73 @@ public struct HTTPResponse: Sendable {
   }
 }
 
-/// Content of a known length that is read from any place.
+/// Content of a known length that can be read from any offset.
 public protocol HTTPContent: AnyObject, Sendable {
-  /// What is at `offset`, at least one byte and at most `limit`. Called on a thread of the server: may block as long as a read of a file does.
-  /// - Returns: nil when it can't be read; the connection ends in the middle then.
+  /// Reads from `offset`: at least one byte, at most `limit`. Called on a thread of the server, and may block only as
+  /// long as reading a file does.
+  /// - Returns: nil when the content cannot be read; the connection ends in the middle then.
   func read(at offset: UInt64, limit: Int) -> [UInt8]?
 }
 
-/// Where an open-ended body comes from. The server pulls, so that nothing can queue up behind a slow reader.
+/// The source of an open-ended body. The server pulls, so that nothing queues up behind a slow reader.
 public protocol HTTPBodySource: AnyObject, Sendable {
-  /// Called once, before the first `next`. `wake` makes the server ask `next` again; it may be called from anywhere, any number of times,
-  /// also after `detach`, but not while holding a lock that `next` or `detach` takes.
+  /// Called once, before the first `next`. `wake` makes the server call `next` again. It may be called from any thread,
+  /// any number of times, also after `detach`, but not while holding a lock that `next` or `detach` takes.
   func attach(wake: @escaping @Sendable () -> Void)
-  /// What is to be sent now. Called on a thread of the server: must not block.
+  /// The next piece. Called on a thread of the server, and must not block.
   func next() -> HTTPBodyPiece
-  /// The peer is gone, or the body has ended. Called once, also when `attach` never was (an answer to HEAD).
+  /// Called once, when the peer is gone or the body has ended, even if `attach` was not called (an answer to HEAD).
   func detach()
 }
 
 public enum HTTPBodyPiece: Sendable {
   case bytes([UInt8])
-  /// Nothing until `wake` is called.
+  /// The source has nothing to send until it calls `wake`.
   case nothingYet
   case end
 }
 
-/// What becomes of a request's body, decided when its headers are known.
+/// The treatment of a request's body, which the handler chooses when it has the headers.
 public enum HTTPBodyIntake: Sendable {
-  /// It is collected in memory, up to a limit, or the server's; it counts for whoever is named, too, wherever it comes from.
+  /// Collects the body in memory, up to `byteLimit` (nil for the server's limit). `party` is charged for the memory
+  /// besides the client's network.
   case collect(byteLimit: Int? = nil, party: String? = nil)
-  /// It is handed on as it arrives.
+  /// Hands the body on as it arrives.
   case stream(any HTTPBodySink)
-  /// It is not wanted: this is the answer, and the connection ends.
+  /// Refuses the body with this answer. The connection ends.
   case refuse(HTTPResponse)
-  /// That has to be asked first; nothing is read meanwhile. The answer is one of the others.
+  /// Reads nothing until the closure has returned one of the other cases.
   case ask(@Sendable () async -> HTTPBodyIntake)
 }
 
-/// Takes a body piece by piece, so that none is ever in memory as a whole. Pieces come one after the other.
+/// Takes a body piece by piece, so that the whole body is never in memory. Pieces come in order, one at a time.
 public protocol HTTPBodySink: AnyObject, Sendable {
-  /// More is answered 413, before reading when `Content-Length` says so.
+  /// A longer body is answered 413, before it is read if `Content-Length` announces it.
   var byteLimit: Int { get }
-  /// Takes the next piece, whose memory is the server's. Called on a thread of the server: must not block.
-  /// - Parameter resume: may be called from anywhere, any number of times, but not from within `receive`.
-  /// - Returns: whether more may come at once; if not, nothing is read from the connection until `resume` is called.
+  /// Takes the next piece, whose memory belongs to the server. Called on a thread of the server, and must not block.
+  /// - Parameter resume: may be called from any thread, any number of times, but not from within `receive`.
+  /// - Returns: whether more may come at once. If not, the server reads nothing until `resume` is called.
   func receive(_ piece: UnsafeRawBufferPointer, resume: @escaping @Sendable () -> Void) -> Bool
-  /// The body will not be complete: the peer hung up, was too slow or sent too much. Called once; never once a handler has the request.
+  /// The body stays incomplete: the peer hung up, was too slow or sent too much. Called at most once, and never after a
+  /// handler has the request.
   func abort()
 }
 
-/// Answers requests; called concurrently, cancelled when the peer hangs up.
+/// Answers requests. The server makes calls concurrently and cancels the task when the peer hangs up.
 ///
-/// A HEAD arrives as `.get`; the server leaves the body of its answer out.
+/// A HEAD arrives as `.get`, and the server omits the body of the answer.
 public protocol HTTPHandler: Sendable {
   func respond(to request: HTTPRequest) async -> HTTPResponse
-  /// Asked for a POST or PUT, and whatever else has a body, before that is read: `request` is complete but for that. Called on a thread of the server: must not block.
+  /// Chooses the treatment of a body before it is read: for every POST, PUT and other request with a body. `request` is
+  /// complete except for its body. Called on a thread of the server, and must not block.
   func intake(of request: HTTPRequest) -> HTTPBodyIntake
-  /// Answers what the server itself refuses before a handler is asked (bad header, too large, bad percent-encoding), in the API's
-  /// own error form.
+  /// Answers a request that the server itself refuses (bad header, too large, bad percent-encoding), in the API's error
+  /// format.
   func refusal(status: Int, reason: String) -> HTTPResponse
-  /// Where the handler goes on after it has waited; its first part then runs on the server's own thread, so neither may block or take long.
-  /// nil: a task on the threads that all tasks share.
+  /// The executor that resumes the handler after a suspension. The handler's first part runs on the server's own
+  /// thread, so neither part may block or take long. nil runs the whole handler on the shared thread pool.
   func executor(for request: HTTPRequest) -> (any TaskExecutor)?
-  /// Called once when the server starts to drain: requests that wait for something to happen should be answered now.
+  /// Called once when the server starts to drain. The handler then answers the requests that wait for an event.
   func releaseHeldRequests()
 }
 

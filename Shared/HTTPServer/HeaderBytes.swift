@@ -1,4 +1,4 @@
-// Which bytes headers may have. Every header of every request and answer passes here, so they are not looked up in text.
+// Checks which bytes headers may contain. Every header passes here, so the checks use bits instead of text search.
 
 internal import Glibc
 
@@ -7,7 +7,7 @@ typealias Bytes = UnsafeBufferPointer<UInt8>
 enum HeaderBytes {
   /// RFC 9110 5.6.2: a letter, a digit or one of ``!#$%&'*+-.^_`|~``.
   static func isToken(_ byte: UInt8) -> Bool {
-    // A bit for each of the 128 ASCII characters.
+    // One bit for each of the 128 ASCII characters.
     let bits: UInt64 = byte < 64 ? 0x03ff_6cfa_0000_0000 : byte < 128 ? 0x57ff_ffff_c7ff_fffe : 0
     return bits >> UInt64(byte & 63) & 1 == 1
   }
@@ -22,8 +22,8 @@ enum HeaderBytes {
     return text.withUTF8 { hasControl($0) }
   }
 
-  /// Whether there is a byte below 0x20, or 0x7f.
-  /// - Parameter tabsCount: whether a tab is one of them.
+  /// True when a byte is below 0x20, or is 0x7f.
+  /// - Parameter tabsCount: whether a tab counts.
   static func hasControl(_ bytes: Bytes, tabsCount: Bool = true) -> Bool {
     var position = 0
     if let start = UnsafeRawPointer(bytes.baseAddress) {
@@ -32,7 +32,7 @@ enum HeaderBytes {
     return bytes[position...].contains { ($0 < 0x20 && (tabsCount || $0 != 0x09)) || $0 == 0x7f }
   }
 
-  /// Of eight bytes; also true for some that have none, where a byte from 0x80 on is behind one that is a control character.
+  /// True when one of eight bytes is below 0x20, or is 0x7f. A tab counts.
   private static func hasControl(_ word: UInt64) -> Bool {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let deletes = word ^ ones &* 0x7f
@@ -41,7 +41,7 @@ enum HeaderBytes {
 }
 
 extension Bytes {
-  /// Where the first `byte` is.
+  /// The position of the first `byte`; nil when there is none.
   func position(of byte: UInt8) -> Int? {
     guard let baseAddress, let found = memchr(baseAddress, Int32(byte), count) else { return nil }
     return UnsafeRawPointer(found) - UnsafeRawPointer(baseAddress)

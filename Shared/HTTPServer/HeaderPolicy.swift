@@ -1,17 +1,16 @@
-// The header rules libmicrohttpd 0.9.75 does not keep: its parser predates RFC 9112, and a request that two parsers frame differently is
-// a smuggled one. Every doubt is a 400 and a closed connection.
+// Enforces header rules that libmicrohttpd 0.9.75 does not, because its parser predates RFC 9112. Two parsers that
+// frame a request differently enable request smuggling, so every doubt is a 400 and a closed connection.
 
-/// Looks at each header of a request and then says how its body is framed.
+/// Checks each header of a request, and then tells how its body is framed.
 struct HeaderPolicy {
-  /// How a request's body is framed.
   enum Framing: Equatable {
     case none
-    /// `Content-Length`, at most `maximumContentLength`.
+    /// `Content-Length`, of at most `maximumContentLengthDigitCount` digits.
     case length(UInt64)
     case chunked
   }
 
-  /// More digits than this could overflow; no body of ours is that long.
+  /// More digits could overflow. No accepted body is that long.
   static let maximumContentLengthDigitCount = 15
 
   private var problem: String?
@@ -26,6 +25,7 @@ struct HeaderPolicy {
     case host = "host"
   }
 
+  /// Checks one header.
   /// - Parameter name: in lower case.
   mutating func take(name: String, value: UnsafeBufferPointer<UInt8>) {
     if !HeaderBytes.isToken(name) { problem = "A header's name is not a token." }
@@ -49,7 +49,8 @@ struct HeaderPolicy {
     contentLength = value.reduce(0) { $0 * 10 + UInt64($1 & 0x0f) }
   }
 
-  /// - Throws: `Refusal` (400).
+  /// The framing, after all headers were taken.
+  /// - Throws: `Refusal` (400) when a rule is broken.
   func framing(isHTTP10: Bool) throws(Refusal) -> Framing {
     if let problem { throw Refusal(400, problem) }
     if !isHTTP10, !seen.contains(.host) { throw Refusal(400, "An HTTP/1.1 request needs a Host header.") }

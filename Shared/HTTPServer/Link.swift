@@ -1,4 +1,4 @@
-// One connection: what is going on on it, and until when that may take.
+// The state of one connection: its current request and its deadlines.
 
 internal import CLinux
 internal import CMicroHTTPD
@@ -7,42 +7,42 @@ internal import Synchronization
 
 /// The library's handle of a connection.
 ///
-/// Unchecked because it is only a pointer: it is used on the connection's own thread, and elsewhere (`MHD_resume_connection`, which is safe
-/// from any thread) only while the connection is suspended and so can't go away.
+/// Unchecked because it is a bare pointer. The connection's own thread uses it. Other threads only call
+/// `MHD_resume_connection`, which is thread-safe, while the connection is suspended and so cannot go away.
 struct ConnectionHandle: @unchecked Sendable {
   let pointer: OpaquePointer
 }
 
 final class Link: Sendable {
-  /// Never used twice, unlike file descriptors.
+  /// Never reused, unlike file descriptors.
   let id: UInt64
   let fd: Int32
   let remoteAddress: String
-  /// Of the peer.
+  /// The peer's network.
   let network: ClientNetwork
   private let core: ServerCore
   private let state = Mutex(State())
-  /// On `monotonicMilliseconds`; when it passes, the connection is shut down.
+  /// The time at which the connection is shut down, on the clock of `monotonicMilliseconds`.
   private let deadline: Atomic<Int64>
-  /// Since when nothing goes on here, on the same clock; the end of time while something does, and before the first request.
+  /// The time since which the connection is idle, on the same clock; `.max` during a request and before the first one.
   private let idle = Atomic(Int64.max)
   private let pressedOut = Atomic(false)
-  /// Bytes of a body in the present stretch of its pace.
+  /// The bytes of a body in the current stretch of its pace.
   private let paceByteCount = Atomic(0)
 
   private static let nextID = Atomic<UInt64>(1)
 
   private struct State {
     var exchange: Exchange?
-    /// Of the request whose headers are being read; nil when it is not UTF-8.
+    /// The target of the request whose headers are being read; nil when it is not UTF-8.
     var target: String?
     var hasHungUp = false
     var lingers = false
-    /// There were as many connections as there may be when it came.
+    /// The connection came when the server had all the connections that it serves.
     var isSurplus = false
-    /// Among the peer's.
+    /// The connection counts towards the peer's limit.
     var isCounted = false
-    /// Shown to the peer; kept here as long as the library may use them.
+    /// The credentials that the peer was shown, retained as long as the library may use them.
     var credentials: TLSCredentials?
   }
 
@@ -57,7 +57,7 @@ final class Link: Sendable {
 
   var idleSince: Int64 { idle.load(ordering: .relaxed) }
 
-  /// Shut down, because it was idle.
+  /// The connection was shut down because it was idle.
   var isPressedOut: Bool { pressedOut.load(ordering: .relaxed) }
 
   func pressOut() {
@@ -65,7 +65,8 @@ final class Link: Sendable {
     pressedOut.store(true, ordering: .relaxed)
   }
 
-  /// The connection has begun: one of the peer's, or one too many, which is answered and shut down before it has said anything.
+  /// Counts the connection towards its peer's limit. Beyond the limit, the connection is shut down before its first
+  /// request; without TLS it gets a 429.
   func count() {
     guard !core.configuration.isTrustedProxy(remoteAddress) else { return }
     if core.clients.connect(network) { return state.withLock { $0.isCounted = true } }
@@ -78,7 +79,7 @@ final class Link: Sendable {
     _ = shutdown(fd, Int32(SHUT_RDWR))
   }
 
-  /// The connection is over.
+  /// Ends the count of the connection.
   func giveBack() {
     if state.withLock({ $0.isCounted }) { core.clients.disconnect(network) }
   }
@@ -87,7 +88,7 @@ final class Link: Sendable {
 
   func setTarget(_ target: String?) { state.withLock { $0.target = target } }
 
-  /// The raw target of the request that begins; nil when it is not UTF-8.
+  /// The raw target of the request whose headers are complete; nil when it is not UTF-8.
   func takeTarget() -> String? {
     state.withLock { state in
       defer { state.target = nil }
@@ -95,7 +96,7 @@ final class Link: Sendable {
     }
   }
 
-  /// What this connection shows in its handshake; nil without TLS.
+  /// The credentials for this connection's handshake; nil without TLS.
   func credentials() -> TLSCredentials? {
     if let known = state.withLock({ $0.credentials }) { return known }
     let credentials = core.configuration.certificate?.current()
@@ -103,8 +104,8 @@ final class Link: Sendable {
     return credentials
   }
 
-  /// A request's headers are complete.
-  /// - Returns: whether the peer hung up already.
+  /// Begins a request whose headers are complete.
+  /// - Returns: whether the peer has hung up already.
   func begin(_ exchange: Exchange, expectsBody: Bool) -> Bool {
     idle.store(.max, ordering: .relaxed)
     if expectsBody { startPace() } else { deadline.store(.max, ordering: .relaxed) }
@@ -114,24 +115,24 @@ final class Link: Sendable {
     }
   }
 
-  /// More of a body has come.
+  /// Counts bytes of a body. A full quota starts the next stretch.
   func received(_ count: Int) {
     let configuration = core.configuration
     let stretch = paceByteCount.add(count, ordering: .relaxed).newValue
     if Int64(stretch) * 1000 >= Int64(configuration.slowestBodyBytesPerSecond) * configuration.paceStretch.milliseconds { startPace() }
   }
 
-  /// A stretch of time begins in which a body must bring its bytes, or its end.
+  /// Begins a stretch of time in which a body must bring its quota of bytes, or its end.
   func startPace() {
     paceByteCount.store(0, ordering: .relaxed)
     deadline.store(monotonicMilliseconds() + core.configuration.paceStretch.milliseconds, ordering: .relaxed)
   }
 
-  /// The server holds the body up, or it is complete: what follows takes the time it takes.
+  /// Removes the deadline, because the server holds the body back or the body is complete.
   func stopPace() { deadline.store(.max, ordering: .relaxed) }
 
-  /// An answer is about to be sent.
-  /// - Parameter byteCount: nil: it has no known end, and its peer only has to go on reading.
+  /// Sets the deadline for an answer.
+  /// - Parameter byteCount: the answer's length; nil for an open-ended one, which has no deadline.
   func startSending(_ byteCount: Int?) {
     guard let byteCount else { return stopPace() }
     let configuration = core.configuration
@@ -139,7 +140,7 @@ final class Link: Sendable {
     deadline.store(monotonicMilliseconds() + configuration.paceStretch.milliseconds + milliseconds, ordering: .relaxed)
   }
 
-  /// The request is over; the next one's headers must be complete within the idle limit and the header deadline.
+  /// Ends the request. The next one's headers must be complete within the idle limit plus the header deadline.
   func finish() {
     let configuration = core.configuration
     let now = monotonicMilliseconds()
@@ -148,7 +149,7 @@ final class Link: Sendable {
     state.withLock { $0.exchange = nil }
   }
 
-  /// The peer will send nothing any more.
+  /// Notes that the peer sends nothing more.
   func peerHungUp() {
     let exchange = state.withLock { state in
       state.hasHungUp = true
@@ -157,27 +158,27 @@ final class Link: Sendable {
     exchange?.hangUp()
   }
 
-  /// Closes an idle connection, ends an open-ended body. The caller holds the table's lock or knows that the descriptor is open.
+  /// Closes an idle connection, or ends an open-ended body.
   func drain() {
     let exchange = state.withLock { $0.exchange }
     if let exchange { exchange.drain() } else { core.connections.shutDown(self) }
   }
 
-  /// Ends whatever goes on, now.
+  /// Ends the current request at once, or closes the idle connection.
   func abandon() {
     let exchange = state.withLock { $0.exchange }
     if let exchange { exchange.abandon() } else { core.connections.shutDown(self) }
   }
 
-  /// Keep reading (and dropping) for a while after the connection's end: closing with unread bytes would reset the connection and might
-  /// take the answer with it.
+  /// Makes the server read on for a while after the connection's end. Closing with unread bytes resets the connection,
+  /// and the peer could lose the answer.
   func setLingers() { state.withLock { $0.lingers = true } }
   func setSurplus() { state.withLock { $0.isSurplus = true } }
   var isSurplus: Bool { state.withLock { $0.isSurplus } }
   var lingers: Bool { state.withLock { $0.lingers } }
 }
 
-/// Milliseconds on a clock that never goes back.
+/// The time in milliseconds on a clock that never goes back.
 func monotonicMilliseconds() -> Int64 {
   var time = timespec()
   clock_gettime(CLOCK_MONOTONIC, &time)

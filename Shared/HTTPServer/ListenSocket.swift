@@ -1,4 +1,4 @@
-// The listening socket is made here rather than by libmicrohttpd, so that a failure says which address and why.
+// Opens the listening socket instead of libmicrohttpd, so that a failure names the address and the reason.
 
 internal import CLinux
 internal import CMicroHTTPD
@@ -54,7 +54,7 @@ struct ListenSocket {
   }
 
   private static func boundPort(_ fd: Int32, isIPv6: Bool) -> UInt16 {
-    // The port is at the same place in both kinds of address.
+    // Both kinds of address have the port at the same position.
     var name = sockaddr_in6()
     var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
     return withUnsafeMutableBytes(of: &name) { bytes in
@@ -78,7 +78,7 @@ struct ListenSocket {
   }
 }
 
-/// The peer's IP address without port; empty when unknown.
+/// The peer's IP address without port; empty when it is unknown.
 func addressText(_ address: UnsafePointer<sockaddr>?) -> String {
   guard let address else { return "" }
   var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))

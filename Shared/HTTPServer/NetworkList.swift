@@ -1,11 +1,11 @@
-// Addresses and networks, for lists of machines that are trusted.
+// Lists of addresses and networks, for machines that are trusted.
 
 internal import Glibc
 
-/// Networks such as `10.0.0.0/8`, `fd00::/8`, or single addresses.
+/// A list of networks such as `10.0.0.0/8` and `fd00::/8`, and of single addresses.
 public struct NetworkList: Hashable, Sendable {
   private struct Network: Hashable {
-    /// 4 or 16.
+    /// 4 or 16 bytes.
     let address: [UInt8]
     let prefixBitCount: Int
   }
@@ -14,8 +14,10 @@ public struct NetworkList: Hashable, Sendable {
 
   public init() { networks = [] }
 
-  /// - Parameter text: separated by commas; blanks don't count.
-  /// - Returns: nil when a part is no address or network. Bits behind a network's prefix don't matter.
+  /// Parses a list.
+  /// - Parameter text: addresses and networks, separated by commas; blanks are ignored. Bits behind a prefix are
+  ///   ignored too.
+  /// - Returns: nil when a part is neither an address nor a network.
   public init?(_ text: String) {
     var networks: [Network] = []
     for part in text.split(separator: ",") {
@@ -28,7 +30,8 @@ public struct NetworkList: Hashable, Sendable {
 
   public var isEmpty: Bool { networks.isEmpty }
 
-  /// - Parameter address: an IP address as text; anything else is in no network. An IPv4 address that came over an IPv6 socket
+  /// True when a network of the list contains the address.
+  /// - Parameter address: an IP address as text; other text is in no network. An IPv4 address in IPv6 form
   ///   (`::ffff:192.0.2.1`) counts as IPv4.
   public func contains(_ address: String) -> Bool {
     guard !networks.isEmpty, let bytes = Self.bytes(address) else { return false }

@@ -1,26 +1,27 @@
-// An answer in libmicrohttpd's form, made on the handler's task so that the library's threads only send.
+// An answer in libmicrohttpd's form. The handler's task prepares it, so that the library's threads only send.
 
 internal import CMicroHTTPD
 internal import Glibc
 
-/// An answer that must be either queued or discarded, once.
+/// An answer that must be queued or discarded exactly once.
 ///
-/// Unchecked because the pointer is owned by whoever holds the value, one at a time: the task, then the exchange, then the library.
+/// Unchecked because one owner at a time has the pointer: the task, then the exchange, then the library.
 struct PreparedResponse: @unchecked Sendable {
   private let pointer: OpaquePointer?
   private let status: UInt32
   private let closes: Bool
   let feed: BodyFeed?
-  /// Of the body, as far as that is known before it is sent; what a feed gives counts when it does.
+  /// The length of the body; 0 for a feed, which counts its bytes as it sends them.
   let byteCount: Int
 
-  /// Bodies up to this size are copied: cheaper than keeping an array alive by an object.
+  /// Bodies up to this size are copied, which is cheaper than retaining the array by an object.
   private static let copiedByteCount = 2048
 
   /// - Parameters:
-  ///   - payer: for the body's memory until it is sent.
-  ///   - isHead: leaves an open-ended body out: the library would send its last chunk, which the client would take for the next answer.
-  ///   - closes: ends the connection after the answer.
+  ///   - payer: the account that is charged for the body's memory until it is sent.
+  ///   - isHead: whether to omit the body. The library would send the last chunk of an open-ended body, and the client
+  ///     would read it as the next answer.
+  ///   - closes: whether to close the connection after the answer.
   init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, payer: ClientBook.Payer, isHead: Bool = false, closes: Bool = false) {
     var response = response
     var room: AnswerRoom?
@@ -63,8 +64,8 @@ struct PreparedResponse: @unchecked Sendable {
     for header in response.headers where !Self.isOurs(header.name) { _ = MHD_add_response_header(pointer, header.name, header.value) }
   }
 
-  /// Hands the answer to the library; on the connection's thread.
-  /// - Returns: false to close the connection, when the library would not take it.
+  /// Hands the answer to the library. Called on the connection's thread.
+  /// - Returns: false to close the connection, because the library refused the answer.
   func queue(on connection: ConnectionHandle, closes drains: Bool) -> Bool {
     guard let pointer else { return false }
     if closes || drains { _ = MHD_add_response_header(pointer, "Connection", "close") }
@@ -72,7 +73,7 @@ struct PreparedResponse: @unchecked Sendable {
     return MHD_queue_response(connection.pointer, status, pointer) == .YES
   }
 
-  /// Gives up an answer nobody waits for any more.
+  /// Releases an answer that no client waits for any more.
   func discard() {
     if let pointer { MHD_destroy_response(pointer) }
   }
@@ -81,7 +82,7 @@ struct PreparedResponse: @unchecked Sendable {
     HeaderBytes.isToken(header.name) && !HeaderBytes.hasControl(header.value)
   }
 
-  /// Headers about the connection and the framing, which the library writes.
+  /// True when the server writes the header itself: headers of connection, framing and date.
   private static func isOurs(_ name: String) -> Bool {
     switch name.utf8.count {
     case 4, 10, 14, 17: ["content-length", "transfer-encoding", "connection", "date"].contains(name.lowercased())
@@ -93,7 +94,7 @@ struct PreparedResponse: @unchecked Sendable {
     if bytes.count <= copiedByteCount {
       return bytes.withUnsafeBytes { MHD_create_response_from_buffer($0.count, UnsafeMutableRawPointer(mutating: $0.baseAddress), .RESPMEM_MUST_COPY) }
     }
-    // The array's storage stays where it is as long as it is referenced and nobody writes to it, so the library can send from it.
+    // The array's storage stays in place as long as it is referenced and unchanged, so the library sends from it.
     let retained = Unmanaged.passRetained(RetainedBytes(bytes, room))
     let address = bytes.withUnsafeBytes { UnsafeMutableRawPointer(mutating: $0.baseAddress) }
     let response = MHD_create_response_from_buffer_with_free_callback_cls(bytes.count, address, releaseBytes, retained.toOpaque())
@@ -118,7 +119,8 @@ private func releaseBytes(_ context: UnsafeMutableRawPointer?) {
 }
 
 extension HTTPResponse {
-  /// The whole answer, for a connection that the library is not asked about; its body is bytes, and it ends the connection.
+  /// The whole answer as bytes, for a connection that the library does not answer. Its body must be bytes; it closes
+  /// the connection.
   var wire: [UInt8] {
     guard case .bytes(let body) = body else { return [] }
     var head = "HTTP/1.1 \(status) Refused\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"

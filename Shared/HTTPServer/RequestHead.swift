@@ -1,16 +1,16 @@
-// What of a request is known before its body.
+// The part of a request that is known before its body.
 
 internal import CMicroHTTPD
 
 struct RequestHead {
-  /// A HEAD is answered as a GET whose body is left out.
+  /// `.get` for a HEAD, whose answer has no body.
   let method: HTTPMethod
   let isHead: Bool
   let target: String
   let parts: RequestTarget
   let headers: [(name: String, value: String)]
 
-  /// The request with what came of its body.
+  /// The complete request.
   func request(body: [UInt8], sink: (any HTTPBodySink)?, on link: Link, _ configuration: HTTPServer.Configuration) -> HTTPRequest {
     let forwarding = configuration.forwarding(of: headers, from: link.remoteAddress)
     return HTTPRequest(
@@ -19,7 +19,7 @@ struct RequestHead {
   }
 }
 
-/// Names in lower case, and the policy that has seen them all.
+/// The headers with names in lower case, and the policy that has checked all of them.
 func readHeaders(_ connection: ConnectionHandle) -> (headers: [(name: String, value: String)], policy: HeaderPolicy) {
   struct Reading {
     var headers: [(name: String, value: String)] = []

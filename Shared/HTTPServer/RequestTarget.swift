@@ -1,14 +1,14 @@
-// Takes a request target apart, strictly: what does not decode is refused, nothing is guessed.
+// Parses a request target strictly: a target that does not decode is refused.
 
-/// Path and query of a request line.
+/// The path and query of a request line.
 package struct RequestTarget {
   package let pathSegments: [String]
   package let query: [(name: String, value: String)]
 
-  /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, bytes that are not UTF-8, and an encoded NUL.
+  /// - Throws: `Refusal` (400) for control characters, bad percent-encoding, invalid UTF-8, and an encoded NUL.
   package init(_ target: String) throws(Refusal) {
     var target = target
-    // Where it is: every request passes here, and copies cost more than the reading.
+    // Parsed in place: every request passes here, and copies cost more than parsing.
     let parts = target.withUTF8 { bytes in
       Result { () throws(Refusal) in try Self.parts(bytes) }
     }
@@ -24,7 +24,7 @@ package struct RequestTarget {
     return (try segments(rest.before(questionMark)), try parameters(rest.behind(questionMark)))
   }
 
-  /// The path of an absolute target (`http://host/path`), which RFC 9112 tells servers to accept.
+  /// The path of an absolute target (`http://host/path`), which RFC 9112 requires servers to accept.
   private static func withoutAuthority(_ target: Bytes) throws(Refusal) -> Bytes {
     for scheme in ["http://", "https://"] where target.starts(with: scheme.utf8) {
       let authority = target.behind(scheme.utf8.count - 1)
@@ -62,7 +62,7 @@ package struct RequestTarget {
 
   private static func decoded(_ text: Bytes, what: String) throws(Refusal) -> String {
     guard text.position(of: UInt8(ascii: "%")) != nil else {
-      // The target as a whole is valid UTF-8, and so is a part of it between ASCII delimiters.
+      // The whole target is valid UTF-8, and so is each part between ASCII delimiters.
       return String(decoding: text, as: UTF8.self)
     }
     var bytes: [UInt8] = []
@@ -93,7 +93,7 @@ package struct RequestTarget {
   }
 }
 
-/// Why the server refuses a request before a handler is asked.
+/// A request that the server refuses before a handler is asked.
 package struct Refusal: Error {
   let status: Int
   /// One sentence for the client.

@@ -1,4 +1,4 @@
-// An asynchronous sequence as a body: one task, one piece at a time.
+// Turns an asynchronous sequence into a body, with one task and one piece at a time.
 
 internal import Synchronization
 
@@ -7,7 +7,7 @@ final class StreamPump: HTTPBodySource {
     var wake: (@Sendable () -> Void)?
     var task: Task<Void, Never>?
     var piece: [UInt8]?
-    /// Resumed when the piece was taken.
+    /// Resumed when the piece has been taken.
     var taken: CheckedContinuation<Void, Never>?
     var hasEnded = false
     var isDetached = false
@@ -56,7 +56,7 @@ final class StreamPump: HTTPBodySource {
   private func pump() async {
     for await piece in stream {
       guard !piece.isEmpty else { continue }
-      // A cancelled task goes on to the sequence, which so hears of it, and ends.
+      // A cancelled task goes on to the sequence, which notices the cancellation and ends.
       await offer(piece)
     }
     let wake = state.withLock { state in

@@ -1,29 +1,29 @@
-// The certificate that a server shows, from files that may be renewed while it runs.
+// A server's TLS certificate, read from files that can be renewed while the server runs.
 
 internal import CLinux
 internal import CMicroHTTPD
 internal import Glibc
 internal import Synchronization
 
-/// A certificate and its private key, read from two PEM files. When the files change, connections that come later get the new ones: the
-/// files are looked at when a connection begins, at most once a second.
+/// A certificate and its private key, read from two PEM files. When the files change, later connections get the new
+/// ones. The server compares the files when a connection begins, at most once in `lookInterval`.
 public final class TLSCertificate: Sendable {
-  /// One sentence: which file, and what is wrong with it.
+  /// One sentence that names the file and its defect.
   public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
 
-  /// What became of files that changed while the server ran.
+  /// The outcome of a change of the files.
   public enum Renewal: Hashable, Sendable {
     case renewed
-    /// The files can't be used; connections still get the certificate from before.
+    /// The files are unusable. Connections still get the earlier certificate.
     case refused(Problem)
   }
 
   private struct State {
     var credentials: TLSCredentials
     var stamp: [FileStamp]
-    /// On `monotonicMilliseconds`.
+    /// The time of the latest look, on the clock of `monotonicMilliseconds`.
     var lookedAt: Int64
   }
 
@@ -35,12 +35,13 @@ public final class TLSCertificate: Sendable {
   private let state: Mutex<State>
 
   /// - Parameters:
-  ///   - certificate: a PEM file: the server's certificate, and the authorities that lead to a root, if any.
-  ///   - key: a PEM file: the private key, without a password.
-  ///   - lookInterval: the time that passes at least between two looks at the files.
-  ///   - seconds: since 1970, now.
-  ///   - observe: called on a server's thread after the files have changed; must not block.
-  /// - Throws: `Problem` when a file can't be read, is not what it should be, is not for the other one, or is not valid now.
+  ///   - certificate: a PEM file with the server's certificate, followed by the intermediate authorities, if any.
+  ///   - key: a PEM file with the private key, without a password.
+  ///   - lookInterval: the shortest time between two looks at the files.
+  ///   - seconds: the current time in seconds since 1970.
+  ///   - observe: called on a thread of the server after the files have changed, and must not block.
+  /// - Throws: `Problem` when a file is unreadable or malformed, when key and certificate do not match, or when the
+  ///   certificate is not valid now.
   public init(
     certificate: String, key: String, lookInterval: Duration = .seconds(1), seconds: @escaping @Sendable () -> Int64 = TLSCertificate.systemSeconds,
     observe: @escaping @Sendable (Renewal) -> Void = { _ in }
@@ -50,7 +51,7 @@ public final class TLSCertificate: Sendable {
     self.seconds = seconds
     self.lookInterval = lookInterval.milliseconds
     self.observe = observe
-    // Taken before the files are read: what changes in between is seen as a change.
+    // Taken before the files are read, so that a change in between counts as a change.
     let stamp = Self.stamp(certificate, key)
     let credentials = try Self.load(certificate, key, at: seconds())
     state = Mutex(State(credentials: credentials, stamp: stamp, lookedAt: monotonicMilliseconds()))
@@ -58,16 +59,16 @@ public final class TLSCertificate: Sendable {
 
   public static let systemSeconds: @Sendable () -> Int64 = { Int64(time(nil)) }
 
-  /// Whether everybody on this machine may read the key.
+  /// True when every account of this machine may read the key.
   public var isKeyExposed: Bool {
     var status = stat()
     return stat(keyPath, &status) == 0 && status.st_mode & S_IROTH != 0
   }
 
-  /// When the certificate in use expires: seconds since 1970.
+  /// The expiry of the current certificate in seconds since 1970.
   public var expiry: Int64 { state.withLock { $0.credentials.expiry } }
 
-  /// What a connection that begins now is shown.
+  /// The credentials for a connection that begins now.
   func current() -> TLSCredentials {
     let now = monotonicMilliseconds()
     let (credentials, renewal): (TLSCredentials, Renewal?) = state.withLock { state in
@@ -80,7 +81,7 @@ public final class TLSCertificate: Sendable {
         state.credentials = try Self.load(certificatePath, keyPath, at: seconds())
         return (state.credentials, .renewed)
       } catch {
-        // The two files are replaced one after the other; the second changes the stamp again.
+        // The two files are replaced one after the other. The second replacement changes the stamp again.
         return (state.credentials, .refused(error))
       }
     }
@@ -101,7 +102,7 @@ public final class TLSCertificate: Sendable {
     let nanoseconds: Int
   }
 
-  /// Empty for files that aren't there.
+  /// The stamps of the files that exist.
   private static func stamp(_ paths: String...) -> [FileStamp] {
     paths.compactMap { path in
       var status = stat()

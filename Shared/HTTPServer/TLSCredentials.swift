@@ -1,24 +1,25 @@
-// A certificate chain and a private key as GnuTLS's objects.
+// Holds a certificate chain and a private key as GnuTLS objects.
 
 internal import CMicroHTTPD
 internal import Synchronization
 
-/// Never changes, so many connections may use it at a time; each that does keeps it alive.
+/// Immutable, so many connections may use it at once; each of them retains it.
 ///
-/// Unchecked because the pointers are written in `init` only, and GnuTLS's signing with a key in memory is safe from several threads.
+/// Unchecked because only `init` writes the pointers, and GnuTLS signs with a key in memory from several threads
+/// safely.
 final class TLSCredentials: @unchecked Sendable {
   private let chain: UnsafeMutablePointer<gnutls_pcert_st>
   private let count: UInt32
   private let key: gnutls_privkey_t
-  /// Of the server's own certificate: seconds since 1970.
+  /// The expiry of the server's own certificate in seconds since 1970.
   let expiry: Int64
 
   private static let chainLimit = 16
 
   /// - Parameters:
-  ///   - chain: PEM, the server's own certificate and others in any order.
+  ///   - chain: PEM with the server's own certificate and others in any order.
   ///   - key: PEM.
-  ///   - paths: of the certificate and the key, for the problem's text.
+  ///   - paths: the paths of certificate and key, for the text of a problem.
   ///   - now: seconds since 1970.
   init(chain pem: [UInt8], key keyPEM: [UInt8], paths: (certificate: String, key: String), now: Int64) throws(TLSCertificate.Problem) {
     let chain = UnsafeMutablePointer<gnutls_pcert_st>.allocate(capacity: Self.chainLimit)
@@ -63,8 +64,8 @@ final class TLSCredentials: @unchecked Sendable {
     key.pointee = self.key
   }
 
-  /// Checks that the key belongs to the first certificate of the chain, and that the certificate's time is now.
-  /// - Returns: when that ends.
+  /// Checks that the key belongs to the first certificate of the chain, and that the certificate is valid now.
+  /// - Returns: the certificate's expiry in seconds since 1970.
   private static func checkedExpiry(
     _ chain: UnsafeMutablePointer<gnutls_pcert_st>, _ key: gnutls_privkey_t, _ paths: (certificate: String, key: String), _ now: Int64
   ) throws(TLSCertificate.Problem) -> Int64 {
@@ -97,7 +98,7 @@ final class TLSCredentials: @unchecked Sendable {
   }
 
   private static func withDatum(_ bytes: [UInt8], _ body: (inout gnutls_datum_t) -> Int32) -> Int32 {
-    // The library takes a pointer it may write to, and doesn't write.
+    // The library takes a mutable pointer but does not write.
     var bytes = bytes
     return bytes.withUnsafeMutableBufferPointer { buffer in
       var datum = gnutls_datum_t(data: buffer.baseAddress, size: UInt32(clamping: buffer.count))

@@ -1,20 +1,20 @@
-// An index over the records of one type: which keys a record has in it. Stores keep entries by these keys, planners ask for ranges of them.
+// An index over the records of one type. Stores keep entries under its keys, and planners ask for ranges of them.
 
 public import Records
 
-/// An index of a database: over one field of the records of one type.
+/// An index of a database over the records of one type: by one field, or by several for the kind `unique`.
 public struct FieldIndex: Hashable, Sendable {
   /// Numbers are stored: never renumber.
   public enum Kind: Int, Hashable, Sendable, CaseIterable {
-    /// Just which records are of the type; `key` is the record name.
+    /// All records of the type; `key` is the record name.
     case type = 0
-    /// Values in their order, and elements of lists.
+    /// Values in their order, and the elements of lists.
     case value = 1
     /// Words of strings.
     case words = 2
     /// Places on earth.
     case place = 3
-    /// Values of several fields together (`UniqueKey`): which records share all of them. No query asks for it.
+    /// The values of several fields together (`UniqueKey`), to find records that share all of them. No query uses it.
     case unique = 4
   }
 
@@ -39,7 +39,7 @@ public struct FieldIndex: Hashable, Sendable {
   /// The one key that every record has in an index of kind `type`.
   public static let typeRange = IndexRange(key: [])
 
-  /// The keys of a live record of the index's type, each once.
+  /// The distinct keys of a live record of the index's type.
   public func keys(of record: Record) -> [[UInt8]] {
     switch kind {
     case .type: return [[]]
@@ -58,7 +58,7 @@ public struct FieldIndex: Hashable, Sendable {
     }
   }
 
-  /// Each key once, or the one that stands for too many.
+  /// Each key once; or the overflow key alone when there are more than `IndexKey.countLimit`.
   private static func limited(_ keys: some Sequence<[UInt8]>) -> [[UInt8]] {
     var seen: Set<[UInt8]> = []
     var distinct: [[UInt8]] = []

@@ -1,8 +1,8 @@
-// Values as bytes that sort like the values: what indexes hold, and what queries are ordered by.
+// Encodes values as bytes that sort like the values, for the entries of indexes and the order of query results.
 
 public import Records
 
-/// Keys from `lower` up to and without `upper`, in the order of their bytes.
+/// The keys from `lower` up to but excluding `upper`, in the order of their bytes.
 public struct IndexRange: Hashable, Sendable {
   public var lower: [UInt8]
   public var upper: [UInt8]
@@ -15,7 +15,7 @@ public struct IndexRange: Hashable, Sendable {
   /// One key alone.
   public init(key: [UInt8]) { self.init(lower: key, upper: key + [0]) }
 
-  /// All keys that begin with `prefix`, whose last byte must not be 0xff.
+  /// All keys that begin with `prefix`. Its last byte must not be 0xff.
   init(prefix: [UInt8]) {
     var upper = prefix
     if let last = upper.indices.last { upper[last] += 1 } else { upper = [UInt8.max] }
@@ -33,24 +33,23 @@ public struct IndexRange: Hashable, Sendable {
   }
 }
 
-/// The keys of values. Shape: a byte that tells kinds apart, then the value most significant byte first.
+/// Encodes values as keys: one byte for the kind, then the value, most significant byte first.
 ///
-/// The kinds, ascending: a missing value, scalars by the number of their type, lists as a whole (for sorting alone), elements of lists,
-/// and "more values than an index holds". Strings and names keep their first `textByteLimit` bytes: longer ones that begin alike are
-/// equal to an index and to sorting, and told apart by looking at the record.
+/// The kinds in ascending order: missing value, scalars by the number of their type, whole lists (for sorting only),
+/// elements of lists, and "more values than an index holds". Strings and names keep their first `textByteLimit` bytes.
+/// Indexes and sorting treat longer texts that begin alike as equal; the query compares the records themselves.
 public enum IndexKey {
   public static let textByteLimit = 256
-  /// Keys one record gives to one index; of a record with more, the index only says so.
+  /// The most keys that one record adds to one index. A record with more gets the `overflow` key instead.
   public static let countLimit = 1000
 
-  /// No value.
   static let missing: [UInt8] = [0]
   private static let elementMark: UInt8 = 0x80
-  /// A record with more values than `countLimit`: a candidate for everything. Sorts last.
+  /// The key of a record with more values than `countLimit`: a candidate for every query. Sorts last.
   static let overflow: [UInt8] = [0xfe]
 
-  /// Where a value stands in a sorted list. Values of different types keep the order of their types, so that the order is total
-  /// whatever records hold; those without an order (bytes, places, assets, lists) are all alike.
+  /// The position of a value in a sorted list. Values of different types keep the order of their types, so the order is
+  /// total. Values of a type without an order (bytes, places, assets, lists) are equal to each other.
   public static func order(_ value: FieldValue?) -> [UInt8] {
     guard let value else { return missing }
     return scalar(value, mark: value.type.rawValue) ?? [value.type.rawValue]
@@ -73,7 +72,7 @@ public enum IndexKey {
     [mark] + withUnsafeBytes(of: number.bigEndian) { Array($0) }
   }
 
-  /// Bits that sort like the numbers: both zeros alike, what is no number before all that are.
+  /// Bits that sort like the numbers. Both zeros are equal, and NaN sorts before every number.
   static func ordered(_ number: Double) -> UInt64 {
     if number.isNaN { return 0 }
     let bits = (number == 0 ? 0 : number).bitPattern
@@ -82,24 +81,25 @@ public enum IndexKey {
 
   // MARK: Ranges
 
-  /// All records of an index in their order, those without a value first.
+  /// All records of an index in order, records without a value first.
   public static let everything = IndexRange(lower: missing, upper: [elementMark])
 
-  /// The records that have more values than an index holds: they may have any.
+  /// Records with more values than an index holds. They can match any query.
   public static let overflowRange = IndexRange(key: overflow)
 
-  /// Values that equal `value`; nil where an index does not tell.
+  /// The key range of values equal to `value`; nil for a type without an order.
   public static func equal(_ value: FieldValue) -> IndexRange? { scalar(value, mark: value.type.rawValue).map { IndexRange(key: $0) } }
 
-  /// Elements that equal `value`; nil where an index does not tell.
+  /// The key range of list elements equal to `value`; nil for a type without an order.
   public static func equalElement(_ value: FieldValue) -> IndexRange? { element(value).map { IndexRange(key: $0) } }
 
-  /// Values of the type of `value` up to it, itself included: long texts that begin alike share a key.
+  /// The key range of values at most `value`. It includes `value` itself, because long texts that begin alike share a
+  /// key.
   public static func atMost(_ value: FieldValue) -> IndexRange? {
     scalar(value, mark: value.type.rawValue).map { IndexRange(lower: [value.type.rawValue], upper: $0 + [0]) }
   }
 
-  /// Values of the type of `value` from it on.
+  /// The key range of values at least `value`; nil for a type without an order.
   public static func atLeast(_ value: FieldValue) -> IndexRange? {
     scalar(value, mark: value.type.rawValue).map { IndexRange(lower: $0, upper: [value.type.rawValue + 1]) }
   }

@@ -1,9 +1,9 @@
-// Places on earth: how far apart they are, and keys by which those near a place are found.
+// Distances on earth, and index keys that find the places near a place.
 
 import Glibc
 public import Records
 
-/// Distances on a sphere of the earth's mean radius; at most 0.6 % off the ellipsoid's.
+/// Distances on a sphere of the earth's mean radius, at most 0.6 % off those on the ellipsoid.
 public enum Earth {
   static let radius = 6_371_008.8
 
@@ -12,7 +12,7 @@ public enum Earth {
     let (latitudeA, latitudeB) = (radians(a.latitude), radians(b.latitude))
     let latitudeSine = sin((latitudeB - latitudeA) / 2)
     let longitudeSine = sin(radians(b.longitude - a.longitude) / 2)
-    // Rounding can leave it a little outside of 0…1 for points that face each other.
+    // Rounding can push the square slightly out of 0…1 for points on opposite sides of the earth.
     let square = latitudeSine * latitudeSine + cos(latitudeA) * cos(latitudeB) * longitudeSine * longitudeSine
     return 2 * radius * asin(min(1, max(0, square).squareRoot()))
   }
@@ -21,7 +21,7 @@ public enum Earth {
   static func degrees(_ radians: Double) -> Double { radians * 180 / .pi }
 }
 
-/// Keys of places: latitude and longitude as 32 bits each, interleaved, so that a square of the map is one range of keys.
+/// Keys of places: latitude and longitude as 32 bits each, interleaved, so that a square of the map is one key range.
 public enum PlaceKey {
   private static let mark = FieldType.location.rawValue
 
@@ -29,18 +29,18 @@ public enum PlaceKey {
     IndexKey.number64(spread(cell(place.latitude, span: 180)) << 1 | spread(cell(place.longitude, span: 360)), mark)
   }
 
-  /// The key of places that can't be told from `place`.
+  /// The key range of places in the same cell as `place`.
   public static func range(of place: Location) -> IndexRange { IndexRange(key: key(of: place)) }
 
-  /// Ranges that hold every place within `distance` metres of `center`, and not many others.
+  /// Key ranges that hold every place within `distance` metres of `center`, and few others.
   public static func ranges(near center: Location, within distance: Double) -> [IndexRange] {
     let angle = max(distance, 0) / Earth.radius
-    // A little more than exact: rounding must not lose a place at the rim.
+    // Slightly more than exact, so that rounding loses no place at the rim.
     let reach = Earth.degrees(angle) * (1 + 1e-9) + 1e-9
     let (south, north) = (max(center.latitude - reach, -90), min(center.latitude + reach, 90))
     let rows = (cell(south, span: 180), cell(north, span: 180))
     var columns: [(UInt32, UInt32)] = [(0, .max)]
-    // Circles around a pole have every longitude.
+    // A circle around a pole covers every longitude.
     if center.latitude - reach > -90, center.latitude + reach < 90 {
       let width = Earth.degrees(asin(min(1, sin(angle) / cos(Earth.radians(center.latitude))))) * (1 + 1e-9) + 1e-9
       columns = spans(center.longitude - width, center.longitude + width)
@@ -48,7 +48,7 @@ public enum PlaceKey {
     return columns.flatMap { cover(rows: rows, columns: $0) }
   }
 
-  /// Longitudes from `west` to `east`, in two parts where they cross the antimeridian.
+  /// The columns from `west` to `east`, in two parts when they cross the antimeridian.
   private static func spans(_ west: Double, _ east: Double) -> [(UInt32, UInt32)] {
     if east - west >= 360 { return [(0, .max)] }
     // ±180 is one meridian under two names.
@@ -62,7 +62,7 @@ public enum PlaceKey {
     return scaled <= 0 ? 0 : scaled >= 0x1p32 ? .max : UInt32(scaled)
   }
 
-  /// Puts a zero in front of each bit.
+  /// Puts a zero bit in front of each bit.
   private static func spread(_ number: UInt32) -> UInt64 {
     var bits = UInt64(number)
     bits = (bits | bits << 16) & 0x0000_ffff_0000_ffff
@@ -92,7 +92,7 @@ public enum PlaceKey {
     var range: IndexRange {
       let first = spread(row) << 1 | spread(column)
       let (next, overflow) = first.addingReportingOverflow(size &* size)
-      // Level 0 is the whole map, whose size does not fit either.
+      // Level 0 is the whole map, whose size overflows as well.
       return IndexRange(
         lower: IndexKey.number64(first, mark), upper: overflow || level == 0 ? [mark + 1] : IndexKey.number64(next, mark))
     }
@@ -100,7 +100,7 @@ public enum PlaceKey {
 
   private static let squareLimit = 8
 
-  /// The smallest squares that cover the rectangle, as few ranges.
+  /// Covers the rectangle with at most `squareLimit` squares of one size, and joins adjoining ones to one range.
   private static func cover(rows: (UInt32, UInt32), columns: (UInt32, UInt32)) -> [IndexRange] {
     var squares = [Square(row: 0, column: 0, level: 0)]
     while let level = squares.first?.level, level < 32 {

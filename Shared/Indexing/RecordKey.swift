@@ -1,15 +1,15 @@
-// What of a record can be filtered, sorted and indexed: its fields, and what every record has besides.
+// The keys that a record can be filtered, sorted and indexed by: its fields and its system fields.
 
 public import Records
 
-/// What every record has besides its fields. The raw value is `systemFieldName`.
+/// An attribute that every record has besides its fields. The raw value is the name that requests use.
 public enum SystemField: String, Hashable, Sendable, CaseIterable {
   case recordName, share, parent
   case createdUserRecordName, createdTimestamp, modifiedTimestamp, modifiedUserRecordName
 
-  /// The same under the name that schemas and `fieldName` use.
+  /// Reads the name that schemas and `fieldName` use.
   public init?(fieldName: String) {
-    // Clients spell this one in two ways.
+    // Clients use two spellings of this name.
     if fieldName == "___recordId" {
       self = .recordName
       return
@@ -18,7 +18,7 @@ public enum SystemField: String, Hashable, Sendable, CaseIterable {
     self = field
   }
 
-  /// As schemas spell it.
+  /// The name that schemas use.
   public var fieldName: String {
     switch self {
     case .recordName: "___recordID"
@@ -31,7 +31,7 @@ public enum SystemField: String, Hashable, Sendable, CaseIterable {
     }
   }
 
-  /// How values of the field are compared; names are compared as strings, whatever dictionary they came in.
+  /// The type that values of the field compare as. Names compare as strings, whatever dictionary they came in.
   public var type: FieldType { self == .createdTimestamp || self == .modifiedTimestamp ? .timestamp : .string }
 }
 
@@ -40,7 +40,7 @@ public enum RecordKey: Hashable, Sendable {
   case field(String)
   case system(SystemField)
 
-  /// As requests spell it, for refusals.
+  /// The name that requests use, for error messages.
   public var name: String {
     switch self {
     case .field(let name): name
@@ -48,7 +48,7 @@ public enum RecordKey: Hashable, Sendable {
     }
   }
 
-  /// As schemas spell it: no field's name begins with an underscore.
+  /// The name that schemas use. No name of an ordinary field begins with an underscore.
   public var schemaName: String {
     switch self {
     case .field(let name): name
@@ -56,7 +56,7 @@ public enum RecordKey: Hashable, Sendable {
     }
   }
 
-  /// What `schemaName` stands for.
+  /// Reads a name that `schemaName` returned.
   public init(schemaName: String) {
     self = SystemField(fieldName: schemaName).map { .system($0) } ?? .field(schemaName)
   }
@@ -66,7 +66,7 @@ public enum RecordKey: Hashable, Sendable {
     case .field(let name): record.fields[name]?.value
     case .system(.recordName): .string(record.recordName)
     case .system(.parent): record.parent.map { .string($0) }
-    // A record knows its share only through the zone's share record, which queries don't reach.
+    // A record knows its share only through the zone's share record, which queries do not reach.
     case .system(.share): nil
     case .system(.createdUserRecordName): .string(record.created.userRecordName)
     case .system(.createdTimestamp): .timestamp(record.created.timestamp)

@@ -1,7 +1,7 @@
-// The one order of record names that stores, pages and ties of queries keep.
+// The one order of record names, which stores, pages and ties in query results keep.
 
-/// Names that are UUIDs in canonical upper case come after all others; among their own kind the UTF-8 bytes decide. It is the order of
-/// the stored forms (a text sorts before every blob), so that an index is walked in it without a merge.
+/// Sorts canonical upper-case UUIDs after all other names, and by UTF-8 bytes within each kind. The stored forms have
+/// this order (SQLite sorts every text before every blob), so the store walks an index without a merge.
 public enum RecordNameOrder {
   public static func precedes(_ a: String, _ b: String) -> Bool {
     let (isUUIDA, isUUIDB) = (isUUID(a), isUUID(b))

@@ -1,14 +1,14 @@
-// What records must not share: the values of several fields as one short key.
+// The values of several fields as one short key, so that an index finds records that share all of them.
 
 import Crypto
 public import Records
 
 /// The key of a record in an index of kind `unique`: SHA-256 of its values with their types and lengths, 32 bytes.
 public enum UniqueKey {
-  /// Between the names of the fields in the index's key; no field's name contains it.
+  /// Joins field names in the index's key. No field name contains it.
   static let separator: Character = ","
 
-  /// nil when a value is missing, or is of a type whose values are not compared.
+  /// - Returns: 32 bytes; nil when a value is missing, or when its type cannot be compared here.
   public static func key(of record: Record, fields: [String]) -> [UInt8]? {
     var bytes: [UInt8] = []
     for name in fields {
@@ -20,7 +20,7 @@ public enum UniqueKey {
     return bytes.isEmpty ? nil : SHA256.hash(bytes)
   }
 
-  /// Equal values have equal bytes: both zeros are alike.
+  /// Equal values have equal bytes; both zeros are equal.
   private static func encoded(_ value: FieldValue) -> [UInt8]? {
     switch value {
     case .int64(let number), .timestamp(let number): IndexKey.number64(UInt64(bitPattern: number), 0)

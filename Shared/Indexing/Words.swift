@@ -1,16 +1,17 @@
-// Text cut into words, for queries that ask which words a text has: the same cut for the index and for the look at the record.
+// Cuts text into words, for queries by word. The index and the comparison with the record use the same cut.
 
 public import Records
 
 /// Words without regard to case.
 ///
-/// A word is a run of letters, marks and digits. Signs of scripts that put no blanks between words (Chinese, Japanese, Thai, …) are words
-/// of their own, so that any part of a sentence is found by its signs. Case is folded by Unicode's lower-case mapping; accents count.
+/// A word is a run of letters, marks and digits. In scripts without blanks between words (Chinese, Japanese, Thai, …)
+/// each sign is a word, so that a query finds any part of a sentence. Unicode's lower-case mapping folds case; accents
+/// count.
 public enum Words {
-  /// A word as UTF-8; compared byte for byte, by the index as well.
+  /// A word as UTF-8. The index and queries compare it byte for byte.
   public typealias Word = [UInt8]
 
-  /// The bytes of a word that an index keeps.
+  /// The number of leading bytes of a word that an index keeps.
   static let keyByteLimit = 64
 
   public static func words(in text: String) -> Set<Word> {
@@ -35,7 +36,7 @@ public enum Words {
 
   static func key(of word: Word) -> [UInt8] { Array(word.prefix(keyByteLimit)) }
 
-  /// The keys of texts that have a word.
+  /// The key range of texts that contain `word`.
   public static func range(of word: Word) -> IndexRange { IndexRange(key: key(of: word)) }
 
   private static func forEachWord(in text: String, _ body: (Word) -> Void) {
@@ -75,7 +76,7 @@ public enum Words {
     }
   }
 
-  /// Signs between which words have no blanks.
+  /// True when the sign belongs to a script that puts no blanks between words.
   private static func standsAlone(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     // Thai, Lao; Myanmar, Khmer; Hiragana and Katakana.

@@ -1,8 +1,9 @@
-// Why a JSON document was refused, in words for the client who sent it.
+// Explains to a client why its JSON document was refused.
 
 import CSimdJSON
 
-/// Why a body was refused; `reason` says what is wrong, `offset` where (bytes from the start) when it is known.
+/// The reason why a body was refused: `reason` is a text for the client, `offset` the position in bytes when it is
+/// known.
 public struct JSONError: Error, Hashable, Sendable {
   public let reason: String
   public let offset: Int?
@@ -16,7 +17,7 @@ public struct JSONError: Error, Hashable, Sendable {
 extension JSONError {
   private static let shownKeyByteCount = 100
 
-  /// - Precondition: `result` is a refusal, and its thread has not parsed since.
+  /// - Precondition: `result` is a refusal, and the thread has not parsed again since.
   init(_ result: csj_result, in bytes: [UInt8], maximumDepth: Int) {
     switch result.outcome {
     case .empty: self.init("the body is empty where JSON is expected")

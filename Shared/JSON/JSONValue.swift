@@ -1,10 +1,10 @@
-// JSON in, by simdjson: a value is an index into the flat nodes of its document.
+// Reads JSON with simdjson. A value is an index into the flat nodes of its document.
 
 import CSimdJSON
 import Crypto
 import Glibc
 
-/// A value inside a parsed document, which it keeps alive. Reading never fails: an accessor of another kind answers nil.
+/// A value inside a parsed document, which it keeps alive. An accessor for another kind of value returns nil.
 public struct JSONValue: Sendable {
   public enum Kind: Hashable, Sendable {
     case object, array, string, integer, double, bool, null
@@ -13,8 +13,10 @@ public struct JSONValue: Sendable {
   private let document: JSONDocument
   private let index: UInt32
 
-  /// Parses a whole document, strictly: UTF-8, no duplicate keys in one object, no trailing bytes, depth ≤ `maximumDepth` (at most 1000),
-  /// integers exact within Int64 (larger ones are refused).
+  /// Parses a whole document.
+  ///
+  /// The parser is strict: it refuses invalid UTF-8, duplicate keys in one object, trailing bytes, a depth above
+  /// `maximumDepth` (at most 1000), and integers outside Int64.
   public init(parsing bytes: [UInt8], maximumDepth: Int = 64) throws(JSONError) {
     precondition((1...1000).contains(maximumDepth), "a depth limit of \(maximumDepth) is not offered")
     let result = bytes.withUnsafeBufferPointer { csj_parse($0.baseAddress, $0.count, maximumDepth) }
@@ -45,13 +47,13 @@ public struct JSONValue: Sendable {
     withUTF8 { String(decoding: $0, as: UTF8.self) }
   }
 
-  /// An integer literal; never a double.
+  /// The value of an integer literal; nil for other kinds, doubles included.
   public var int64: Int64? {
     let node = node
     return node.kind == .integer ? Int64(bitPattern: node.bits) : nil
   }
 
-  /// A number of either kind.
+  /// The value of an integer or double literal.
   public var double: Double? {
     let node = node
     return switch node.kind {
@@ -68,32 +70,33 @@ public struct JSONValue: Sendable {
 
   public var isNull: Bool { node.kind == .null }
 
-  /// The bytes of a string that is canonical base64; nil for other text and other kinds.
+  /// The bytes of a string in canonical base64; nil for other text and other kinds.
   public var base64: [UInt8]? {
     withUTF8 { Base64.decode($0) } ?? nil
   }
 
-  /// Lends a string's UTF-8 without making a `String`; nil for other kinds. The buffer ends with the call.
+  /// Lends a string's UTF-8 without making a `String`; nil for other kinds. The buffer is invalid once `body` returns.
   public func withUTF8<Result>(_ body: (UnsafeBufferPointer<UInt8>) throws -> Result) rethrows -> Result? {
     let node = node
     guard node.kind == .string else { return nil }
     return try withExtendedLifetime(document) { try body(document.text(node)) }
   }
 
-  /// Whether this is a string of exactly these bytes (no Unicode equivalence), found out without making a `String`.
+  /// True when this is a string of exactly these bytes, without Unicode equivalence. Makes no `String`.
   public func isString(_ text: String) -> Bool {
     var text = text
     let node = node
     return node.kind == .string && text.withUTF8 { Self.areEqual($0, document.text(node)) }
   }
 
-  /// How many members an object or elements an array has; 0 for other kinds.
+  /// The number of an object's members or an array's elements; 0 for other kinds.
   public var count: Int {
     let node = node
     return node.kind == .object || node.kind == .array ? Int(node.bits) : 0
   }
 
-  /// The member of an object; nil when absent or not an object. Keys are compared byte by byte, and none is copied.
+  /// The member of an object; nil when it is absent or this is no object. Compares keys byte by byte without copying
+  /// them.
   public subscript(key: String) -> JSONValue? {
     var key = key
     return key.withUTF8 { key in
@@ -108,7 +111,7 @@ public struct JSONValue: Sendable {
     }
   }
 
-  /// An object's members in the order they were sent; empty for other kinds.
+  /// An object's members in the order of the text; empty for other kinds.
   public var members: [(key: String, value: JSONValue)] {
     var members: [(key: String, value: JSONValue)] = []
     members.reserveCapacity(node.kind == .object ? count : 0)
@@ -124,7 +127,7 @@ public struct JSONValue: Sendable {
     return elements
   }
 
-  /// Calls `body` with each key (a string value) and value of an object, as sent; never for other kinds.
+  /// Calls `body` with each key (a string value) and value of an object, in order. Does nothing for other kinds.
   public func forEachMember<Failure: Error>(_ body: (_ key: JSONValue, _ value: JSONValue) throws(Failure) -> Void) throws(Failure) {
     let object = node
     guard object.kind == .object else { return }
@@ -135,7 +138,7 @@ public struct JSONValue: Sendable {
     }
   }
 
-  /// Calls `body` with each element of an array; never for other kinds.
+  /// Calls `body` with each element of an array. Does nothing for other kinds.
   public func forEachElement<Failure: Error>(_ body: (JSONValue) throws(Failure) -> Void) throws(Failure) {
     let array = node
     guard array.kind == .array else { return }

@@ -1,11 +1,12 @@
-// JSON out: bytes appended in runs, no strings in between.
+// Writes JSON by appending runs of bytes, without intermediate strings.
 
 import Crypto
 
-/// Appends JSON to a byte array; commas and escapes are its business, balance is the caller's (checked in debug builds).
+/// Appends JSON to a byte array. It writes commas and escapes; the caller balances the brackets (checked in debug
+/// builds).
 public struct JSONWriter {
   public private(set) var bytes: [UInt8] = []
-  /// Whether a value stands before the next one in the same container.
+  /// True when the current container has a value already.
   private var needsComma = false
   #if DEBUG
     private var open: [UInt8] = []
@@ -32,7 +33,7 @@ public struct JSONWriter {
     appendDigits(value)
   }
 
-  /// Shortest text that reads back as the same double; not-a-number and infinities are a programmer error.
+  /// Writes the shortest text that reads back as the same double. NaN and infinities are a programming error.
   public mutating func double(_ value: Double) {
     precondition(value.isFinite, "JSON has no \(value)")
     separate()
@@ -49,7 +50,7 @@ public struct JSONWriter {
     append("null")
   }
 
-  /// A string of base64.
+  /// Writes the bytes as a string of base64.
   public mutating func base64(_ value: [UInt8]) {
     separate()
     bytes.append(UInt8(ascii: "\""))
@@ -63,8 +64,9 @@ public struct JSONWriter {
     bytes.append(contentsOf: json)
   }
 
-  /// Splices constant text between or around values: parts of objects that always look alike, with their punctuation, the comma before them
-  /// included. What ends with a colon or an opening bracket is to be followed by a value or a key, or closed.
+  /// Splices constant text between or around values, for parts of objects that always look alike. The text contains its
+  /// punctuation, including the comma before it. After a colon or opening bracket at its end, write a value or key, or
+  /// close.
   public mutating func constant(_ text: StaticString) {
     #if DEBUG
       track(text)
@@ -76,7 +78,7 @@ public struct JSONWriter {
     }
   }
 
-  /// A parsed value again, without white space.
+  /// Writes a parsed value without white space.
   public mutating func value(_ value: JSONValue) {
     switch value.kind {
     case .object:
@@ -129,7 +131,7 @@ public struct JSONWriter {
   }
 
   #if DEBUG
-    /// Follows the brackets of constant text.
+    /// Applies the brackets of constant text to `open`.
     private mutating func track(_ text: StaticString) {
       var isInString = false
       for byte in UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount) {
@@ -138,7 +140,7 @@ public struct JSONWriter {
         if isInString { continue }
         switch byte {
         case UInt8(ascii: "{"), UInt8(ascii: "["): open.append(byte)
-        // Two behind its opening one in ASCII, both of them.
+        // In ASCII, both closing brackets come two after their opening ones.
         case UInt8(ascii: "}"), UInt8(ascii: "]"): precondition(open.popLast() == byte - 2, "a container is closed that was not opened")
         default: break
         }
@@ -169,7 +171,8 @@ public struct JSONWriter {
 // MARK: Strings
 
 extension JSONWriter {
-  /// A string with its quotes, and what stands before and after it. Most have nothing to escape: those are appended at once.
+  /// Writes a string with its quotes, the comma before it and, for a key, the colon after it. Text without escapes,
+  /// which is most text, is appended at once.
   private mutating func quote(_ text: String, isKey: Bool) {
     var text = text
     text.withUTF8 { text in
@@ -181,7 +184,7 @@ extension JSONWriter {
 
   private mutating func appendPlain(_ text: UnsafeBufferPointer<UInt8>, isKey: Bool) {
     let needsComma = needsComma
-    // A comma, two quotes, a colon.
+    // Room for a comma, two quotes and a colon.
     bytes.append(addingCapacity: text.count + 4) { (span: inout OutputSpan<UInt8>) in
       span.withUnsafeMutableBufferPointer { buffer, count in
         guard let base = buffer.baseAddress else { return }
@@ -214,7 +217,7 @@ extension JSONWriter {
     if isKey { bytes.append(UInt8(ascii: ":")) }
   }
 
-  /// The position of the next byte that JSON wants escaped, or the end. Looks at eight bytes at a time.
+  /// The position of the next byte that JSON requires to be escaped, or the end. Compares eight bytes at a time.
   private static func firstSpecial(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
     let raw = UnsafeRawBufferPointer(text)
     var position = start
@@ -225,7 +228,7 @@ extension JSONWriter {
     }
     let restCount = text.count - position
     if restCount > 0, text.count >= 8 {
-      // The last eight without those before `position`; spaces, which are not special, take the room behind the end.
+      // Loads the last eight bytes, drops those before `position`, and pads the end with spaces, which are not special.
       let last = raw.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self).littleEndian
       let marks = specialMarks(last >> UInt64(8 * (8 - restCount)) | 0x2020_2020_2020_2020 << UInt64(8 * restCount))
       return position + min(restCount, marks.trailingZeroBitCount / 8)
@@ -234,14 +237,14 @@ extension JSONWriter {
     return position
   }
 
-  /// The high bit of each of eight bytes, the first lowest, that is special; above the lowest mark there may be false ones.
+  /// Marks the high bit of each special byte among eight, the first byte lowest. Only the lowest mark is reliable.
   @inline(__always)
   private static func specialMarks(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let quotes = word ^ (ones &* 0x22)
     let backslashes = word ^ (ones &* 0x5c)
-    // A byte's high bit is set when it underflowed, i.e. was below 0x20 or equal; bytes that had the bit before are UTF-8 and don't count.
-    // Borrows spread upwards only, so the lowest mark is always a true one.
+    // A byte's high bit becomes set when the byte underflows, so was below 0x20 or equal. Bytes that had the bit
+    // already are UTF-8 and do not count. Borrows spread upwards only, so the lowest mark is always true.
     return (((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes)) & 0x8080_8080_8080_8080
   }
 

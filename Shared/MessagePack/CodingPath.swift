@@ -1,6 +1,7 @@
-// Where in a Codable value something went wrong, in words.
+// Names the part of a Codable value in which coding failed.
 
-/// The way from the whole value to a part: one link more for each level, spelled out only when something went wrong or somebody asks.
+/// The path from the whole value to a part: one link for each level. It becomes an array only for an error or on
+/// request.
 indirect enum CodingPath {
   case root
   case member(CodingPath, any CodingKey)

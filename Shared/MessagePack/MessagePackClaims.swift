@@ -1,15 +1,16 @@
-// What headers announce, checked before libmsgpack believes it: it reserves room for all elements of an array when it reads the header.
+// Checks announced lengths before libmsgpack sees them: it allocates all elements of an array when it reads the header.
 
 import Glibc
 
-/// Looks for arrays and maps that say they have more elements than bytes follow.
+/// Finds arrays and maps that announce more elements than bytes follow.
 enum MessagePackClaims {
   private static let array32: UInt8 = 0xdd
   private static let map32: UInt8 = 0xdf
 
-  /// Whether some header announces more than there can be. Headers with 16 bits claim at most 3 MB, and no more of them are open at a time than the depth allows.
+  /// True when a header announces more elements than can follow. Ignores headers with 16 bits: each claims at most
+  /// 3 MB, and the depth limits how many are open at a time.
   static func exceed(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    // The bytes of such headers may as well be text or content: only what looks wrong is worth reading all headers for.
+    // The codes of these headers also occur in text and content, so a byte search comes before reading all headers.
     (looksWrong(bytes, array32) || looksWrong(bytes, map32)) && isWrong(bytes)
   }
 
@@ -23,7 +24,7 @@ enum MessagePackClaims {
     return false
   }
 
-  /// Reads header after header; what is malformed is the unpacker's to refuse.
+  /// Reads header after header. Ignores malformed input, which the unpacker refuses.
   private static func isWrong(_ bytes: UnsafeRawBufferPointer) -> Bool {
     var place = 0
     while place < bytes.count {
@@ -52,12 +53,12 @@ enum MessagePackClaims {
     return false
   }
 
-  /// A length of so many bytes, itself, and what it announces.
+  /// The size of a length field of `width` bytes and of the content that it announces.
   private static func content(at place: Int, _ width: Int, extra: Int, in bytes: UnsafeRawBufferPointer) -> Int {
     width + extra + (count(at: place, width, in: bytes) ?? 0)
   }
 
-  /// A big-endian number; nil where the bytes end before it does.
+  /// Reads a big-endian number; nil when the bytes end before it does.
   private static func count(at place: Int, _ width: Int, in bytes: UnsafeRawBufferPointer) -> Int? {
     guard place + width <= bytes.count else { return nil }
     return bytes[place..<place + width].reduce(0) { $0 << 8 | Int($1) }

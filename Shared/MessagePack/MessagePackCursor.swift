@@ -1,10 +1,11 @@
-// The fast way to read MessagePack: value after value of an array, within one call, straight off the unpacked tree.
+// The fast way to read MessagePack: value by value through an array, within one call, without copying the unpacked
+// tree.
 
 import CMessagePack
 
-/// The values of an array, in order. It exists within `read` only, so that nothing points into memory that is gone.
+/// Reads the values of an array in order. A cursor exists within `read` only, so that it never outlives its memory.
 ///
-/// Reading a value of another kind, or behind the end, throws; the place that is read next is then undefined.
+/// A method throws when the next value is of another kind or the array has ended. The position is undefined after that.
 public struct MessagePackCursor: ~Copyable {
   private let objects: UnsafeBufferPointer<msgpack_object>
   private var position = 0
@@ -14,7 +15,8 @@ public struct MessagePackCursor: ~Copyable {
   }
 
   /// Unpacks `bytes`, which must be one array, and lends a cursor at its first value.
-  /// - Throws: for anything else, and if `body` leaves values unread, so that no byte of a stored form goes unnoticed.
+  /// - Throws: when the bytes are no such array, or when `body` leaves values unread, so that no stored value is
+  ///   overlooked.
   public static func read<Result>(
     _ bytes: UnsafeRawBufferPointer, maximumByteCount: Int = MessagePackLimit.byteCount,
     _ body: (inout MessagePackCursor) throws(MessagePackError) -> Result
@@ -27,7 +29,7 @@ public struct MessagePackCursor: ~Copyable {
     return try readAll(of: unpacked.data.via.array, body)
   }
 
-  /// The same for bytes in an array.
+  /// Does the same for bytes in an array.
   public static func read<Result>(
     _ bytes: [UInt8], maximumByteCount: Int = MessagePackLimit.byteCount,
     _ body: (inout MessagePackCursor) throws(MessagePackError) -> Result
@@ -46,7 +48,7 @@ public struct MessagePackCursor: ~Copyable {
     return result
   }
 
-  /// How many values are left.
+  /// The number of values that are left.
   public var remainingCount: Int { objects.count - position }
 
   @inline(__always)
@@ -101,7 +103,8 @@ public struct MessagePackCursor: ~Copyable {
     return [UInt8](value)
   }
 
-  /// Steps over a null when one comes next.
+  /// Skips the next value if it is null.
+  /// - Returns: whether it was.
   public mutating func skipNull() throws(MessagePackError) -> Bool {
     let object = try next()
     if object.type == MSGPACK_OBJECT_NIL { return true }
@@ -109,7 +112,7 @@ public struct MessagePackCursor: ~Copyable {
     return false
   }
 
-  /// Reads all values of an array that comes next.
+  /// Lends a cursor over the next value, which must be an array. Throws when `body` leaves values unread.
   public mutating func array<Result>(_ body: (inout MessagePackCursor) throws(MessagePackError) -> Result) throws(MessagePackError) -> Result {
     let object = try next()
     guard object.type == MSGPACK_OBJECT_ARRAY else { throw mismatch("an array") }
@@ -118,7 +121,7 @@ public struct MessagePackCursor: ~Copyable {
 }
 
 extension msgpack_object {
-  /// An integer of either sign that fits.
+  /// The value of an integer of either sign; nil when it exceeds Int64, and for other kinds.
   var integer: Int64? {
     switch type {
     case MSGPACK_OBJECT_POSITIVE_INTEGER: Int64(exactly: via.u64)
@@ -127,11 +130,12 @@ extension msgpack_object {
     }
   }
 
-  /// Text that is UTF-8.
+  /// The value of a text in valid UTF-8; nil for other kinds.
   var string: String? {
     guard let utf8 else { return nil }
-    // `String(validating:as:)` is generic over encodings and looks metadata up on each call, which took a third of decoding a record.
-    // Dropped because the error only says where the text is not UTF-8, and callers name the value instead.
+    // `String(validating:as:)` looks generic metadata up on each call, which took a third of the time to decode a
+    // record. Dropped because the error tells only the position of the invalid byte, and callers name the value
+    // instead.
     guard let span = try? UTF8Span(validating: utf8.span) else { return nil }
     return String(copying: span)
   }

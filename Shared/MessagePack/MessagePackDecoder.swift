@@ -1,10 +1,11 @@
-// MessagePack into Codable values. Unknown keys are ignored and absent optionals are nil, so that releases understand each other.
+// Decodes MessagePack into Codable values. Ignores unknown keys and reads absent optionals as nil, so releases can
+// differ.
 
-/// Decodes what `MessagePackEncoder` wrote, or a newer or older release's.
+/// Decodes the output of `MessagePackEncoder`, of this release or another.
 public struct MessagePackDecoder: Sendable {
   public init() {}
 
-  /// - Throws: naming the coding path, for bytes that are no MessagePack and values that don't fit the type.
+  /// - Throws: an error that names the coding path, for malformed MessagePack and for values of a wrong type.
   public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws(MessagePackError) -> Value {
     try decode(type, from: MessagePackValue(parsing: bytes))
   }
@@ -22,7 +23,7 @@ public struct MessagePackDecoder: Sendable {
   }
 }
 
-/// One value and where it is.
+/// Decodes one value.
 private struct ValueDecoder: Decoder {
   let value: MessagePackValue
   let path: CodingPath
@@ -151,7 +152,7 @@ private struct UnkeyedInput: UnkeyedDecodingContainer {
     return value[currentIndex]
   }
 
-  /// Steps forward only when the value was taken, as the protocol demands.
+  /// Reads the current element. Advances only when `read` succeeds, as the protocol demands.
   private mutating func take<Value>(_ read: (MessagePackValue) throws -> Value) throws -> Value {
     let result = try read(peek())
     currentIndex += 1

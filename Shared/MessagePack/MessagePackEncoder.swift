@@ -1,10 +1,11 @@
-// Codable values as MessagePack with text keys: for control messages, whose fields come and go between releases.
+// Encodes Codable values as MessagePack with text keys, for control messages, whose fields differ between releases.
 
-/// Encodes a `Codable` value: keyed containers and dictionaries as maps with text keys, `[UInt8]` as bytes, absent optionals as absent keys.
+/// Encodes a `Codable` value: keyed containers and dictionaries as maps with text keys, `[UInt8]` as bytes. Omits the
+/// keys of absent optionals.
 public struct MessagePackEncoder: Sendable {
   public init() {}
 
-  /// - Throws: what a type's `encode(to:)` throws, as a `MessagePackError` that names the coding path.
+  /// - Throws: the error of a type's `encode(to:)`, as a `MessagePackError` that names the coding path.
   public func encode<Value: Encodable>(_ value: Value) throws(MessagePackError) -> [UInt8] {
     let output = Output()
     do {
@@ -20,14 +21,14 @@ public struct MessagePackEncoder: Sendable {
   }
 }
 
-/// The bytes so far and the containers that are still open, innermost last. Containers are written in place, one inside the other.
+/// The output so far, and the containers that are still open, innermost last. Containers are written in place, nested.
 private final class Output {
   struct Open {
     let place: Int
     var count: Int
   }
 
-  // Checking at run time that no two calls write at once took a third of the encoding; one call after the other is how `Encodable` works.
+  // Unchecked because run-time exclusivity checks took a third of the time, and `Encodable` makes one call at a time.
   @exclusivity(unchecked) var writer = MessagePackWriter()
   @exclusivity(unchecked) private var open: [Open] = []
 
@@ -37,7 +38,7 @@ private final class Output {
     return place
   }
 
-  /// Notes one more element of the container at `place`, which closes the containers opened inside it.
+  /// Counts one more element of the container at `place`. Closes the containers that were opened inside it.
   func addElement(to place: Int, path: CodingPath) throws {
     while let last = open.last, last.place > place { open.removeLast() }
     guard let last = open.indices.last, open[last].place == place else {
@@ -50,7 +51,7 @@ private final class Output {
   func count(at place: Int) -> Int { open.last { $0.place == place }?.count ?? 0 }
 }
 
-/// The place of one value.
+/// Encodes one value.
 private final class ValueEncoder: Encoder {
   let output: Output
   let path: CodingPath
@@ -70,13 +71,13 @@ private final class ValueEncoder: Encoder {
       output.writer.bytes(bytes)
     } else {
       try value.encode(to: self)
-      // A type that encodes nothing, such as an empty struct, still takes its place.
+      // A type that encodes nothing, such as an empty struct, becomes an empty map.
       if output.writer.bytes.count == start { output.writer.mapHeader(0) }
     }
   }
 
   private func container(isMap: Bool) -> Int {
-    // A type may ask for its container again, as subclasses do.
+    // A type may ask for its container more than once, as subclasses do.
     if let place { return place }
     let place = output.openContainer(isMap: isMap)
     self.place = place
@@ -154,7 +155,7 @@ private struct KeyedOutput<Key: CodingKey>: KeyedEncodingContainerProtocol {
     do {
       try output.addElement(to: place, path: path)
     } catch {
-      // The protocol lets nothing be thrown here, and only a hand-written `encode(to:)` that interleaves containers gets here.
+      // The protocol forbids throwing here. Only a hand-written `encode(to:)` that interleaves containers gets here.
       preconditionFailure("\(error)")
     }
     output.writer.string(name)
@@ -203,7 +204,7 @@ private struct UnkeyedOutput: UnkeyedEncodingContainer {
   mutating func superEncoder() -> any Encoder {
     let index = count
     do { try add() } catch {
-      // As above: only a hand-written `encode(to:)` that interleaves containers gets here.
+      // Only a hand-written `encode(to:)` that interleaves containers gets here, and the protocol forbids throwing.
       preconditionFailure("\(error)")
     }
     return ValueEncoder(output, path: .element(path, index))

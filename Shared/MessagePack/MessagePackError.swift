@@ -1,25 +1,26 @@
-// Why MessagePack was refused, in one type for all ways to read it.
+// One type of error for all readers of MessagePack.
 
 import CMessagePack
 
-/// What is wrong with MessagePack bytes, and where. Never holds a value from them.
+/// Describes the defect of MessagePack bytes and its position. Never contains a value from the bytes.
 public struct MessagePackError: Error, Hashable, Sendable {
   public let reason: String
 
   public init(_ reason: String) { self.reason = reason }
 }
 
-/// What readers accept.
+/// The limits of all readers.
 public enum MessagePackLimit {
-  /// Of one encoded value, unless the caller says otherwise.
+  /// The default limit of one encoded value, in bytes.
   public static let byteCount = 64 * 1024 * 1024
-  /// Arrays and maps inside each other. This is the height of libmsgpack's own stack: what is deeper is refused by the library.
+  /// The deepest nesting of arrays and maps: the height of libmsgpack's own stack, which refuses deeper values.
   public static let depth = 32
 }
 
 extension MessagePackError {
   /// Unpacks exactly one value that fills `bytes`.
-  /// - Parameter unpacked: initialized before, and destroyed by the caller whatever the outcome. Its text and bytes point into `bytes`.
+  /// - Parameter unpacked: an initialized object, which the caller destroys whatever the outcome. Its text and bytes
+  ///   point into `bytes`.
   static func unpack(_ bytes: UnsafeRawBufferPointer, into unpacked: inout msgpack_unpacked, maximumByteCount: Int) throws(MessagePackError) {
     guard bytes.count <= maximumByteCount else { throw MessagePackError("\(bytes.count) bytes of MessagePack, the limit is \(maximumByteCount)") }
     guard let base = bytes.bindMemory(to: CChar.self).baseAddress, !bytes.isEmpty else { throw MessagePackError("no bytes where MessagePack is expected") }

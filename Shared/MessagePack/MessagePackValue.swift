@@ -1,26 +1,27 @@
-// MessagePack in, as a tree that outlives the call that parsed it.
+// Reads MessagePack as a tree that outlives the call that parsed it.
 
 import CMessagePack
 import Glibc
 
-/// A value inside an unpacked tree, which it keeps alive together with a copy of the bytes. Reading never fails: an accessor of
-/// another kind answers nil.
+/// A value inside an unpacked tree. It keeps the tree and a copy of the bytes alive. An accessor for another kind of
+/// value returns nil.
 public struct MessagePackValue: Sendable {
   public enum Kind: Hashable, Sendable {
     case null, bool
     /// Within Int64 or UInt64.
     case integer
     case double, string, bytes, array, map
-    /// MessagePack's extension types, which Aquifer never writes.
+    /// An extension type of MessagePack. Aquifer never writes one.
     case `extension`
   }
 
   private let tree: Tree
-  // The tree keeps what this points to alive and never changes it.
+  // The tree keeps the object alive and never changes it.
   nonisolated(unsafe) private let object: UnsafePointer<msgpack_object>
 
   /// Unpacks exactly one value.
-  /// - Throws: for bytes that are no MessagePack, cut short, followed by others, too many or too deeply nested (`MessagePackLimit`).
+  /// - Throws: when the bytes are malformed, truncated, too many, too deeply nested (`MessagePackLimit`), or followed
+  ///   by others.
   public init(parsing bytes: [UInt8], maximumByteCount: Int = MessagePackLimit.byteCount) throws(MessagePackError) {
     tree = try Tree(bytes, maximumByteCount: maximumByteCount)
     object = UnsafePointer(tree.root)
@@ -47,12 +48,12 @@ public struct MessagePackValue: Sendable {
 
   public var isNull: Bool { object.pointee.type == MSGPACK_OBJECT_NIL }
   public var bool: Bool? { object.pointee.type == MSGPACK_OBJECT_BOOLEAN ? object.pointee.via.boolean : nil }
-  /// An integer that fits; never a double.
+  /// The value of an integer within Int64; nil for doubles.
   public var int64: Int64? { object.pointee.integer }
-  /// An integer that is not negative.
+  /// The value of an integer that is not negative.
   public var uint64: UInt64? { object.pointee.type == MSGPACK_OBJECT_POSITIVE_INTEGER ? object.pointee.via.u64 : nil }
 
-  /// A number of either kind.
+  /// The value of an integer or double.
   public var double: Double? {
     switch object.pointee.type {
     case MSGPACK_OBJECT_FLOAT32, MSGPACK_OBJECT_FLOAT64: object.pointee.via.f64
@@ -62,11 +63,11 @@ public struct MessagePackValue: Sendable {
     }
   }
 
-  /// Text; nil when it is not UTF-8.
+  /// The text of a string; nil when it is not UTF-8.
   public var string: String? { object.pointee.string }
   public var bytes: [UInt8]? { object.pointee.bytes.map { [UInt8]($0) } }
 
-  /// How many elements an array or pairs a map has; 0 for other kinds.
+  /// The number of an array's elements or a map's pairs; 0 for other kinds.
   public var count: Int {
     switch object.pointee.type {
     case MSGPACK_OBJECT_ARRAY: Int(object.pointee.via.array.size)
@@ -82,7 +83,7 @@ public struct MessagePackValue: Sendable {
     return MessagePackValue(tree, UnsafePointer(object.pointee.via.array.ptr + index))
   }
 
-  /// The first value under a text key of a map; nil when absent or not a map. No key is copied.
+  /// The first value under a text key of a map; nil when the key is absent or this is no map. Copies no key.
   public subscript(key: String) -> MessagePackValue? {
     guard object.pointee.type == MSGPACK_OBJECT_MAP else { return nil }
     let map = object.pointee.via.map
@@ -103,7 +104,7 @@ public struct MessagePackValue: Sendable {
     kind == .array ? (0..<count).map { self[$0] } : []
   }
 
-  /// A map's pairs in their order; empty for other kinds.
+  /// A map's pairs in order; empty for other kinds.
   public var pairs: [(key: MessagePackValue, value: MessagePackValue)] {
     guard kind == .map else { return [] }
     return (0..<count).map { index in
@@ -121,9 +122,10 @@ public struct MessagePackValue: Sendable {
   }
 }
 
-/// The unpacked objects and the bytes their text points into; written before the first value exists and never again.
+/// Owns the unpacked objects and the bytes that their text points into. Nothing writes to them after the first value
+/// exists.
 private final class Tree: Sendable {
-  // Pointers are not Sendable, but nothing writes to this memory, and it is freed after the last reference is gone.
+  // Pointers are not Sendable, but this memory is constant and lives until the last reference is gone.
   nonisolated(unsafe) private let unpacked: UnsafeMutablePointer<msgpack_unpacked>
   nonisolated(unsafe) private let bytes: UnsafeMutableRawBufferPointer
 
@@ -137,7 +139,7 @@ private final class Tree: Sendable {
     unpacked = UnsafeMutablePointer.allocate(capacity: 1)
     unpacked.initialize(to: msgpack_unpacked())
     msgpack_unpacked_init(unpacked)
-    // A throwing initializer of a class runs its deinit once all members are set: nothing leaks.
+    // When a class initializer throws after all members are set, the deinit runs, so nothing leaks.
     try MessagePackError.unpack(UnsafeRawBufferPointer(bytes), into: &unpacked.pointee, maximumByteCount: maximumByteCount)
   }
 

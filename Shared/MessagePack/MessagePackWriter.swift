@@ -1,8 +1,8 @@
-// MessagePack out: libmsgpack's packer over a byte array.
+// Writes MessagePack with libmsgpack's packer into a byte array.
 
 import CMessagePack
 
-/// Appends MessagePack to a byte array. That counts and contents agree is the caller's business.
+/// Appends MessagePack to a byte array. The caller writes as many values as the headers announce.
 public struct MessagePackWriter: Sendable {
   public private(set) var bytes: [UInt8] = []
 
@@ -10,13 +10,13 @@ public struct MessagePackWriter: Sendable {
 
   public mutating func null() { put { cmp_nil($0) } }
   public mutating func bool(_ value: Bool) { put { cmp_bool($0, value) } }
-  /// In the shortest form, as `unsigned` writes it when it is not negative.
+  /// Writes the shortest form. A value that is not negative has the same form as in `unsigned`.
   public mutating func integer(_ value: Int64) { put { cmp_int64($0, value) } }
   public mutating func unsigned(_ value: UInt64) { put { cmp_uint64($0, value) } }
-  /// Nine bytes; every bit pattern is kept.
+  /// Writes nine bytes and keeps every bit pattern.
   public mutating func double(_ value: Double) { put { cmp_double($0, value) } }
 
-  /// Text: UTF-8, at most 4 GB.
+  /// Writes UTF-8 text of at most 4 GB.
   public mutating func string(_ value: String) {
     var value = value
     value.withUTF8 { utf8 in
@@ -25,24 +25,24 @@ public struct MessagePackWriter: Sendable {
     }
   }
 
-  /// nil for nil.
+  /// Writes text, or null for nil.
   public mutating func string(_ value: String?) {
     if let value { string(value) } else { null() }
   }
 
-  /// At most 4 GB.
+  /// Writes at most 4 GB.
   public mutating func bytes(_ value: [UInt8]) {
     put { cmp_bytes_header($0, Self.checked(value.count)) }
     bytes.append(contentsOf: value)
   }
 
-  /// `count` values follow.
+  /// Begins an array. The caller writes `count` values next.
   public mutating func arrayHeader(_ count: Int) { put { cmp_array_header($0, Self.checked(count)) } }
 
-  /// `count` pairs of key and value follow.
+  /// Begins a map. The caller writes `count` pairs of key and value next.
   public mutating func mapHeader(_ count: Int) { put { cmp_map_header($0, Self.checked(count)) } }
 
-  /// Splices values that are MessagePack already, in the place of as many values.
+  /// Splices values that are MessagePack already. Each counts as one value.
   public mutating func raw(_ encoded: some Collection<UInt8>) { bytes.append(contentsOf: encoded) }
 
   @inline(__always)
@@ -61,12 +61,12 @@ public struct MessagePackWriter: Sendable {
 }
 
 extension MessagePackWriter {
-  /// The five bytes of a header whose count is still zero; `patchCount` sets it.
+  /// The codes of five-byte headers. Their counts are zero until `patchCount` sets them.
   private static let openArrayCode: UInt8 = 0xdd
   private static let openMapCode: UInt8 = 0xdf
 
-  /// Opens an array or map whose count is not known yet.
-  /// - Returns: its place, for `patchCount`.
+  /// Begins an array or map whose count is not known yet.
+  /// - Returns: the position of the header, for `patchCount`.
   mutating func openHeader(isMap: Bool) -> Int {
     let place = bytes.count
     bytes.append(isMap ? Self.openMapCode : Self.openArrayCode)

@@ -1,5 +1,5 @@
-// The queue behind every backlog and mailbox: an array that gives up its front cheaply. Inlinable, because it is on every hot path, and
-// what is generic and not to be seen looks its element's type up with every call.
+// The queue behind every backlog and mailbox: an array that gives up its front cheaply. Inlinable because it is on hot
+// paths: a call into an opaque generic looks up its element's type each time.
 
 @frozen public struct FIFO<Element> {
   @usableFromInline var elements: [Element?] = []

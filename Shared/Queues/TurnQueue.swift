@@ -1,9 +1,9 @@
-// Who waits for something that many want: one after the other, so that nobody's crowd holds up the others.
+// A queue that many parties share in turn, so that the backlog of one does not hold up the others.
 
-/// A line for each party; the lines give one element after the other.
+/// One line for each party. The lines yield one element each in rotation.
 ///
-/// An element waits for at most one of each other party's, and for what its own party put before it. Costs as much as a dictionary's access,
-/// however many wait; parties without elements are forgotten.
+/// Between two elements of one party, every other party yields at most one. Each operation costs one dictionary access,
+/// except `prepend` and `removeAll`. The queue forgets a party that has no elements.
 @frozen public struct TurnQueue<Element> {
   @usableFromInline var lines: [String: FIFO<Element>] = [:]
   /// Parties whose lines are not empty, the next one first.
@@ -15,7 +15,7 @@
   @inlinable public var count: Int { total }
   @inlinable public var isEmpty: Bool { total == 0 }
 
-  /// How many of a party's wait.
+  /// The number of elements of `party` that wait.
   @inlinable public func count(of party: String) -> Int { lines[party]?.count ?? 0 }
 
   @inlinable public mutating func append(_ element: Element, of party: String) {
@@ -24,7 +24,7 @@
     total += 1
   }
 
-  /// Puts an element before all others.
+  /// Puts an element before all others. Its party yields the next element.
   @inlinable public mutating func prepend(_ element: Element, of party: String) {
     if lines[party] != nil { rotation.removeAll { $0 == party } }
     rotation.prepend(party)
@@ -33,8 +33,8 @@
   }
 
   /// Takes the next element.
-  /// - Parameter mayGo: whether it is a party's turn at all; one that may not go loses it.
-  /// - Returns: nil when nobody's turn it is.
+  /// - Parameter mayGo: whether a party may yield now. The turn of a party that may not passes to the next.
+  /// - Returns: the element and its party; nil when no party may yield one.
   @inlinable public mutating func popFirst(where mayGo: (_ party: String) -> Bool = { _ in true }) -> (element: Element, party: String)? {
     for _ in 0..<rotation.count {
       guard let party = rotation.popFirst() else { return nil }

@@ -1,13 +1,13 @@
-// What a record was before: states that later ones replaced, kept for as long as the store is told to (point-in-time, audit).
+// The earlier states of records, kept for as long as the store is configured to (point-in-time reads, audit).
 
 import Records
 
-/// A state of a record, or its tombstone, that a later one replaced.
+/// A state of a record, or a tombstone, that a later state replaced.
 public struct PastState: Hashable, Sendable {
   public let stored: StoredRecord
-  /// The sequence of the state that came next: this one held from `stored.sequence` on and before it.
+  /// The sequence of the next state. This one held from `stored.sequence` up to but excluding `until`.
   public let until: Int64
-  /// When it was replaced, by the server's clock: milliseconds since 1970.
+  /// The time of the replacement by the server's clock, in milliseconds since 1970.
   public let replacedAt: Int64
 
   public init(stored: StoredRecord, until: Int64, replacedAt: Int64) {
@@ -18,15 +18,15 @@ public struct PastState: Hashable, Sendable {
 }
 
 extension ShardSnapshot {
-  /// The record or its tombstone as it was when the database had given out `sequence`; nil when it was not there yet.
+  /// The record or tombstone as of `sequence` of its database; nil when it did not exist yet.
   ///
-  /// What is answered for a sequence before the zone's `horizon` may be wrong: states of that time are forgotten.
+  /// For a sequence before the zone's `horizon` the result can be wrong, because states of that time are forgotten.
   public func state(of recordName: String, in zone: Int64, at sequence: Int64) throws -> StoredRecord? {
     let state = try pastStates(of: recordName, in: zone, after: sequence, limit: 1).first?.stored ?? record(named: recordName, in: zone)
     return state.flatMap { $0.sequence <= sequence ? $0 : nil }
   }
 
-  /// Every state of a record that is kept, ascending by sequence; the last is the present one.
+  /// The kept states of a record, ascending by sequence. The last one is current, unless `limit` cuts it off.
   public func states(of recordName: String, in zone: Int64, limit: Int = .max) throws -> [StoredRecord] {
     let past = try pastStates(of: recordName, in: zone, after: 0, limit: limit).map(\.stored)
     guard past.count < limit, let present = try record(named: recordName, in: zone) else { return past }

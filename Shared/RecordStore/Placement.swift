@@ -1,12 +1,12 @@
-// Objects of mirrored stores that are not in a default zone: which records are theirs, and where they are to be.
+// Tracks the zones of mirrored stores' objects that are not in a default zone.
 
 import Records
 
-/// That an object has, had or is to get its record in a zone.
+/// Links an object with a zone that has, had or is to get the object's record.
 public struct StoredPlacement: Hashable, Sendable {
-  /// Its key; it may have ended.
+  /// The zone's key. The zone may have ended.
   public let zone: Int64
-  /// It is to get its record there with the next export of it; of an object's placements one at most.
+  /// The object's next export writes its record to this zone. At most one placement of an object is assigned.
   public let isAssigned: Bool
 
   public init(zone: Int64, isAssigned: Bool) {
@@ -15,22 +15,23 @@ public struct StoredPlacement: Hashable, Sendable {
   }
 }
 
-/// What a database knows of where its objects are.
+/// How much a database knows about the zones of its objects.
 public enum PlacementState: Int, Hashable, Sendable {
-  /// It never had a mirrored store: nobody looks for objects, and nothing is noted.
+  /// The database never had a mirrored store. No call looks for objects, and nothing is noted.
   case untracked = 0
-  /// Every object that is or was in another zone than the default ones is noted.
+  /// Every object that is or was outside the default zones is noted.
   case noted = 1
-  /// The same, and there never was one.
+  /// As `noted`, and no object ever was outside the default zones.
   case empty = 2
-  /// It has got its first store: new ones are noted, and those that were there before are, a slice a commit.
+  /// The first store has just been made. New objects are noted, and earlier ones follow, a slice a commit.
   case filling = 3
 }
 
 extension StoredZone {
-  /// Whether a new record of that type is noted among the placements: an object's, outside of the zones in which objects are looked for first.
+  /// True for a record type of objects, outside the default zones. A new record of that kind is noted among the
+  /// placements.
   func places(recordType: String) -> Bool { !isLookedInFirst && recordType.hasPrefix(ReservedName.recordTypePrefix) }
 
-  /// A default zone of a mirrored store.
+  /// True for the default zones of mirrored stores, which a search for an object visits first.
   var isLookedInFirst: Bool { zoneName == ReservedName.privateMirrorZone || zoneName == ReservedName.defaultZone }
 }

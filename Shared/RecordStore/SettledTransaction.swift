@@ -1,21 +1,23 @@
-// What is left of a transaction whose history is gone: enough to know it when it is sent again.
+// The remains of a transaction whose history is gone. They suffice to recognize it when a client sends it again.
 
 import Crypto
 import History
 import Records
 
-/// A transaction that was saved, and is in no history any more: it was purged, or its store was reset or removed.
+/// A saved transaction that has left its history: it was purged, or its store was reset or removed.
 public struct SettledTransaction: Hashable, Sendable {
-  /// How many a store keeps at most. Beyond that the oldest are forgotten before their time.
+  /// The most that a store keeps. Beyond that the oldest ones are forgotten early.
   public static let keptCount: Int64 = 100_000
-  /// How many removed stores of a database are remembered at most, so that those which are made again know their transactions.
+  /// The most removed stores that a database remembers. A remembered store knows its transactions when it is made
+  /// again.
   static let formerStoreCount = 1000
 
   public let number: Int64
   public let transactionID: String
-  /// Milliseconds since 1970, the server's clock at the append.
+  /// The server's clock at the append, in milliseconds since 1970.
   public let appendedAt: Int64
-  /// Digests of the objects that it changed, 8 bytes each, ascending; nil: of a store whose transactions come whole, or nobody knows.
+  /// Digests of the objects that it changed, 8 bytes each, ascending. nil for stores that take whole transactions, and
+  /// when the payload was unreadable.
   let objects: [UInt8]?
 
   init(_ transaction: StoredTransaction, namesObjects: Bool) {
@@ -32,7 +34,7 @@ public struct SettledTransaction: Hashable, Sendable {
     self.objects = objects
   }
 
-  /// Whether it changed an object. A transaction that can't be read is taken to have.
+  /// True when it changed the object, and when its objects are unknown.
   public func changed(_ objectID: String) -> Bool {
     guard let objects else { return true }
     let digest = Self.digest(of: objectID)
@@ -40,7 +42,7 @@ public struct SettledTransaction: Hashable, Sendable {
   }
 
   private static func objects(of transaction: StoredTransaction) -> [UInt8]? {
-    // Dropped because whoever exports it tells of it.
+    // Dropped because the export of the transaction reports the damage.
     guard let saved = try? HistoryTransaction(decoding: transaction.payload) else { return nil }
     return Set(saved.changes.map { digest(of: $0.objectID) }).sorted { $0.lexicographicallyPrecedes($1) }.flatMap(\.self)
   }
@@ -49,12 +51,12 @@ public struct SettledTransaction: Hashable, Sendable {
 }
 
 extension StoredMirror {
-  /// Whether its transactions come in parts: those of a user to whom others' zones are shared.
+  /// True for the store of a user with zones that other users share. Its transactions come in parts.
   var takesParts: Bool { scope == .shared }
 }
 
 extension ShardSnapshot {
-  /// The number of a transaction that a store was ever sent, as long as that is known.
+  /// The number of a transaction that the store was ever sent; nil when it is unknown or forgotten.
   public func transactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64? {
     if let number = try keptTransactionNumber(of: transactionID, in: mirror) { return number }
     return try settledTransaction(withID: transactionID, of: mirror)?.number

@@ -1,13 +1,14 @@
-// What a shard knows of the files its records use, and what a record counts for.
+// The rows of asset files, and the bytes that a record counts for.
 
 public import Records
 
-/// A file that the shard has.
+/// A file in the shard's folders.
 public struct StoredAsset: Hashable, Sendable {
   public let asset: Asset
-  /// Fields of live records (of a deleted zone until it is swept) and transactions that name it.
+  /// The number of uses: each naming in a live record (of a deleted zone until it is swept), past state, transaction,
+  /// held back change or conflict.
   public let useCount: Int
-  /// Since when nobody uses it: milliseconds since 1970; nil while somebody does.
+  /// The time since when the file is unused, in milliseconds since 1970; nil while it is used.
   public let orphanedAt: Int64?
 
   public init(asset: Asset, useCount: Int, orphanedAt: Int64?) {
@@ -18,7 +19,7 @@ public struct StoredAsset: Hashable, Sendable {
 }
 
 extension Record {
-  /// The assets in its fields, lists included: one for each place that names it.
+  /// The assets in its fields, lists included. An asset appears once for each place that names it.
   public var assets: [Asset] {
     var assets: [Asset] = []
     for element in fields.elements {
@@ -32,11 +33,11 @@ extension Record {
     return assets
   }
 
-  /// What the record adds to its database's `byteCount`: its stored form and its assets' content.
+  /// The bytes that the record adds to its database's `byteCount`: its stored form and its assets' content.
   public var countedByteCount: Int64 { assets.reduce(Int64(encoded().count)) { $0 + $1.byteCount } }
 }
 
-/// What a stored record takes: nothing, for a tombstone.
+/// The assets and bytes that a stored record counts for; none for a tombstone.
 struct RecordUse {
   let assets: [Asset]
   let byteCount: Int64

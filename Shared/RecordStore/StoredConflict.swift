@@ -1,12 +1,12 @@
-// What a conflict cost somebody, as the store keeps it until it is settled or too old: the journal of a database.
+// The journal of conflicts of a database. It keeps the lost values until the conflict is settled or too old.
 
-/// An entry of the journal, without what was lost.
+/// An entry of the journal, without the lost values.
 public struct StoredConflict: Hashable, Sendable {
-  /// Ascending within the shard in the order of the commits; 0 before it is stored.
+  /// Ascending within the database in the order of the commits; 0 before it is stored.
   public var number: Int64
   public let databaseKey: Int64
   public let zoneName: String
-  /// Of the zone, when it was written down: one of the same name that was made later is another one.
+  /// The zone's incarnation at the time of the entry. A later zone of the same name has another one.
   public let zoneIncarnation: UInt64
   /// The object's ID.
   public let recordName: String
@@ -15,18 +15,18 @@ public struct StoredConflict: Hashable, Sendable {
   public let kind: Int
   /// `ConflictState` of Mirroring.
   public var state: Int
-  /// Whose edit was lost, and the device it came from; empty where that is not known.
+  /// The user whose edit was lost, and the device that sent it; empty when unknown.
   public let userRecordName: String
   public let deviceID: String
-  /// Milliseconds since 1970: when it was written down, and when somebody settled it.
+  /// The times of the entry and of its settlement, in milliseconds since 1970.
   public let at: Int64
   public var settledAt: Int64?
 
-  /// How many entries a database keeps of one user's at most, and how many bytes of what he lost, assets included. Those that are settled go
-  /// first, and those that wait for a decision last; of each the oldest.
+  /// The most entries of one user that a database keeps, and the most bytes of their lost values, assets included.
+  /// Settled entries are removed first and open ones last; of each kind the oldest first.
   public static let keptCount = 5000
   public static let keptByteCount = 268_435_456
-  /// The state of an entry that waits for somebody's decision: no time takes it away.
+  /// The state of an entry that waits for a decision. Such an entry never becomes too old.
   static let open = 0
 
   public init(
@@ -49,12 +49,12 @@ public struct StoredConflict: Hashable, Sendable {
   }
 }
 
-/// What a database keeps of one user's losses.
+/// The size of one user's part of a database's journal.
 public struct ConflictUse: Hashable, Sendable {
   public var count: Int
-  /// Of what was lost, its assets included.
+  /// The bytes of the lost values, including their assets.
   public var byteCount: Int64
-  /// Entries that went because there were too many.
+  /// The number of entries that were removed because there were too many.
   public var evictedCount: Int
 
   public init(count: Int = 0, byteCount: Int64 = 0, evictedCount: Int = 0) {
@@ -66,7 +66,7 @@ public struct ConflictUse: Hashable, Sendable {
   var isTooMuch: Bool { count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount && count > 1 }
 }
 
-/// Which entries of a journal are meant; what is nil leaves all of them.
+/// Selects entries of a journal. A nil property selects all.
 public struct ConflictFilter: Hashable, Sendable {
   public var recordName: String?
   public var state: Int?

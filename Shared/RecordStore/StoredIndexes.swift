@@ -1,14 +1,14 @@
-// Field indexes as a store shows them.
+// The rows and queries of field indexes.
 
 public import Indexing
 
-/// An index that a database has in use: every commit keeps it up.
+/// An index in use. Every commit maintains it.
 public struct StoredIndex: Hashable, Sendable {
-  /// Never used again; an index that was dropped and made anew has another.
+  /// Never reused: an index that is dropped and made again gets another key.
   public let key: Int64
   public let databaseKey: Int64
   public let index: FieldIndex
-  /// Whether the records that were there before the index are in it, too; until then it can't answer.
+  /// False while records from before the index are missing in it; queries must not use it then.
   public let isReady: Bool
 
   public init(key: Int64, databaseKey: Int64, index: FieldIndex, isReady: Bool) {
@@ -19,7 +19,7 @@ public struct StoredIndex: Hashable, Sendable {
   }
 }
 
-/// A place in an index: its entries ascend by key, then by record name (`RecordNameOrder`).
+/// A position in an index. Entries ascend by key, then by record name (`RecordNameOrder`).
 public struct IndexPosition: Hashable, Sendable {
   public var key: [UInt8]
   public var recordName: String
@@ -30,14 +30,14 @@ public struct IndexPosition: Hashable, Sendable {
   }
 }
 
-/// What to read of an index.
+/// The entries of an index to read.
 public struct IndexScan: Hashable, Sendable {
   /// `StoredIndex.key` of an index that is ready.
   public var index: Int64
   public var zone: Int64
   public var range: IndexRange
   public var isDescending: Bool
-  /// Where an earlier scan in the same direction ended.
+  /// The position at which an earlier scan in the same direction ended.
   public var after: IndexPosition?
 
   public init(index: Int64, zone: Int64, range: IndexRange, isDescending: Bool = false, after: IndexPosition? = nil) {
@@ -49,7 +49,7 @@ public struct IndexScan: Hashable, Sendable {
   }
 }
 
-/// A record found by an index.
+/// A record found through an index, with its key there.
 public struct IndexedRecord: Hashable, Sendable {
   public let key: [UInt8]
   public let stored: StoredRecord

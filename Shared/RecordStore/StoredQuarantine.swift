@@ -1,8 +1,8 @@
-// What an export could not write, as the store keeps it until it can: one row an object of a mirrored store.
+// The changes that an export could not write. The store keeps one row for each object of a mirrored store.
 
-/// An object whose changes are held back, without the changes themselves.
+/// An object with held back changes, without the changes themselves.
 public struct StoredQuarantine: Hashable, Sendable {
-  /// Ascending in the order rows were first made; 0 before it is stored.
+  /// Ascending in the order in which rows were first made; 0 before it is stored.
   public var key: Int64
   public let mirror: Int64
   /// The object's ID; unique within the mirror.
@@ -10,18 +10,20 @@ public struct StoredQuarantine: Hashable, Sendable {
   public var entity: String
   /// `QuarantineCause` of Mirroring.
   public var cause: Int
-  /// `ServerErrorCode` as it is spelled.
+  /// The spelling of a `ServerErrorCode`.
   public var code: String
   public var cocoaErrorCode: Int?
-  /// Names the property; never a user's value.
+  /// Names the property, never a user's value.
   public var reason: String
-  /// Milliseconds since 1970: when the first of the changes was held back, and when they were last tried.
+  /// The times at which the first change was held back and at which the changes were last tried, in milliseconds since
+  /// 1970.
   public var firstAt: Int64
   public var lastAt: Int64
   public var attempts: Int
-  /// Milliseconds since 1970: when they are tried again; `never` for what only a client or an operator can solve.
+  /// The time of the next attempt in milliseconds since 1970; `never` when only a client or an operator can solve the
+  /// cause.
   public var dueAt: Int64
-  /// The environment's schema version at the last try.
+  /// The environment's schema version at the last attempt.
   public var schemaVersion: Int64
 
   public static let never = Int64.max
@@ -46,11 +48,11 @@ public struct StoredQuarantine: Hashable, Sendable {
   }
 }
 
-/// Which of a store's held back objects are meant.
+/// Selects held back objects of a store.
 public enum QuarantineSelection: Hashable, Sendable {
   case all
   case names([String])
   case cause(Int)
-  /// Last tried with another version of the schema.
+  /// Objects last tried with another version of the schema.
   case otherSchema(than: Int64)
 }

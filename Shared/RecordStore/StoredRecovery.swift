@@ -1,42 +1,44 @@
-// What a shard keeps of a mirrored store's imports and recoveries: rows that no save writes.
+// The state of a mirrored store's imports and recoveries, in rows that saves do not write.
 
 public import Records
 
-/// How far a store's client has come with what it was told, beside its position.
+/// The progress of a store's client, besides its position.
 public struct StoredSyncState: Hashable, Sendable {
-  /// Ends of zones up to this sequence are none of the store's: it began, or was reset, after them.
+  /// Ends of zones up to this sequence do not concern the store, which began or was reset after them.
   public var sinceSequence: Int64 = 0
-  /// Milliseconds since 1970: when the store's first import was complete; nil: it never was.
+  /// The time at which the store's first import was complete, in milliseconds since 1970; nil while it is not.
   public var firstImportAt: Int64?
-  /// Resets since the last one that the client saw to its end.
+  /// The number of resets since the last one that the client completed.
   public var openResetCount = 0
-  /// `ResetReason` of Mirroring, of the last reset.
+  /// `ResetReason` of Mirroring for the latest reset.
   public var resetReason = 0
-  /// Where the database stood at the last reset: the client's new copy is whole when it has come so far. 0: it was never reset.
+  /// The database's sequence at the latest reset. The client's new copy is complete once it has reached it. 0 when
+  /// there was no reset.
   public var resetSequence: Int64 = 0
-  /// How often the store's model was changed.
+  /// The number of changes of the store's model.
   public var modelEpoch: Int64 = 0
-  /// The model and configuration before the last such change.
+  /// The model and configuration before the latest such change.
   public var previousModelHash: String?
   public var previousConfiguration: String?
-  /// Until when the store's lease keeps others out: milliseconds since 1970 by the machine's steady clock, which nobody sets.
+  /// The end of the time in which the store's lease excludes others, in milliseconds since 1970 by the machine's steady
+  /// clock.
   public var leaseUntil: Int64 = 0
-  /// What becomes of the store's objects when their zone ends, by reason, where the client asked for something (`ZonePolicy` of Mirroring).
+  /// The client's choices for the store's objects when their zone ends, by reason (`ZonePolicy` of Mirroring).
   public var zonePolicies: [ZoneEnd: Int] = [:]
 
   public init() {}
 }
 
-/// A zone that ended, and with which a store waits for its user's decision, or has it.
+/// A zone that ended, and the user's pending or given decision about a store's objects in it.
 public struct StoredZoneHold: Hashable, Sendable {
   /// Unique within the store.
   public let zoneName: String
   public var end: ZoneEnd
-  /// The sequence of the end: a later one is another matter.
+  /// The sequence of the end. A later end needs its own decision.
   public var endSequence: Int64
-  /// Milliseconds since 1970.
+  /// The beginning of the hold, in milliseconds since 1970.
   public var heldAt: Int64
-  /// `ZonePolicy` of Mirroring; nil: nobody has decided.
+  /// `ZonePolicy` of Mirroring; nil while the decision is pending.
   public var decision: Int?
 
   public init(zoneName: String, end: ZoneEnd, endSequence: Int64, heldAt: Int64, decision: Int? = nil) {
@@ -48,24 +50,26 @@ public struct StoredZoneHold: Hashable, Sendable {
   }
 }
 
-/// A record that an import left out because it can't be read: one row a record of a mirrored store.
+/// A record that an import left out because it is unreadable. The store keeps one row for each record of a mirrored
+/// store.
 public struct StoredUnimported: Hashable, Sendable {
-  /// Ascending in the order rows were first made; 0 before it is stored.
+  /// Ascending in the order in which rows were first made; 0 before it is stored.
   public var key: Int64
   public let mirror: Int64
-  /// Of the zone's row.
+  /// The key of the zone's row.
   public let zone: Int64
   /// Unique within zone and mirror.
   public let name: String
-  /// The entity, or the record type where no entity is known.
+  /// The entity, or the record type when the entity is unknown.
   public var entity: String
-  /// `ServerErrorCode` as it is spelled.
+  /// The spelling of a `ServerErrorCode`.
   public var code: String
-  /// Names the property; never a user's value.
+  /// Names the property, never a user's value.
   public var reason: String
-  /// The change of the record that was left out.
+  /// The sequence of the change that was left out.
   public var sequence: Int64
-  /// Milliseconds since 1970: when it was first and last left out, and when it is tried again (`StoredQuarantine.never`: not by itself).
+  /// The times of the first and the latest import that left it out, and of the next attempt (`StoredQuarantine.never`
+  /// for none), in milliseconds since 1970.
   public var firstAt: Int64
   public var lastAt: Int64
   public var attempts: Int
@@ -90,53 +94,53 @@ public struct StoredUnimported: Hashable, Sendable {
   }
 }
 
-/// A record's row that is not what was written.
+/// A record's row that differs from the written one.
 public struct DamagedRecord: Hashable, Sendable {
-  /// As far as the row says it; it is not vouched for.
+  /// Read from the damaged row, so they may be wrong.
   public let recordName: String
   public let sequence: Int64
 }
 
-/// A page of a zone's changes with those that can't be read apart.
+/// A page of a zone's changes, in which unreadable rows are separate.
 public struct ReadableChanges: Sendable {
   /// Ascending by sequence.
   public var records: [StoredRecord] = []
-  /// As `records`.
+  /// Ascending by sequence.
   public var damaged: [DamagedRecord] = []
 
-  /// How many rows were looked at.
+  /// The number of rows in the page.
   public var rowCount: Int { records.count + damaged.count }
 }
 
-/// Reads about imports and recoveries.
+/// Reads of import and recovery state.
 public protocol RecoverySnapshot: AnyObject {
-  /// As `changes(in:after:limit:)`, passing over rows that are not what was written.
+  /// As `changes(in:after:limit:)`, with damaged rows reported separately.
   func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges
-  /// A new store's for one of which nothing was stored yet.
+  /// The state of a store; the state of a new store when none is stored.
   func syncState(of mirror: Int64) throws -> StoredSyncState
-  /// Ascending by zone name.
+  /// The holds of a store, ascending by zone name.
   func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold]
-  /// Records that the store's imports left out, ascending by key.
+  /// The records that the store's imports left out, ascending by key.
   func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported]
-  /// Those that are to be tried again by then (milliseconds since 1970), ascending by that time and key.
+  /// The records to be retried at `time` (milliseconds since 1970) or earlier, ascending by that time and key.
   func unimported(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredUnimported]
 }
 
-/// Writes about imports and recoveries. Unknown mirrors throw `ContradictingWrite`.
+/// Writes of import and recovery state. Unknown mirrors throw `ContradictingWrite`.
 public protocol RecoveryTransaction: RecoverySnapshot {
   func put(_ state: StoredSyncState, of mirror: Int64) throws
-  /// Stores a hold in the place of the one of that zone, if there is one.
+  /// Stores a hold, in place of the one of that zone.
   func put(_ hold: StoredZoneHold, of mirror: Int64) throws
-  /// Deleting what is not there changes nothing.
+  /// Deletes a hold. Does nothing when it does not exist.
   func deleteZoneHold(of zoneName: String, _ mirror: Int64) throws
-  /// Stores it in the place of the row of the same record, if there is one, whose key stays.
+  /// Stores a row, in place of the one of the same record, whose key stays.
   func putUnimported(_ record: StoredUnimported) throws
-  /// Does nothing for a record that was not left out.
+  /// Removes a row. Does nothing when it does not exist.
   func removeUnimported(_ name: String, in zone: Int64, of mirror: Int64) throws
-  /// Sets when records are to be tried again (nil: all that the store's imports left out); returns how many there are.
+  /// Sets the time at which records are retried (nil for all that the store's imports left out). Returns their number.
   func retryUnimported(_ names: [String]?, of mirror: Int64, at time: Int64) throws -> Int
-  /// Lets a store begin anew under its key: with another incarnation, without history and consumers, and with its events and what is held
-  /// back. What was not exported is gone with the history: export it first.
-  /// - Returns: the row as it is now, with nothing imported.
+  /// Resets a store under its key: gives it another incarnation and removes its history and consumers, but keeps its
+  /// events and held back changes. Changes that were not exported are lost, so export them first.
+  /// - Returns: the row after the reset, with nothing imported.
   func resetMirror(_ mirror: Int64) throws -> StoredMirror
 }

@@ -1,14 +1,15 @@
 // Names of duplicates that stand for another record, as a store keeps them (D5).
 
-/// A record that turned out to be a duplicate of another. Kept for ever, so that whoever still speaks of the one means the other.
+/// A record that proved to be a duplicate of another. Kept for ever, so that uses of the duplicate's name reach the
+/// other.
 public struct StoredRedirect: Hashable, Sendable {
-  /// What has happened since, all of which must before the duplicate is removed. Numbers are stored: never renumber.
+  /// The steps that must have happened before the duplicate is removed. Numbers are stored: never renumber.
   public struct Progress: OptionSet, Hashable, Sendable {
     public let rawValue: Int
 
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Nothing points to the duplicate any more.
+    /// All pointers to the duplicate lead elsewhere.
     public static let moved = Progress(rawValue: 1)
     /// A store of the database was exported successfully.
     public static let exported = Progress(rawValue: 2)
@@ -17,16 +18,17 @@ public struct StoredRedirect: Hashable, Sendable {
     public static let all: Progress = [.moved, .exported, .imported]
   }
 
-  /// The duplicate.
+  /// The name of the duplicate.
   public let loser: String
-  /// What it stands for: never itself a duplicate when it was stored, and followed when it becomes one.
+  /// The name of the record that it stands for, which is not a duplicate itself when it is stored. If it becomes one,
+  /// the redirect leads on.
   public var survivor: String
-  /// When they were found to be the same: milliseconds since 1970.
+  /// The time at which the duplicate was found, in milliseconds since 1970.
   public var since: Int64
-  /// By which rule, for people.
+  /// The rule that found the duplicate, for people.
   public var rule: String
   public var progress: Progress
-  /// When the duplicate was removed: milliseconds since 1970; nil: it is to be.
+  /// The time at which the duplicate was removed, in milliseconds since 1970; nil while it exists.
   public var removedAt: Int64?
 
   public init(loser: String, survivor: String, since: Int64, rule: String, progress: Progress = [], removedAt: Int64? = nil) {

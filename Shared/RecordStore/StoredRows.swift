@@ -2,31 +2,32 @@
 
 public import Records
 
-/// A database's row.
 public struct StoredDatabase: Hashable, Sendable {
   public let key: Int64
   public let id: DatabaseID
-  /// Random, drawn when the row was made, and again when the database began anew; part of every token.
+  /// Random, drawn when the row was made and at each reset of the database. Part of every token.
   public internal(set) var incarnation: UInt64
-  /// The last sequence number given out in this database: one ordered sequence over all its zones.
+  /// The last sequence number given out in this database. One sequence orders the changes of all its zones.
   public internal(set) var sequence: Int64
-  /// 0 until somebody subscribes to something of the database, then another random number at every change of its subscriptions, also
-  /// when none is left: tells whether what is known of them still holds.
+  /// 0 until the first subscription to the database. Each change of its subscriptions sets another random number, also
+  /// the removal of the last one, so that caches can be checked against it.
   public internal(set) var subscriptionEdition: UInt64
-  /// What its live records count for (`Record.countedByteCount`), the assets they use included: an asset counts for every use.
+  /// The sum of `Record.countedByteCount` over its live records. An asset counts for every use.
   public internal(set) var byteCount: Int64
-  /// How often its environment had been reset when the database was made or last began anew.
+  /// The number of resets of its environment when the database was made or last reset.
   public internal(set) var generation: Int64
-  /// What `placements` knows; `untracked` until the first mirrored store is made.
+  /// The state of `placements`; `untracked` until the first mirrored store is made.
   public internal(set) var placementState: PlacementState
-  /// Whether an object of it may be in another zone than the default ones: where none is nobody need ask.
+  /// True when an object of the database may be outside the default zones. If it is false, `placements` need not be
+  /// read.
   public var hasPlacements: Bool { placementState == .noted || placementState == .filling }
-  /// Whether something of it is or was ever shared: where nothing was nobody need ask.
+  /// True when something of the database is or was shared. If it is false, shares need not be read.
   public internal(set) var hasShares: Bool
-  /// The last number given to an event of one of its stores, and to a conflict: nobody learns from his own how busy other databases are.
+  /// The last numbers given to an event of its stores and to a conflict. They belong to the database, so that they
+  /// reveal nothing about other databases.
   var lastEventNumber: Int64
   var lastConflictNumber: Int64
-  /// Sequences after the lower bound and up to the upper one were never given out: restores from backups went past them.
+  /// Restores from backups skipped the sequences above `lowerBound` up to and including `upperBound`.
   var gap: Range<Int64>
 
   public init(
@@ -56,24 +57,26 @@ public struct StoredDatabase: Hashable, Sendable {
     self.byteCount = byteCount
   }
 
-  /// How many sequences were given out up to one: what is ahead of somebody is counted in these.
+  /// The number of sequences given out up to `sequence`, for the distance between two positions.
   public func stepCount(through sequence: Int64) -> Int64 {
     if sequence <= gap.lowerBound { return sequence }
     return gap.lowerBound + max(sequence - gap.upperBound, 0)
   }
 }
 
-/// A zone's row. A deleted zone keeps its row (and its place in the database feed) until it is made again, which gives it a new `key`.
+/// A zone's row. A deleted zone keeps its row (and its place in the database feed) until it is made again under another
+/// `key`.
 public struct StoredZone: Hashable, Sendable {
   public let key: Int64
   public let databaseKey: Int64
   public let zoneName: String
-  /// Random, drawn when the zone was made; a zone made again gets another.
+  /// Random, drawn when the zone was made. A zone that is made again gets another one.
   public let incarnation: UInt64
-  /// The sequence number of the last change in this zone, its making and its deletion included.
+  /// The sequence number of the last change in this zone, including its creation and deletion.
   public let sequence: Int64
   public let isDeleted: Bool
-  /// Why a zone of this name was deleted last, and at which sequence, also when it was made again since; 0: none ever was.
+  /// The reason and sequence of the latest deletion of a zone of this name, also after it was made again; sequence 0
+  /// when there was none.
   public let end: ZoneEnd
   public let endSequence: Int64
 
@@ -90,28 +93,31 @@ public struct StoredZone: Hashable, Sendable {
     self.endSequence = endSequence
   }
 
-  /// The row after something of the zone was stored at `sequence`.
+  /// The row after a change in the zone at `sequence`.
   public func advanced(to sequence: Int64) -> StoredZone {
     StoredZone(
       key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: max(self.sequence, sequence), isDeleted: isDeleted,
       end: end, endSequence: endSequence)
   }
 
-  /// The row after the zone was deleted at `sequence`.
+  /// The row after the zone's deletion at `sequence`.
   func ended(as end: ZoneEnd, at sequence: Int64) -> StoredZone {
     StoredZone(
       key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: true, end: end, endSequence: sequence)
   }
 }
 
-/// A record's row: one per record name ever used in the zone, with its latest state (the change log is the index on `sequence`).
+/// A record's row: one for each record name ever used in the zone, in its latest state. The index on `sequence` is the
+/// change log.
 public struct StoredRecord: Hashable, Sendable {
-  /// For a tombstone: `recordType` and stamps of the record that was, and those of its fields that its writer left (`ZoneWriter`).
+  /// A tombstone has the `recordType` and stamps of the deleted record, and the fields that its writer left
+  /// (`ZoneWriter`).
   public var record: Record
   public var isDeleted: Bool
-  /// The commit that wrote it: the change tag, and its place in the zone's feed.
+  /// The sequence of the change that wrote it: its change tag, and its place in the zone's feed.
   public var sequence: Int64
-  /// The mirrored store (its `key`) whose export made the latest change; 0 for anybody else (record plane, the server itself).
+  /// The key of the mirrored store whose export made the latest change; 0 for other writers (record plane, the server
+  /// itself).
   public var origin: Int64
   /// The sequence of the latest change by anybody but `origin`; 0 when there was none. With it a store's own echo is told
   /// apart from others' edits to the same record (H9, docs/protocol/mirror-api.md#changes).
@@ -126,14 +132,14 @@ public struct StoredRecord: Hashable, Sendable {
   }
 }
 
-/// A pointer out of a record, kept in an index so that the sources of a target are found without a scan: to-one relationships,
-/// both ends of a link record, and (with their action) CloudKit references.
+/// A pointer out of a record, indexed so that the sources of a target are found without a scan. To-one relationships,
+/// both ends of a link record, and CloudKit references (with their action) have one.
 public struct OutgoingReference: Hashable, Sendable {
   /// The field that points, e.g. `CD_photo` or `CD_recordNames`.
   public let field: String
-  /// The record name pointed to, in the same zone.
+  /// The name of the target record, in the same zone.
   public let target: String
-  /// What binds the two: `none` for relationships and link records, too.
+  /// The action of the reference; `none` also for relationships and link records.
   public let action: Reference.Action
 
   public init(field: String, target: String, action: Reference.Action = .none) {
@@ -142,11 +148,11 @@ public struct OutgoingReference: Hashable, Sendable {
     self.action = action
   }
 
-  /// Whether tombstones have it, too: what hangs from a deleted record hangs from its parent.
+  /// True when tombstones keep the pointer as well, because the children of a deleted record stay below its parent.
   var isOfTombstones: Bool { field == ReservedName.parentReference }
 }
 
-/// A source found by its target.
+/// A pointer to a record, found through its target.
 public struct IncomingReference: Hashable, Sendable {
   public let field: String
   public let source: String
@@ -169,10 +175,10 @@ public struct IncomingReference: Hashable, Sendable {
 /// A mirrored store's row: one device's store of one database.
 public struct StoredMirror: Hashable, Sendable {
   public let key: Int64
-  /// The client-chosen store identifier, unique within the database.
+  /// The identifier that the client chose, unique within the database.
   public let identifier: String
   public let databaseKey: Int64
-  /// Random, drawn at setup; part of history tokens.
+  /// Random, drawn when the store was made and at each reset. Part of history tokens.
   public let incarnation: UInt64
   public var userRecordName: String
   public var scope: DatabaseScope
@@ -181,23 +187,27 @@ public struct StoredMirror: Hashable, Sendable {
   public var deviceName: String?
   /// Milliseconds since 1970.
   public var createdAt: Int64
-  /// The number of the last transaction appended; 0 at the start.
+  /// The number of the last transaction appended; 0 at first.
   public var lastTransactionNumber: Int64
   /// The number of the last transaction whose export is committed.
   public var exportedTransactionNumber: Int64
   /// Transactions up to this number were purged.
   public var purgedTransactionNumber: Int64
-  /// Objects whose changes are held back (`StoredQuarantine`).
+  /// The number of objects with held back changes (`StoredQuarantine`).
   public internal(set) var quarantinedCount: Int
-  /// Steps of the transaction after `exportedTransactionNumber` that are exported, too (`ExportSteps` of Mirroring).
+  /// The number of steps of the transaction after `exportedTransactionNumber` that are exported already (`ExportSteps`
+  /// of Mirroring).
   public var exportedStepCount: Int
-  /// Where the import token stood that the client presented last: it has everything up to there. 0: it presented none.
+  /// The position of the import token that the client presented last. The client has everything up to it. 0 when it
+  /// presented none.
   public var importedSequence: Int64
-  /// The number of the store's lease, which its holder's calls name; 0: nobody ever took one.
+  /// The number of the store's lease, which its holder's calls name; 0 when no lease was ever taken.
   public var lease: Int64
-  /// Where the identifiers of its purged transactions are (`SettledTransaction`): the key of the first store of this identifier and user.
+  /// The key of the first store with this identifier and user. The identifiers of purged transactions are stored under
+  /// it (`SettledTransaction`).
   public internal(set) var lineage: Int64
-  /// Identifiers of transactions up to this number are forgotten, and when the last of them was appended (milliseconds since 1970); 0: none is.
+  /// Identifiers of transactions up to this number are forgotten, and the time at which the last of them was appended
+  /// (milliseconds since 1970); 0 when none is forgotten.
   public internal(set) var forgottenTransactionNumber: Int64
   public internal(set) var forgottenAt: Int64
 
@@ -229,7 +239,7 @@ public struct StoredMirror: Hashable, Sendable {
     self.lease = lease
   }
 
-  /// The row with what may vary as `other` has it.
+  /// The row with the variable columns of `other`.
   func updated(to other: StoredMirror) -> StoredMirror {
     StoredMirror(
       key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: other.userRecordName, scope: other.scope,
@@ -240,7 +250,7 @@ public struct StoredMirror: Hashable, Sendable {
       forgottenAt: forgottenAt)
   }
 
-  /// The row of a store that begins anew: nothing of its history is kept, and nothing is imported.
+  /// The row of a store after a reset: without history, and with nothing imported.
   func renewed(incarnation: UInt64) -> StoredMirror {
     StoredMirror(
       key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: userRecordName, scope: scope,
@@ -250,12 +260,12 @@ public struct StoredMirror: Hashable, Sendable {
   }
 }
 
-/// A history transaction's row; `payload` is encoded by History (`HistoryTransaction.encoded()`).
+/// A history transaction's row. History encodes `payload` (`HistoryTransaction.encoded()`).
 public struct StoredTransaction: Hashable, Sendable {
   public let number: Int64
   public let transactionID: String
   public let author: String?
-  /// Milliseconds since 1970, the server's clock at the append.
+  /// The server's clock at the append, in milliseconds since 1970.
   public let appendedAt: Int64
   public let payload: [UInt8]
   /// Whether it has values of encrypted attributes: then it rests sealed (R7).
@@ -279,12 +289,14 @@ public struct StoredEvent: Hashable, Sendable {
     case export = 2
   }
 
-  /// How many events of a mirror a store keeps at least.
+  /// The least number of events that a mirror keeps.
   public static let keptCount = 1000
-  /// Old ones are looked for at events whose number is a multiple of this: looking at each would cost more than storing it.
+  /// Old events are removed only when an event's number is a multiple of this, because each removal costs more than
+  /// storing an event.
   static let pruningInterval: Int64 = 64
 
-  /// Ascending within the database; the token of `events?after=`. 0 before it is stored, another one when it is stored again (its end).
+  /// Ascending within the database; the token of `events?after=`. 0 before the event is stored. It changes when the
+  /// event ends.
   public var number: Int64
   public var identifier: String
   public var kind: Kind
@@ -292,9 +304,9 @@ public struct StoredEvent: Hashable, Sendable {
   public var startedAt: Int64
   public var endedAt: Int64?
   public var succeeded: Bool
-  /// JSON of the error dictionary with its per-record list, or nil.
+  /// The error dictionary with its per-record list as JSON; nil without an error.
   public var errorJSON: [UInt8]?
-  /// Records saved and deleted (export), or delivered (import).
+  /// The numbers of records saved and deleted (export) or delivered (import).
   public var savedCount: Int
   public var deletedCount: Int
 
@@ -314,7 +326,7 @@ public struct StoredEvent: Hashable, Sendable {
   }
 }
 
-/// How much a shard holds, for `status`: live records, live zones.
+/// The size of a shard, for `status`. Counts live records and zones only.
 public struct ShardCounts: Hashable, Sendable {
   public var databases: Int
   public var zones: Int
@@ -329,9 +341,9 @@ public struct ShardCounts: Hashable, Sendable {
   }
 }
 
-/// A number the store reports to `/metrics`.
+/// A number that the store reports to `/metrics`.
 public struct StoreStatistic: Hashable, Sendable {
-  /// With its unit last, e.g. `wal_bytes`; a name that ends in `_total` only ever grows.
+  /// Ends with its unit, e.g. `wal_bytes`. A name that ends in `_total` only ever grows.
   public let name: String
   public let value: Double
 
@@ -341,15 +353,15 @@ public struct StoreStatistic: Hashable, Sendable {
   }
 }
 
-/// How often a figure that the store reports to `/metrics` fell into each of some ranges.
+/// A histogram of a figure that the store reports to `/metrics`.
 public struct StoreDistribution: Hashable, Sendable {
-  /// With its unit last, e.g. `commit_duration_seconds`.
+  /// Ends with its unit, e.g. `commit_duration_seconds`.
   public let name: String
-  /// Upper bounds, ascending.
+  /// The upper bounds, ascending.
   public let bounds: [Double]
-  /// One more than bounds: the last is for what is larger than all. Not accumulated.
+  /// One count more than `bounds`: the last counts the values above all bounds. Not cumulative.
   public private(set) var counts: [UInt64]
-  /// Of all values.
+  /// The sum of all values.
   public private(set) var sum = 0.0
 
   public init(name: String, bounds: [Double]) {
@@ -363,7 +375,7 @@ public struct StoreDistribution: Hashable, Sendable {
     sum += value
   }
 
-  /// Adds another shard's; both have the same bounds.
+  /// Adds another shard's distribution, which must have the same bounds.
   public mutating func add(_ other: StoreDistribution) {
     precondition(bounds == other.bounds, "\(name) and \(other.name) have different bounds")
     for index in counts.indices { counts[index] += other.counts[index] }

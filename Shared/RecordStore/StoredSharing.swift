@@ -1,17 +1,18 @@
-// What a shard keeps of shares: their states beside their records, who may see what by user, and what the share service is to be told of that.
+// The rows about shares: their states beside their records, the access of each user, and the news for the share
+// service.
 
 public import Records
 public import Sharing
 
-/// A share's row, which stays when the share ends: shared again, it has the URL that it had.
+/// A share's row. It stays after the share has ended, so that a share of the same record gets the same URL again.
 public struct StoredShare: Hashable, Sendable {
-  /// The share's record.
+  /// The name of the share's record.
   public let name: String
-  /// The record on top of the hierarchy that is shared; nil: the zone is.
+  /// The record at the top of the shared hierarchy; nil when the whole zone is shared.
   public let rootRecordName: String?
-  /// What follows the last slash of its URL.
+  /// The part of its URL after the last slash.
   public let shortGUID: String
-  /// nil: it ended.
+  /// nil after the share has ended.
   public var state: ShareState?
 
   public init(name: String, rootRecordName: String?, shortGUID: String, state: ShareState?) {
@@ -22,15 +23,15 @@ public struct StoredShare: Hashable, Sendable {
   }
 }
 
-/// That somebody's access to a zone began or ended, to be told to the share service, in the order of the numbers.
+/// The beginning or end of a user's access to a zone. The share service receives such news in the order of the numbers.
 public struct StoredShareNews: Hashable, Sendable {
   public let number: Int64
   public let database: DatabaseID
   public let zoneName: String
   public let userRecordName: String
-  /// Whether he has access after it, by whichever share.
+  /// True when the user has access afterwards, through whichever share.
   public let isActive: Bool
-  /// Of the database, when that began or ended.
+  /// The database's sequence at the beginning or end of the access.
   public let sequence: Int64
 
   public init(number: Int64, database: DatabaseID, zoneName: String, userRecordName: String, isActive: Bool, sequence: Int64) {
@@ -43,7 +44,7 @@ public struct StoredShareNews: Hashable, Sendable {
   }
 }
 
-/// The place of a member's row among all of a shard's.
+/// The position of a member's row in the order of all rows of a shard.
 public struct StoredMemberPlace: Hashable, Sendable {
   public let databaseKey: Int64
   public let userRecordName: String
@@ -58,46 +59,46 @@ public struct StoredMemberPlace: Hashable, Sendable {
   }
 }
 
-/// Reads about shares. Where a database has none (`StoredDatabase.hasShares`) nobody need ask.
+/// Reads about shares. They are unnecessary for a database without shares (`StoredDatabase.hasShares`).
 public protocol SharingSnapshot: AnyObject {
-  /// The share of that record, also one that ended.
+  /// The share of that record, also after it has ended.
   func share(named name: String, in zone: Int64) throws -> StoredShare?
-  /// The share whose hierarchy a record is the top of.
+  /// The share of the hierarchy below that record; nil when there is none or it has ended.
   func share(ofRoot recordName: String, in zone: Int64) throws -> StoredShare?
   /// Shares that have not ended, ascending by name, after `name`.
   func shares(in zone: Int64, afterName name: String?, limit: Int) throws -> [StoredShare]
-  /// The share that a one-time URL leads to, whatever database it is in, and its zone's key.
+  /// The share of a one-time URL, in whatever database, and its zone's key.
   func share(withOneTimeGUID shortGUID: String) throws -> (zone: Int64, share: StoredShare)?
 
-  /// A user's in a zone, ended ones too, ascending by share.
+  /// A user's rows in a zone, including ended ones, ascending by share.
   func members(_ userRecordName: String, inZone zoneName: String, of database: Int64) throws -> [ShareMember]
-  /// A user's in a database, ended ones too, ascending by zone and share.
+  /// A user's rows in a database, including ended ones, ascending by zone and share.
   func members(_ userRecordName: String, of database: Int64) throws -> [ShareMember]
-  /// Whose access to a zone has not ended, each once, ascending.
+  /// The users whose access to a zone has not ended, each once, ascending.
   func audience(ofZone zoneName: String, of database: Int64) throws -> [String]
-  /// All of the shard's, ended ones too, after `place`: ascending by database, user, zone and share.
+  /// All rows of the shard, including ended ones, after `place`, ascending by database, user, zone and share.
   func members(after place: StoredMemberPlace?, limit: Int) throws -> [(databaseKey: Int64, member: ShareMember)]
-  /// What is still to be told, ascending by number, after `number`.
+  /// The news that the share service has not received, ascending by number, after `number`.
   func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews]
 
-  /// The names of records whose pointers say that their `parent` has that name, ascending; tombstones that were given such a pointer are among them. Of
-  /// more than `limit` any so many.
+  /// The names of records whose `parent` pointer names that record, ascending. Includes tombstones with such a pointer.
+  /// If there are more than `limit`, any `limit` of them.
   func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String]
-  /// When a record that is still there left what hangs below `root`; nil: it never did, or is back.
+  /// The sequence at which an existing record left the hierarchy below `root`; nil when it never did, or is back.
   func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64?
 }
 
-/// Writes about shares. Unknown zones and databases throw `ContradictingWrite`. A zone that is deleted takes its shares along, and its members'
-/// access ends with it.
+/// Writes about shares. Unknown zones and databases throw `ContradictingWrite`. Deleting a zone deletes its shares and
+/// ends its members' access.
 public protocol SharingTransaction: SharingSnapshot {
-  /// Stores a share in the place of the one of that name, if there is one, with the one-time URLs that its state names and no others. From the
-  /// first on the database `hasShares`.
+  /// Stores a share, in place of the one of that name, with exactly the one-time URLs in its state. Sets the database's
+  /// `hasShares`.
   func put(_ share: StoredShare, in zone: Int64) throws
-  /// Stores a member's row in the place of the one of that user, zone and share, if there is one, and the news of it where his access to the
-  /// zone began or ended.
+  /// Stores a member's row, in place of the one of that user, zone and share. If the user's access to the zone begins
+  /// or ends, stores news of it.
   func put(_ member: ShareMember, of database: Int64) throws
-  /// Forgets what was told.
+  /// Removes news that the share service has received.
   func removeShareNews(through number: Int64) throws
-  /// Notes when a record left what hangs below `root`, or (nil) that it is back.
+  /// Notes the sequence at which a record left the hierarchy below `root`, or (nil) that it is back.
   func noteDeparture(of recordName: String, from root: String, in zone: Int64, at sequence: Int64?) throws
 }

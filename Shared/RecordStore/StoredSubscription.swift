@@ -1,18 +1,17 @@
-// A subscription's row: whose it is is the store's business, what it says is not.
+// A subscription's row. The store knows its user but not its content.
 
 public import Records
 
-/// A user's subscription to a database.
 public struct StoredSubscription: Hashable, Sendable {
-  /// Never used again: a subscription that is stored anew gets another, so that what was read of a key stays true.
+  /// Never reused: a subscription that is stored again gets another key, so that cached content of a key stays valid.
   public let key: Int64
   public let databaseKey: Int64
   public let userRecordName: String
-  /// As what the user addresses the database.
+  /// The scope in which the user addresses the database.
   public let scope: DatabaseScope
-  /// Chosen by the client or drawn for it; unique for the user and scope.
+  /// Chosen by the client or drawn for it. Unique for the user and scope.
   public let identifier: String
-  /// What the subscription says, opaque here.
+  /// The encoded subscription, opaque to the store.
   public let payload: [UInt8]
 
   public init(key: Int64, databaseKey: Int64, userRecordName: String, scope: DatabaseScope, identifier: String, payload: [UInt8]) {

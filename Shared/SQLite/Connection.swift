@@ -5,22 +5,23 @@ import CSQLiteLog
 
 /// A connection. Not Sendable: the thread (or actor) that opened it owns it, and SQLite's own locking is off.
 ///
-/// The file is locked for other processes while it is open. The kernel gives that lock up as soon as anything else in this process opens and
-/// closes the file: nothing may.
+/// The open file is locked against other processes. The kernel drops that lock as soon as any other code in this
+/// process opens and closes the file, so no other code may open it.
 ///
-/// Write-ahead files of SQLite before 3.51.3 can be corrupted by two connections that write or checkpoint at once: exactly one
-/// connection of a file may be `.readWrite`, and it must be closed last.
+/// SQLite before 3.51.3 can corrupt a write-ahead log when two connections write or checkpoint at once. Open exactly
+/// one connection of a file as `.readWrite`, and close it last.
 public final class Connection {
   public enum Mode: Sendable {
-    /// Writes, and makes the file if there is none. Never checkpoints by itself: call `checkpoint`. A commit reaches the log in one write.
+    /// Reads and writes, and creates the file if it is missing. A commit reaches the log in one write. Only
+    /// `checkpoint` copies the log into the file.
     case readWrite
     /// Reads only; the file must exist.
     case readOnly
   }
 
-  /// Which readers a checkpoint may wait for or cut off.
+  /// How a checkpoint treats readers that still use the log.
   public enum Checkpoint: Sendable {
-    /// Copies what no reader needs and never waits.
+    /// Copies the pages that no reader needs and never waits.
     case passive
     /// Waits (up to the busy time-out) for readers, then empties the log file.
     case truncate
@@ -29,19 +30,19 @@ public final class Connection {
   public struct CheckpointResult: Hashable, Sendable {
     /// Pages in the write-ahead log.
     public let logPages: Int
-    /// How many of them are in the database file now.
+    /// Pages of the log that are in the database file.
     public let checkpointedPages: Int
   }
 
   private var handle: OpaquePointer?
   private var statements: [String: Statement] = [:]
-  /// Written by the commit hook; lives as long as the connection.
+  /// The commit hook writes it. It lives as long as the connection.
   private let logPages = UnsafeMutablePointer<Int>.allocate(capacity: 1)
   private var savepointDepth = 0
   private var startedWatch: StatementWatch?
 
   /// Opens the file at `path`, or a private database for `":memory:"`.
-  /// - Parameter busyMilliseconds: how long statements wait for another connection's lock.
+  /// - Parameter busyMilliseconds: how long a statement waits for another connection's lock before it throws.
   public init(path: String, mode: Mode, busyMilliseconds: Int32 = 5000) throws(SQLiteError) {
     _ = Self.configuration
     logPages.initialize(to: 0)
@@ -57,9 +58,9 @@ public final class Connection {
     if mode == .readOnly {
       try execute("PRAGMA query_only=1")
     } else {
-      // Nor on closing: after a failed sync nothing more may be written.
+      // Closing does not checkpoint either: after a failed sync nothing may be written to the file.
       csqlite_no_checkpoint_on_close(handle)
-      // Replaces SQLite's own hook, which would checkpoint.
+      // Replaces SQLite's own hook, which checkpoints.
       sqlite3_wal_hook(
         handle,
         { cell, _, _, pages in
@@ -74,13 +75,13 @@ public final class Connection {
     logPages.deallocate()
   }
 
-  /// Process-wide and once; SQLite refuses it after its first use, which only costs speed.
+  /// Configures SQLite for the process, once. SQLite refuses the setting after its first use, which only costs speed.
   private static let configuration = (csqlite_disable_memory_statistics(), csqlitelog_register())
 
-  /// How long the calling thread has waited for write-ahead logs to be synced, since it began.
+  /// Seconds that the calling thread has spent syncing write-ahead logs since the thread began.
   public static var secondsInSync: Double { csqlitelog_seconds_in_sync() }
 
-  /// Closes for good; every statement of it is finalized. Closing twice is fine.
+  /// Closes for good and finalizes every cached statement. Closing twice does nothing.
   public func close() {
     for statement in statements.values { statement.finalize() }
     statements = [:]
@@ -90,7 +91,7 @@ public final class Connection {
 
   // MARK: Time
 
-  /// What ends this connection's statements early; made, and asked by them, from its first use on.
+  /// Ends this connection's statements early. The first access creates the watch and makes the statements ask it.
   public var watch: StatementWatch {
     if let startedWatch { return startedWatch }
     let watch = StatementWatch()
@@ -109,7 +110,7 @@ public final class Connection {
 
   // MARK: Statements
 
-  /// The statement `sql`, prepared on first use and kept. Names must be unique within the connection.
+  /// The statement `sql`, prepared on first use and cached by name. Two statements of one name are a programming error.
   public func statement(_ sql: SQL) throws(SQLiteError) -> Statement {
     if let statement = statements[sql.name] {
       precondition(statement.text == sql.text, "two statements are named \(sql.name)")
@@ -120,12 +121,12 @@ public final class Connection {
     return statement
   }
 
-  /// A statement that is not kept, for text that is put together at run time. It must not outlive the connection's `close`.
+  /// Prepares a statement without caching it, for text that is built at run time. It must not outlive `close`.
   public func prepare(_ sql: SQL) throws(SQLiteError) -> Statement {
     try Statement(sql, connection: open("prepare \(sql.name)"))
   }
 
-  /// Runs one or several statements without parameters or results: schema, pragmas.
+  /// Runs one or several statements that have neither parameters nor results: schema, pragmas.
   public func execute(_ text: String) throws(SQLiteError) {
     let connection = try open("execute")
     let code = sqlite3_exec(connection, text, nil, nil, nil)
@@ -140,7 +141,8 @@ public final class Connection {
 
   public var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-  /// Runs `body` in a transaction that takes the write lock at once; commits when it returns, rolls back when it throws.
+  /// Runs `body` in a transaction that takes the write lock at once. Commits when it returns, rolls back when it
+  /// throws.
   public func transaction<Value>(_ body: () throws -> Value) throws -> Value {
     try beginImmediateTransaction()
     do {
@@ -153,9 +155,9 @@ public final class Connection {
     }
   }
 
-  /// Runs `body` within the current transaction; what it wrote is undone when it throws. Savepoints nest.
+  /// Runs `body` within the current transaction, and undoes its writes when it throws. Savepoints nest.
   ///
-  /// Some errors (disk full, I/O) make SQLite roll the whole transaction back: then `isInTransaction` is false.
+  /// After some errors (disk full, I/O) SQLite rolls the whole transaction back; `isInTransaction` is false then.
   public func savepoint<Value>(_ body: () throws -> Value) throws -> Value {
     try openSavepoint()
     do {
@@ -171,12 +173,12 @@ public final class Connection {
     }
   }
 
-  /// The pieces of `transaction`, for a writer that groups the work of several callers.
+  /// Transactions in steps, for a writer that groups the work of several callers.
   public func beginImmediateTransaction() throws(SQLiteError) { try begin(Self.beginImmediate) }
   public func beginReadTransaction() throws(SQLiteError) { try begin(Self.begin) }
   /// A commit that fails may leave the transaction open: roll back.
   public func commit() throws(SQLiteError) { try statement(Self.commit).run() }
-  /// Does nothing outside a transaction: SQLite may have rolled back by itself.
+  /// Does nothing outside a transaction: after some errors SQLite has rolled back by itself.
   public func rollback() throws(SQLiteError) {
     savepointDepth = 0
     if isInTransaction { try statement(Self.rollback).run() }
@@ -187,54 +189,55 @@ public final class Connection {
     try statement(sql).run()
   }
 
-  /// The pieces of `savepoint`. They nest: release and rollback mean the innermost open one.
+  /// Savepoints in steps. They nest: release and rollback act on the innermost open one.
   public func openSavepoint() throws(SQLiteError) {
     try statement(Self.savepointStatements(savepointDepth).open).run()
     savepointDepth += 1
   }
-  /// Keeps what was written since the savepoint was opened (or rolled back to), and closes it.
+  /// Closes the savepoint and keeps the writes since it was opened (or rolled back to).
   public func releaseSavepoint() throws(SQLiteError) {
     try statement(Self.savepointStatements(max(savepointDepth - 1, 0)).release).run()
     savepointDepth -= 1
   }
-  /// Undoes what was written since the savepoint was opened; it stays open.
+  /// Undoes the writes since the savepoint was opened. The savepoint stays open.
   public func rollbackToSavepoint() throws(SQLiteError) {
     try statement(Self.savepointStatements(max(savepointDepth - 1, 0)).rollback).run()
   }
 
   // MARK: Write-ahead log
 
-  /// Pages in the write-ahead log after the latest commit (or checkpoint) by this connection.
+  /// Pages in the write-ahead log after this connection's latest commit or checkpoint.
   public var logPageCount: Int { logPages.pointee }
 
-  /// Copies pages of the write-ahead log into the database file. Not within a transaction.
+  /// Copies pages of the write-ahead log into the database file. Must not run within a transaction.
   ///
-  /// The file is synced when all of the log is in it, and not while a reader needs what is there of earlier commits: then the log goes on, and has
-  /// whatever the file may lose with the power.
+  /// SQLite syncs the file once it holds the whole log. While a reader still needs older pages, the file stays unsynced
+  /// and the log keeps every page that the file could lose in a power cut.
   @discardableResult public func checkpoint(_ kind: Checkpoint) throws(SQLiteError) -> CheckpointResult {
     let connection = try open("checkpoint")
     var log: Int32 = 0
     var done: Int32 = 0
     let code = sqlite3_wal_checkpoint_v2(connection, nil, kind == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE, &log, &done)
     guard code == SQLITE_OK else { throw SQLiteError(code: code, statement: "checkpoint", connection: connection) }
-    // SQLite tells its hook of commits only. Without a log there are -1 pages.
+    // SQLite calls its hook for commits only. Without a log it reports -1 pages.
     logPages.pointee = max(Int(log), 0)
     return CheckpointResult(logPages: Int(log), checkpointedPages: Int(done))
   }
 
   // MARK: Copies
 
-  /// Copies the database as this connection sees it into a new file of its own, whole, synced, and without a log. Within a transaction that has read
-  /// something it is the state that the transaction sees.
-  /// - Parameter mustStop: asked every megabyte.
-  /// - Returns: false when it was stopped; the file is of no use then.
+  /// Copies the database, as this connection sees it, into a complete, synced file without a log. Within a transaction
+  /// that has already read, the copy holds the state that the transaction sees.
+  /// - Parameter mustStop: asked after every megabyte.
+  /// - Returns: false when `mustStop` stopped the copy; the file is unusable then.
   public func copy(to path: String, mustStop: () -> Bool = { false }) throws(SQLiteError) -> Bool {
     let copy = try beginCopy(to: path)
     while try copy.step() { if mustStop() { return false } }
     return true
   }
 
-  /// Begins such a copy, for whoever copies step by step. What this connection writes between two steps is in the copy, too; nobody else may write.
+  /// Begins a copy for a caller that copies step by step. The copy includes the writes that this connection makes
+  /// between two steps. No other connection may write meanwhile.
   public func beginCopy(to path: String) throws(SQLiteError) -> DatabaseCopy { try DatabaseCopy(of: open("copy"), to: path) }
 
   // MARK: Pieces
@@ -244,7 +247,7 @@ public final class Connection {
     return handle
   }
 
-  /// The first words of a statement without parameters: `CREATE TABLE record`.
+  /// The first three words of a statement, for errors: `CREATE TABLE record`.
   private static func name(of text: String) -> String {
     text.split(whereSeparator: { $0 == " " || $0 == "\n" || $0 == "(" || $0 == "=" }).prefix(3).joined(separator: " ")
   }

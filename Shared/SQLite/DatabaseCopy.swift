@@ -1,9 +1,9 @@
-// A database that is copied into a file of its own, a megabyte at a time.
+// Copies a database into a file of its own, a megabyte at a time, so that the caller can pause or stop between steps.
 
 import CSQLite
 import CSQLiteLog
 
-/// A copy in the making. Belongs to its connection, and to whoever that belongs to; it must not be used after the connection was closed.
+/// A copy in progress. It belongs to its connection's thread and must not be used after the connection is closed.
 public final class DatabaseCopy {
   private var target: OpaquePointer?
   private var copying: OpaquePointer?
@@ -20,8 +20,8 @@ public final class DatabaseCopy {
 
   deinit { end() }
 
-  /// Copies the next megabyte; with the last one the copy is synced, whole, and without a log.
-  /// - Returns: whether there is more.
+  /// Copies the next megabyte. After the last one the copy is complete, synced, and without a log.
+  /// - Returns: false when the copy is finished.
   public func step() throws(SQLiteError) -> Bool {
     guard let copying else { return false }
     var code = sqlite3_backup_step(copying, Self.pageCount)

@@ -1,14 +1,13 @@
-// What SQLite refuses, in a form that is safe to log: codes and names of statements, never bound values.
+// SQLite's errors in a form that is safe to log: codes and names of statements, never bound values.
 
 import CSQLite
 
-/// An error of SQLite.
 public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The extended result code, such as `SQLITE_CONSTRAINT_UNIQUE` (2067).
   public let code: Int32
   /// The name of the statement (`SQL.name`) or of the operation that failed.
   public let statement: String
-  /// SQLite's text for the failure; it can name tables and columns, not values.
+  /// SQLite's text for the failure. It can name tables and columns, never values.
   public let message: String
 
   public init(code: Int32, statement: String, message: String) {
@@ -31,22 +30,23 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   }
   /// Another connection holds the lock.
   public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
-  /// No space left on the device, or the file may not grow.
+  /// The device has no space left, or the file may not grow.
   public var isFull: Bool { primaryCode == SQLITE_FULL }
-  /// The statement was ended by the connection's `watch`.
+  /// The connection's `watch` ended the statement.
   public var isInterruption: Bool { primaryCode == SQLITE_INTERRUPT }
-  /// The connection was closed before.
+  /// The connection is closed, or a call breaks SQLite's rules of use.
   public var isClosed: Bool { primaryCode == SQLITE_MISUSE }
-  /// What was written may or may not be on the disk, and the kernel may have dropped it: never try again on this file.
+  /// A sync failed: the writes may or may not be on the disk, and the kernel may have dropped them. Never retry on this
+  /// file.
   public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
-  /// The disk does not give back what is on it.
+  /// The disk fails to return data that it holds.
   public var isReadError: Bool { code == SQLiteError.ioRead || code == SQLiteError.ioShortRead || code == SQLiteError.ioCorruptFileSystem }
-  /// A page is not what SQLite wrote, or the file is none of SQLite's.
+  /// A page differs from the one that SQLite wrote, or the file is no SQLite database.
   public var isCorruption: Bool { primaryCode == SQLITE_CORRUPT || primaryCode == SQLITE_NOTADB }
 
   public var description: String { "SQLite \(code) in \(statement): \(message)" }
 
-  // The header spells these as expressions, which Swift does not import.
+  // The C header defines these as expressions, which Swift does not import.
   private static let constraintUnique: Int32 = SQLITE_CONSTRAINT | 8 << 8
   private static let constraintPrimaryKey: Int32 = SQLITE_CONSTRAINT | 6 << 8
   private static let constraintRowID: Int32 = SQLITE_CONSTRAINT | 10 << 8

@@ -1,10 +1,10 @@
-// A prepared statement: typed binding, stepping and columns, without conversions that the caller did not ask for.
+// A prepared statement: typed binding, stepping and columns, without implicit conversions.
 
 import CSQLite
 
-/// A statement's text and the name it is cached and reported under.
+/// The text of a statement, and the name that caches and errors know it by.
 public struct SQL: Hashable, Sendable {
-  /// Unique within a connection; shows in errors.
+  /// Unique within a connection. Appears in errors.
   public let name: String
   public let text: String
 
@@ -14,15 +14,15 @@ public struct SQL: Hashable, Sendable {
   }
 }
 
-/// A prepared statement of one connection; like it, used by one thread at a time.
+/// A prepared statement of one connection. Like the connection, one thread at a time may use it.
 ///
-/// Parameters count from 1, columns from 0. Bound bytes are copied by SQLite, so that they need not outlive the call.
+/// Parameters count from 1, columns from 0. SQLite copies bound bytes, so they need not outlive the call.
 public final class Statement {
   public let name: String
   let text: String
   private var handle: OpaquePointer?
 
-  /// SQLite copies what it is told not to hold on to.
+  /// `SQLITE_TRANSIENT`: makes SQLite copy the bound bytes.
   private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
   init(_ sql: SQL, connection: OpaquePointer) throws(SQLiteError) {
@@ -92,7 +92,7 @@ public final class Statement {
     if let bytes { try bind(index, bytes) } else { try bindNull(index) }
   }
 
-  /// Binds all parameters, the first to `?1`: short to write, for statements that are not on a hot path.
+  /// Binds all parameters in order, beginning with `?1`. Short to write, for statements off the hot path.
   public func binding<each Value: SQLiteBindable>(_ values: repeat each Value) throws(SQLiteError) -> Statement {
     var index: Int32 = 0
     for value in repeat each values {
@@ -104,8 +104,11 @@ public final class Statement {
 
   // MARK: Running
 
-  /// Advances to the next row. false: there is none, and the statement is ready to be bound again.
-  /// After an error, too, the statement is ready to be bound again. A reader that stops early must `reset()`.
+  /// Advances to the next row.
+  /// - Returns: false after the last row.
+  ///
+  /// The statement can be bound again after the last row and after an error. A reader that stops earlier must
+  /// `reset()`.
   public func step() throws(SQLiteError) -> Bool {
     let code = sqlite3_step(handle)
     if code == SQLITE_ROW { return true }
@@ -124,8 +127,8 @@ public final class Statement {
   /// Runs to the end, ignoring rows.
   public func run() throws(SQLiteError) { while try step() {} }
 
-  /// Runs a statement that may find a unique value taken.
-  /// - Returns: false when it was, and nothing was written.
+  /// Runs a statement whose unique value may exist already.
+  /// - Returns: false when the value exists; nothing is written then.
   public func runUnlessTaken() throws(SQLiteError) -> Bool {
     do {
       try run()
@@ -135,7 +138,7 @@ public final class Statement {
     }
   }
 
-  /// Calls `body` for each row. The statement is reset afterwards, also when `body` throws.
+  /// Calls `body` for each row. Resets the statement afterwards, also when `body` throws.
   public func forEach(_ body: (Statement) throws -> Void) throws {
     defer { reset() }
     while try step() { try body(self) }
@@ -174,7 +177,7 @@ public final class Statement {
   /// A copy of the column's bytes; NULL is empty.
   public func blob(_ column: Int32) -> [UInt8] { withBytes(column) { Array($0) } }
 
-  /// Lends the column's bytes (a blob's, or a text's UTF-8); they are gone once `body` returns.
+  /// Lends the column's bytes (of a blob, or of a text's UTF-8). The pointer is invalid once `body` returns.
   public func withBytes<Value, Failure: Error>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure) -> Value {
     let start = sqlite3_column_blob(handle, column)
     return try body(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))))
@@ -187,7 +190,7 @@ public final class Statement {
 
   // MARK: Failures
 
-  /// Where an empty text points: SQLite takes a null pointer for NULL.
+  /// Stands in for the address of an empty text: SQLite reads a null pointer as NULL.
   nonisolated(unsafe) private static let nothing = UnsafePointer(UnsafeMutablePointer<CChar>.allocate(capacity: 1))
 
   private func check(_ code: Int32) throws(SQLiteError) {

@@ -1,9 +1,9 @@
-// What ends a connection's statements before they have finished: a deadline, or another thread's word.
+// Ends a connection's statements before they finish: at a deadline, or at another thread's request.
 
 import Synchronization
 
-/// Whether a connection's statements may go on. They ask every few hundred microseconds, and end with an interruption
-/// (`SQLiteError.isInterruption`) when they may not, from `begin` until `end`.
+/// Decides whether a connection's statements may go on. Between `begin` and `end`, statements ask every few hundred
+/// microseconds and throw an interruption (`SQLiteError.isInterruption`) when they may not.
 public final class StatementWatch: Sendable {
   private struct State {
     var span: Span?
@@ -20,7 +20,8 @@ public final class StatementWatch: Sendable {
 
   private let state = Mutex(State())
 
-  /// Statements may go on until `deadline`, and longer, but not beyond `last`, while nobody waits for them to end.
+  /// Starts a span in which statements may run until `deadline`, or until `last` as long as `isAwaited` returns false.
+  /// - Parameter isAwaited: whether another caller waits for the statements to end. Asked after `deadline` only.
   public func begin(until deadline: ContinuousClock.Instant, atLatest last: ContinuousClock.Instant, isAwaited: @escaping @Sendable () -> Bool) {
     state.withLock {
       $0.span = Span(deadline: deadline, last: last, isAwaited: isAwaited)
@@ -29,8 +30,8 @@ public final class StatementWatch: Sendable {
     }
   }
 
-  /// Statements may go on as long as they like.
-  /// - Returns: whether `interrupt` ended some, or would have.
+  /// Ends the span. Statements may run without limit until the next `begin`.
+  /// - Returns: whether `interrupt` was called during the span before it was over.
   @discardableResult public func end() -> Bool {
     state.withLock { state in
       state.span = nil
@@ -39,7 +40,7 @@ public final class StatementWatch: Sendable {
     }
   }
 
-  /// No statement of this `begin` goes on. Any thread may call it; without effect after `end`.
+  /// Ends the statements of the current span. Any thread may call it; it has no effect after `end`.
   public func interrupt() {
     state.withLock { state in
       guard state.span != nil, !state.isOver else { return }
@@ -48,7 +49,7 @@ public final class StatementWatch: Sendable {
     }
   }
 
-  /// No statement goes on from now on between a `begin` and its `end`. Any thread may call it.
+  /// Ends the statements of the current span and of every later one. Any thread may call it.
   public func stop() {
     state.withLock { state in
       state.isStopped = true
@@ -56,11 +57,11 @@ public final class StatementWatch: Sendable {
     }
   }
 
-  /// Whether statements were ended since `begin`, or would have been.
+  /// True when the current span is over.
   public var isOver: Bool { state.withLock { $0.isOver } }
 
-  /// Looks at the clock.
-  /// - Returns: whether the statement that asks has to end, or what is done with its rows.
+  /// Compares the clock with the span's limits.
+  /// - Returns: whether the caller, a statement or a loop over its rows, has to end.
   public func mustEnd() -> Bool {
     state.withLock { state in
       guard let span = state.span else { return false }

@@ -1,12 +1,13 @@
-// The operator's port of every process: alive, ready, metrics, version. Never reachable from outside, so nothing here asks for credentials.
+// The operator's port of every process: alive, ready, metrics, version. It asks for no credentials, so it must not be
+// reachable from outside.
 
 internal import HTTPServer
 internal import JSON
 
-/// One thing that must be right for a process to take work.
+/// One condition for a process to take work.
 public struct HealthCheck: Sendable {
   public let name: String
-  /// Why the process is not ready; nil when all is well. Must answer within a second or so.
+  /// The reason why the process is not ready; nil when the condition holds. Must return within about a second.
   public let problem: @Sendable () async -> String?
 
   public init(_ name: String, problem: @escaping @Sendable () async -> String?) {
@@ -25,7 +26,7 @@ struct AdminHandler: HTTPHandler {
   func respond(to request: HTTPRequest) async -> HTTPResponse {
     guard request.pathSegments.count == 1, request.method == .get else { return refusal(status: 404, reason: "There is /livez, /readyz, /metrics and /version here.") }
     switch request.pathSegments[0] {
-    // Answering at all shows that the threads turn.
+    // An answer shows that the threads still run.
     case "livez": return Self.json(200) { $0.member("alive", true) }
     case "readyz": return await readiness()
     case "metrics":

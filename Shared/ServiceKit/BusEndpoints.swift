@@ -1,21 +1,22 @@
-// Where a process's bus is: without keys only this user's processes may reach it, and the operating system sees to that.
+// The endpoints of a process's bus. Without keys only this user's processes may reach it, and the operating system
+// enforces that.
 
 internal import Glibc
 internal import ServiceBus
 
-/// The endpoints of a process as its options say them, checked.
+/// The endpoints of a process from its options, checked.
 struct BusEndpoints {
-  /// To bind.
+  /// The endpoint to bind.
   let own: String
-  /// Of the share service; nil for itself.
+  /// The endpoint of the share service; nil for the share service itself.
   let share: String?
 
-  /// Where all processes of one user and machine find the share service.
+  /// The endpoint at which all processes of one user and machine find the share service.
   static let defaultShare = "ipc://%r/share.sock"
   static let defaultOwn = "ipc://%r/%n.sock"
 
-  /// - Parameter environment: looks a variable up.
-  /// - Throws: `ExitError` that says what to change.
+  /// - Parameter environment: looks up a variable.
+  /// - Throws: `ExitError` that names the remedy.
   init(_ options: Options, role: Role, name: String, hasKeys: Bool, environment: (String) -> String?) throws(ExitError) {
     func endpoint(_ option: String) throws(ExitError) -> String {
       let folder = Self.runtimeFolder(environment)
@@ -30,7 +31,7 @@ struct BusEndpoints {
     if let share, !hasKeys, let problem = SocketFolder(of: share).problem(ifMissing: nil) { throw ExitError(.configuration, "--share: \(problem).") }
   }
 
-  /// Why any account of this machine could join there; nil when none but this one can.
+  /// The reason why other accounts of this machine could join at the endpoint; nil when only this account can.
   private static func exposure(of endpoint: String) -> String? {
     if endpoint.hasPrefix("tcp://") {
       return "\(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
@@ -41,7 +42,7 @@ struct BusEndpoints {
     return nil
   }
 
-  /// Of this user's sockets on this machine.
+  /// The folder of this user's sockets on this machine.
   private static func runtimeFolder(_ environment: (String) -> String?) -> String {
     if let folder = environment("XDG_RUNTIME_DIR"), folder.hasPrefix("/") { return folder + "/aquifer" }
     let user = geteuid()
@@ -49,7 +50,7 @@ struct BusEndpoints {
   }
 }
 
-/// The folder of a socket: who can enter it can join the bus.
+/// The folder of a socket. An account that can enter it can join the bus.
 struct SocketFolder {
   let path: String
 
@@ -58,15 +59,16 @@ struct SocketFolder {
     path = socket.lastIndex(of: "/").map { $0 == socket.startIndex ? "/" : String(socket[..<$0]) } ?? "."
   }
 
-  /// Makes it when it is missing, and the folder above it is there.
-  /// - Returns: why it can't be used; nil when it can.
+  /// Makes the folder if it is missing. The folder above it must exist.
+  /// - Returns: the reason why it is unusable; nil when it is usable.
   func prepare() -> String? {
-    // What is there already is looked at below.
+    // The checks below cover an existing folder.
     guard mkdir(path, 0o700) == 0 || errno == EEXIST else { return "the folder \(path) can't be made (\(String(cString: strerror(errno))))" }
     return problem(ifMissing: "the folder \(path) is missing")
   }
 
-  /// Why others could join; nil when only this account can.
+  /// The reason why other accounts could join; nil when only this account can.
+  /// - Parameter missing: the result for a folder that does not exist.
   func problem(ifMissing missing: String?) -> String? {
     var status = stat()
     guard lstat(path, &status) == 0 else { return missing }

@@ -1,13 +1,13 @@
-// The files that make a process's bus private: its own key, and whose keys it admits.
+// Reads the files that make a process's bus private: its own key, and the keys of the peers that it admits.
 
 internal import Glibc
 internal import ServiceBus
 
-/// `--bus-key FILE` and `--bus-peers FILE`: the first is read when the process starts, the second again whenever it changes.
+/// `--bus-key FILE` and `--bus-peers FILE`. The first is read when the process starts, the second whenever it changes.
 enum BusKeyFiles {
   private static let keyName = "bus-key"
   private static let peersName = "bus-peers"
-  /// How often the file of known peers is looked at.
+  /// The interval at which the file of known peers is read.
   private static let interval = Duration.seconds(1)
 
   static let options = [
@@ -21,9 +21,9 @@ enum BusKeyFiles {
       help: "The file with the public keys of all processes of the installation: a line for each, with role, name and key. It is read again when it changes."),
   ]
 
-  /// - Returns: nil when neither option was given.
-  /// - Throws: `ExitError` for one without the other, a file that can't be read or is none, a key that others may read, and a process that is not
-  ///   listed as what it is.
+  /// - Returns: nil when neither option is given.
+  /// - Throws: `ExitError` when one option is missing, a file is unreadable or malformed, other accounts may use the
+  ///   key file, or the list lacks this process under its role, name and key.
   static func keys(_ options: Options, role: Role, name: String) throws(ExitError) -> BusKeys? {
     guard let keyPath = options.text(keyName) else {
       guard options.text(peersName) == nil else { throw ExitError(.configuration, "--\(peersName) needs --\(keyName): make a key with `aquifer bus-key add`.") }
@@ -61,14 +61,15 @@ enum BusKeyFiles {
     } catch {
       throw ExitError(.configuration, "--\(peersName) names '\(path)': \(error.reason).")
     }
-    // Rather half a copy than the wish to end everything.
+    // An empty file is more likely a copy in progress than an order to end all processes.
     guard !known.all.isEmpty else { throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists nobody.") }
     return known
   }
 
-  /// Reads the file of known peers again and again, until cancelled, and tells the bus of what changed. A file that can't be used changes nothing.
+  /// Reads the file of known peers at intervals until cancelled, and passes changes to the bus. An unusable file
+  /// changes nothing.
   ///
-  /// A process that is no longer listed ends, so that a worker gives its shards to one that is.
+  /// A process that is no longer listed ends, so that a worker hands its shards to listed ones.
   static func follow(_ context: ServiceContext, _ keys: BusKeys, on bus: any Bus) async {
     guard let path = context.options.text(peersName) else { return }
     var present = keys.known

@@ -1,4 +1,4 @@
-// The bus's own counts as metrics.
+// Reports the bus's own counts as metrics.
 
 internal import ServiceBus
 

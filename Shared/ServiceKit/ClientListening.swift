@@ -1,4 +1,4 @@
-// The options of a server that clients reach from outside: TLS, and the proxies in front of it.
+// The options of a server that outside clients reach: TLS, and the proxies in front of it.
 
 public import HTTPServer
 
@@ -16,8 +16,8 @@ public enum ClientListening {
     ),
   ]
 
-  /// A configuration with the address of `--http` and what the options above say.
-  /// - Throws: `ExitError` in one sentence.
+  /// A configuration from `--http` and the options above.
+  /// - Throws: `ExitError` when the certificate's options or files are unusable.
   public static func configuration(_ context: ServiceContext) throws(ExitError) -> HTTPServer.Configuration {
     let options = context.options
     guard let address = options.address("http") else { preconditionFailure("--http has a default") }
@@ -41,7 +41,7 @@ public enum ClientListening {
     return configuration
   }
 
-  /// How clients on this machine reach a server with that configuration.
+  /// The URL at which clients on this machine reach a server with that configuration.
   public static func url(_ configuration: HTTPServer.Configuration, port: UInt16) -> String {
     SocketAddress.url(configuration.address, port, scheme: configuration.certificate == nil ? "http" : "https")
   }
@@ -71,7 +71,7 @@ public enum ClientListening {
 }
 
 extension Log {
-  /// Says how many connections there may be, where that is fewer than wanted.
+  /// Logs the number of connections when it is lower than wanted.
   public func connectionLimit(of server: HTTPServer, wanted: Int) {
     guard server.connectionLimit < wanted else { return }
     info(
@@ -81,7 +81,7 @@ extension Log {
 }
 
 extension Metrics {
-  /// What a server that clients reach counts.
+  /// Adds the counts of a server that clients reach.
   public func addClients(of server: HTTPServer) {
     let connections = Description("http_connections", "Open connections, idle ones included.")
     let received = Description("http_request_body_bytes_total", "Bytes of requests' bodies.", .counter)

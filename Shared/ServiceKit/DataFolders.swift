@@ -1,16 +1,17 @@
-// The folders that a process uses: each has to be the installation's own, as its file and the directory say, before anything in it is read or written.
+// Claims the folders that a process uses. Before it reads or writes one, the folder's file and the directory must both
+// say that it belongs to the installation.
 
 public import Assets
 public import ServiceBus
 internal import Synchronization
 
-/// Claims a process's folders, one after the other, and waits for as long as one of them is not the installation's.
+/// Claims a process's folders one after the other, and waits while one of them is not the installation's.
 ///
-/// A process on the wrong folder stays: it takes no work, and tells operators why (`refusal`, `/readyz`, the metric `data_refused`). It goes on by itself
-/// once the right folder is there.
+/// A process with a wrong folder keeps running without work, and tells operators why (`refusal`, `/readyz`, the metric
+/// `data_refused`). It continues by itself once the right folder is there.
 public final class DataFolders: Sendable {
   public enum Kind: String, Sendable {
-    /// With the shards.
+    /// The folder of the shards.
     case data
     case assets
   }
@@ -21,7 +22,7 @@ public final class DataFolders: Sendable {
 
   private enum Outcome {
     case claimed
-    /// The share service is away.
+    /// The share service did not answer, or the folder changed meanwhile. The claim is repeated.
     case unanswered
   }
 
@@ -49,31 +50,31 @@ public final class DataFolders: Sendable {
     }
   }
 
-  /// Why the process takes no work, naming the folder; nil while none is refused.
+  /// The reason why the process takes no work, with the folder's path; nil while no folder is refused.
   public var refusal: String? { state.withLock(\.refused?.reason) }
 
-  /// The same, also of folders that were not looked at yet.
+  /// The reason of `refusal`, or the first folder that is not claimed yet; nil when all folders are claimed.
   public var obstacle: String? {
     state.withLock { $0.refused?.reason ?? $0.waiting.first.map { "the folder of \($0.rawValue) was not compared with the directory yet" } }
   }
 
-  /// Returns once it is known of every folder whether it is the installation's, or the time is over.
+  /// Returns once all folders are claimed, one is refused, or the time is over.
   public func settle(within limit: Duration) async {
     let end = context.timing.now().advanced(by: limit)
     while obstacle != nil, refusal == nil, context.timing.now() < end {
-      // Dropped because a cancelled wait is over.
+      // Dropped because a cancelled task need not wait.
       guard (try? await context.timing.sleep(Self.settlePause)) != nil else { return }
     }
   }
 
-  /// Returns once all of them are claimed.
-  /// - Parameter identify: says whose they have to be.
+  /// Returns once all folders are claimed.
+  /// - Parameter identify: asks for the installation that must own them.
   /// - Throws: when the task is cancelled.
   public func claim(on bus: any Bus, for identify: () async throws -> InstallationID) async throws {
     if folders.isEmpty { return }
     var found: InstallationID?
     while found == nil {
-      // Dropped because the share service is asked again.
+      // Dropped because the loop asks the share service again.
       found = try? await identify()
       if found == nil { try await context.timing.sleep(Self.pause) }
     }
@@ -128,7 +129,7 @@ public final class DataFolders: Sendable {
           ClaimFolder(folder: kind.rawValue, epoch: mark.epoch, nonce: mark.nonce, next: mark.next == FolderMark.none ? nil : mark.next), to: .role(.share),
           within: Self.deadline)
       } catch {
-        // A share service of an earlier release keeps no account of folders.
+        // A share service of an earlier release does not track folders.
         if error.code == .unknownMessage { throw error }
         return nil
       }
@@ -143,7 +144,7 @@ public final class DataFolders: Sendable {
       var mark = found
       do {
         guard let file = try file ?? FolderMarkFile.open(in: path, makes: true) else { return .unanswered }
-        // Made by another process since.
+        // Another process has written the file since.
         if found.epoch == 0, let other = try file.read(), other != found { return .unanswered }
         if mark.next == FolderMark.none {
           mark.next = context.random.hex(byteCount: FolderMark.nonceLength / 2)
@@ -172,13 +173,13 @@ public final class DataFolders: Sendable {
   }
 }
 
-/// Why a process has not begun to work yet, for `/readyz`.
+/// The reason why a process has not begun to work, for `/readyz`.
 public final class StartObstacle: Sendable {
   private let state = Mutex<String?>(nil)
 
   public init() {}
 
-  /// nil: nothing is known to be wrong.
+  /// nil when no obstacle is known.
   public var text: String? {
     get { state.withLock(\.self) }
     set { state.withLock { $0 = newValue } }

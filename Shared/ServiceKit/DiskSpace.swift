@@ -1,13 +1,14 @@
-// How much room is left where a process writes.
+// Measures the space that is left where a process writes.
 
 internal import Glibc
 
-/// A file system's size and what processes without privileges may still write to it. Unit: bytes.
+/// A file system's size, and the space that processes without privileges may still use. Unit: bytes.
 public struct DiskSpace: Hashable, Sendable {
   public let free: Int64
   public let size: Int64
 
-  /// Of the file system of a folder, or of the folder it will be made in; nil when nobody knows. A `statvfs` does not wait for long.
+  /// Measures the file system of a folder, or of the nearest parent that exists; nil when it cannot be read. Returns
+  /// quickly.
   public init?(of path: String) {
     var status = statvfs()
     var folder = path
@@ -27,7 +28,7 @@ public struct DiskSpace: Hashable, Sendable {
 }
 
 extension Metrics {
-  /// `disk_free_bytes` and `disk_size_bytes` of the folder that a process writes to.
+  /// Adds `disk_free_bytes` and `disk_size_bytes` of the folder that a process writes to.
   public func addDisk(of folder: String) {
     let free = Description("disk_free_bytes", "Bytes that may still be written to the file system of this process's data.")
     let size = Description("disk_size_bytes", "Length of that file system.")

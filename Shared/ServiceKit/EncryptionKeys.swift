@@ -1,9 +1,9 @@
-// The key file of processes that keep values which rest encrypted.
+// Reads the key file of processes that store encrypted values.
 
 public import Crypto
 internal import Glibc
 
-/// `--encryption-key FILE`: read once, when the process starts.
+/// `--encryption-key FILE`, read once when the process starts.
 public enum EncryptionKeys {
   private static let name = "encryption-key"
 
@@ -13,8 +13,8 @@ public enum EncryptionKeys {
       "The file with the keys that encrypted values and files rest under, the same for workers and gateways: 64 hexadecimal digits a line, the last one seals, all open. Without it encrypted values are refused."
   )
 
-  /// - Returns: the ring without a key when the option was not given.
-  /// - Throws: `ExitError` for a file that can't be read, or is no key file.
+  /// - Returns: a ring without keys when the option is not given.
+  /// - Throws: `ExitError` when the file is unreadable or malformed.
   public static func ring(_ options: Options) throws -> KeyRing {
     guard let path = options.text(name) else { return KeyRing() }
     guard let text = readSmallFile(path) else {

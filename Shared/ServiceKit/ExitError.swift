@@ -1,23 +1,22 @@
-// How a process ends when it can't go on: a code for supervisors, a sentence for people.
+// Ends a process that cannot go on, with a code for supervisors and a sentence for people.
 
-/// Ends a process.
 public struct ExitError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The numbers of sysexits.h.
   public enum Code: Int32, Sendable {
     /// An unknown option, a missing argument.
     case usage = 64
-    /// A programmer's error.
+    /// A programming error.
     case bug = 70
     /// A file, a socket or a disk failed.
     case io = 74
-    /// It may work later without a change.
+    /// The same command may succeed later.
     case tryAgain = 75
     /// A value of the configuration is wrong.
     case configuration = 78
   }
 
   public let code: Code
-  /// One sentence that says what to change.
+  /// One sentence that names the remedy.
   public let description: String
 
   public init(_ code: Code, _ description: String) {

@@ -1,10 +1,9 @@
-// What `--help` prints: enough to run the process without another page.
+// Builds the text of `--help`, which suffices to run the process without further documentation.
 
-/// The name, purpose and settings of a command, for its help.
 struct HelpText {
   let command: String
   let version: String
-  /// What the process is, in a sentence or a few.
+  /// A few sentences that say what the process does.
   let summary: String
   let options: [Option]
   let examples: [String]

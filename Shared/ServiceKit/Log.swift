@@ -1,10 +1,10 @@
-// Structured logs: static text, structured facts. Never a user's field value.
+// Structured logs: each line has a constant text and named facts, and never a user's field value.
 
 internal import ServiceBus
 internal import Synchronization
 
-/// A logger with fixed facts. One line an event, JSON (or text on a terminal), on standard error. Lines that are written while a client's request is
-/// served say which (`request`, of `RequestTrace`).
+/// A logger with fixed facts. It writes one line an event to standard error, as JSON or, on a terminal, as text. A line
+/// written while a client's request is served names the request (`request`, from `RequestTrace`).
 public struct Log: Sendable {
   public enum Level: Int, Comparable, Sendable {
     case debug, info, warning, error
@@ -22,13 +22,13 @@ public struct Log: Sendable {
     public init(floatLiteral value: Double) { self = .number(value) }
   }
 
-  /// What is less important is dropped before its facts are put together.
+  /// The least level that is written. The facts of lower levels are not evaluated.
   public let level: Level
   private let sink: @Sendable (Level, StaticString, [(String, Fact)]) -> Void
   private let facts: [(String, Fact)]
   private let paces: LogPaces?
 
-  /// - Parameter paces: what of lines above `debug` is left out; nil: nothing.
+  /// - Parameter paces: the limits on repeated lines above `debug`; nil for no limits.
   public init(
     level: Level = .debug, facts: [(String, Fact)] = [], paces: LogPaces? = nil, sink: @escaping @Sendable (Level, StaticString, [(String, Fact)]) -> Void
   ) {
@@ -38,10 +38,9 @@ public struct Log: Sendable {
     self.sink = sink
   }
 
-  /// How many lines were left out since the process began.
+  /// The number of lines that paces have dropped since the process began.
   public var leftOutCount: Int { paces?.leftOutCount ?? 0 }
 
-  /// A logger that adds `facts` to every line.
   public func with(_ facts: KeyValuePairs<String, Fact>) -> Log {
     Log(level: level, facts: self.facts + facts.map { ($0.key, $0.value) }, paces: paces, sink: sink)
   }
@@ -62,23 +61,24 @@ public struct Log: Sendable {
     sink(level, event, own + request + facts().map { ($0.key, $0.value) })
   }
 
-  /// Drops everything; for tests.
+  /// Drops everything, for tests.
   public static let silent = Log { _, _, _ in }
 }
 
-/// A pace for each event: whatever clients bring about often is a few lines a second, and a number.
+/// Limits each event to a few lines a second, so that events that clients cause often cannot flood the log. The lines
+/// it drops are counted.
 public final class LogPaces: Sendable {
   private let now: @Sendable () -> Int64
-  /// By the address of the event's text, which never changes.
+  /// The key is the address of the event's constant text.
   private let paces = Mutex<[UInt: LogPace]>([:])
   private let leftOut = Atomic(0)
 
-  /// - Parameter now: milliseconds.
+  /// - Parameter now: the current time in milliseconds.
   public init(now: @escaping @Sendable () -> Int64) { self.now = now }
 
   public var leftOutCount: Int { leftOut.load(ordering: .relaxed) }
 
-  /// - Returns: how many lines of the event were left out since the last that was let through; nil: this one is, too.
+  /// - Returns: the number of lines of the event dropped since the last one that was written; nil to drop this one.
   func admit(_ event: StaticString) -> Int? {
     let key = event.hasPointerRepresentation ? UInt(bitPattern: event.utf8Start) : UInt(event.unicodeScalar.value)
     let pace = paces.withLock { paces in
@@ -92,7 +92,7 @@ public final class LogPaces: Sendable {
   }
 }
 
-/// Lets through so many lines in a span, so that what everybody meets fills no disk.
+/// Limits lines to a number for each span of time, so that frequent events do not fill the disk.
 public final class LogPace: Sendable {
   private struct State {
     var span: Int64 = 0
@@ -109,8 +109,8 @@ public final class LogPace: Sendable {
     spanMilliseconds = seconds * 1000
   }
 
-  /// - Parameter now: milliseconds.
-  /// - Returns: how many lines were left out since the last that was let through; nil: this one is, too.
+  /// - Parameter now: the current time in milliseconds.
+  /// - Returns: the number of lines dropped since the last one that was written; nil to drop this one.
   public func admit(at now: Int64) -> Int? {
     state.withLock { state in
       if state.span != now / spanMilliseconds {

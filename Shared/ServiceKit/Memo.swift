@@ -1,15 +1,15 @@
-// What is made once for each key, and looked up from then on.
+// Caches values that are made once for each key.
 
 public import Synchronization
 
-/// For hot paths, where to put together what a value is made of costs more than to use it. Nothing is ever forgotten: keys are few. Inlinable,
-/// because what is generic and not to be seen looks its types up with every call.
+/// A cache for hot paths on which building a value costs more than using it. It never drops a value, so keys must be
+/// few. Inlinable because a call into an opaque generic looks its types up each time.
 public final class Memo<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline let values = Mutex<[Key: Value]>([:])
 
   @inlinable public init() {}
 
-  /// The key's value, made by whoever asks first.
+  /// The key's value. The first call makes it.
   @inlinable public func value(of key: Key, make: () -> Value) -> Value {
     values.withLock { values in
       if let value = values[key] { return value }

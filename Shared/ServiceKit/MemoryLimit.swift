@@ -1,9 +1,9 @@
-// How much memory a process may take: what it keeps for others is measured by it.
+// Determines how much memory a process may take. The limits of its buffers derive from it.
 
 internal import Glibc
 public import ServiceBus
 
-/// A process's memory: what the operator says, what its control group allows, or what its role needs.
+/// A process's memory limit: the operator's option, else the limit of the control group, else the default of its role.
 public struct MemoryLimit: Hashable, Sendable {
   public let byteCount: Int
 
@@ -27,14 +27,14 @@ public struct MemoryLimit: Hashable, Sendable {
 
   // MARK: The kernel's side
 
-  /// The smallest limit of the process's control group and those that it is in; nil without one.
+  /// The smallest limit of the process's control group and its ancestors in bytes; nil when none has a limit.
   private static var controlGroup: Int? {
     let groups = content(of: "/proc/self/cgroup") ?? ""
     guard let line = groups.split(separator: "\n").first(where: { $0.hasPrefix("0::") }) else { return nil }
     return limit(ofGroup: String(line.dropFirst(3))) { content(of: "/sys/fs/cgroup\($0)/memory.max") }
   }
 
-  /// - Parameter read: a group's limit as the kernel writes it; nil when there is no such group.
+  /// - Parameter read: returns the text of a group's limit; nil when the group does not exist.
   static func limit(ofGroup path: String, read: (_ path: String) -> String?) -> Int? {
     var parts = path.split(separator: "/")
     var smallest: Int?

@@ -1,8 +1,9 @@
-// Counters, gauges and histograms in Prometheus' text form. Changing one is an atomic operation; only scrapes and new label values lock.
+// Counters, gauges and histograms in Prometheus's text format. A change is one atomic operation; only scrapes and new
+// label values lock.
 
 internal import Synchronization
 
-/// Only rises.
+/// A value that only rises.
 public final class Counter: Sendable {
   private let value = Atomic<UInt64>(0)
   public init() {}
@@ -10,7 +11,7 @@ public final class Counter: Sendable {
   public var count: UInt64 { value.load(ordering: .relaxed) }
 }
 
-/// Rises and falls.
+/// A value that rises and falls.
 public final class Gauge: Sendable {
   private let storage = Atomic<Int>(0)
   public init() {}
@@ -19,7 +20,7 @@ public final class Gauge: Sendable {
   public var value: Int { storage.load(ordering: .relaxed) }
 }
 
-/// How often a value fell into each of some ranges.
+/// Counts how often a value fell into each of several ranges.
 public final class Histogram: Sendable {
   /// Seconds, from a tenth of a millisecond to ten seconds.
   public static let latencyBounds: [Double] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -27,16 +28,16 @@ public final class Histogram: Sendable {
   public static let byteBounds: [Double] = (3...12).map { Double(1 << (2 * $0)) }
 
   let bounds: [Double]
-  /// One more than bounds: the last is for what is larger than all.
+  /// One count more than `bounds`: the last counts the values above all bounds.
   private let counts: [BucketCount]
-  /// The bits of a double.
+  /// The bit pattern of a double.
   private let sumBits = Atomic<UInt64>(0)
 
   private final class BucketCount: Sendable {
     let count = Atomic<UInt64>(0)
   }
 
-  /// - Parameter bounds: upper bounds, ascending.
+  /// - Parameter bounds: the upper bounds of the ranges, ascending.
   public init(bounds: [Double] = Histogram.latencyBounds) {
     self.bounds = bounds
     counts = (0...bounds.count).map { _ in BucketCount() }
@@ -54,7 +55,7 @@ public final class Histogram: Sendable {
     }
   }
 
-  /// In seconds.
+  /// Observes a duration in seconds.
   public func observe(_ duration: Duration) {
     observe(duration.seconds)
   }
@@ -64,7 +65,8 @@ public final class Histogram: Sendable {
   }
 }
 
-/// One metric per combination of label values. Values must come from a small fixed set: never a user, a zone or a record.
+/// One metric for each combination of label values. Values must come from a small fixed set: never a user, a zone or a
+/// record.
 public final class Family<Metric: Sendable>: Sendable {
   public let labels: [String]
   private let make: @Sendable () -> Metric
@@ -75,7 +77,7 @@ public final class Family<Metric: Sendable>: Sendable {
     self.make = make
   }
 
-  /// The metric of these values, one for each label in order.
+  /// The metric of these values, one value for each label in order.
   public subscript(_ values: String...) -> Metric { self[values] }
 
   public subscript(_ values: [String]) -> Metric {
@@ -88,19 +90,18 @@ public final class Family<Metric: Sendable>: Sendable {
     }
   }
 
-  /// Ascending by values.
+  /// All metrics, ascending by their label values.
   var all: [(values: [String], metric: Metric)] {
     children.withLock { $0.map { (values: $0.key, metric: $0.value) } }.sorted { $0.values.lexicographicallyPrecedes($1.values) }
   }
 }
 
-/// All metrics of a process.
 public final class Metrics: Sendable {
   public enum Kind: String, Sendable {
     case counter, gauge, histogram
   }
 
-  /// A value read at scrape time, with its labels.
+  /// A value that is read at scrape time, with its labels.
   public struct Sample: Sendable {
     public let labels: [(name: String, value: String)]
     public let value: Double
@@ -111,13 +112,13 @@ public final class Metrics: Sendable {
     }
   }
 
-  /// What a histogram holds.
+  /// The contents of a histogram.
   public struct Buckets: Sendable {
-    /// Upper bounds, ascending.
+    /// The upper bounds, ascending.
     public let bounds: [Double]
-    /// One more than bounds: the last is for what is larger than all. Not accumulated.
+    /// One count more than `bounds`: the last counts the values above all bounds. Not cumulative.
     public let counts: [UInt64]
-    /// Of all values.
+    /// The sum of all observed values.
     public let sum: Double
 
     public init(bounds: [Double], counts: [UInt64], sum: Double) {
@@ -128,7 +129,7 @@ public final class Metrics: Sendable {
     }
   }
 
-  /// A metric that is read together with others.
+  /// The name, help and kind of a metric that is read together with others.
   public struct Description: Sendable {
     public let name: String
     let help: String
@@ -142,7 +143,7 @@ public final class Metrics: Sendable {
     }
   }
 
-  /// What several metrics are when they are asked for, by name; one that is missing has no line.
+  /// The values of several metrics at scrape time, by name. A missing metric gets no line.
   public struct Readings: Sendable {
     public var samples: [String: [Sample]] = [:]
     public var buckets: [String: Buckets] = [:]
@@ -164,7 +165,7 @@ public final class Metrics: Sendable {
       self.write = write
     }
 
-    /// - Parameter lines: writes those below HELP and TYPE.
+    /// - Parameter lines: writes the lines below HELP and TYPE.
     init(_ name: String, _ help: String, _ kind: Kind, lines: @escaping @Sendable (_ text: inout MetricsText) async -> Void) {
       self.init(names: [name]) { text in
         text.head(name, help, kind)
@@ -184,7 +185,7 @@ public final class Metrics: Sendable {
     }
   }
 
-  /// - Parameter name: without the prefix `aquifer_`; counters end in `_total`.
+  /// - Parameter name: without the prefix `aquifer_`. Names of counters end in `_total`.
   public func counter(_ name: String, _ help: String) -> Counter {
     let counter = Counter()
     add(Entry("aquifer_" + name, help, .counter) { $0.line("aquifer_" + name, [], Double(counter.count)) })
@@ -221,12 +222,12 @@ public final class Metrics: Sendable {
     return family
   }
 
-  /// Reads values when they are asked for.
+  /// Adds a metric whose values are read at scrape time.
   public func collect(_ name: String, _ help: String, kind: Kind = .gauge, _ read: @escaping @Sendable () async -> [Sample]) {
     collect(fullName: "aquifer_" + name, help, kind: kind, read)
   }
 
-  /// For the names that all Prometheus clients share (`process_…`).
+  /// Adds a metric under a name that all Prometheus clients share (`process_…`).
   func collect(fullName: String, _ help: String, kind: Kind, _ read: @escaping @Sendable () async -> [Sample]) {
     add(
       Entry(fullName, help, kind) { text in
@@ -234,7 +235,7 @@ public final class Metrics: Sendable {
       })
   }
 
-  /// Reads several metrics at once, so that what they are read from is asked once a scrape.
+  /// Adds several metrics that one call reads at scrape time, so that their common source is asked once.
   public func collect(_ descriptions: [Description], _ read: @escaping @Sendable () async -> Readings) {
     add(
       Entry(names: descriptions.map { "aquifer_" + $0.name }) { text in
@@ -248,7 +249,7 @@ public final class Metrics: Sendable {
       })
   }
 
-  /// Everything in Prometheus' text form 0.0.4.
+  /// All metrics in Prometheus's text format 0.0.4.
   public func text() async -> [UInt8] {
     var text = MetricsText()
     for entry in entries.withLock({ $0 }) { await entry.write(&text) }

@@ -1,6 +1,5 @@
-// The form that Prometheus reads.
+// Writes Prometheus's text format.
 
-/// Writes lines of Prometheus' text form.
 struct MetricsText {
   private(set) var bytes: [UInt8] = []
 

@@ -1,4 +1,4 @@
-// What can be configured, declared once: parsing, checking, help and the environment's names all follow from it.
+// Declares each setting of a process once. Parsing, checks, help and the names of environment variables derive from it.
 
 internal import HTTPServer
 
@@ -14,20 +14,20 @@ public struct Option: Sendable {
     case path
     /// `host:port`; the host may be an IPv6 address in brackets.
     case address
-    /// `http://…` or `https://…`, without a final slash.
+    /// `http://…` or `https://…`. `Options.url` removes a final slash.
     case url
     /// IP addresses and networks, separated by commas.
     case networks
     /// A ZeroMQ endpoint: `tcp://host:port` or `ipc:///path`.
     case endpoint
-    /// Like text, and may be read from the file that `<variable>_FILE` names, so that it stands in no process list.
+    /// A text that can also come from the file that `<variable>_FILE` names, so that no process list shows it.
     case secret
   }
 
-  /// Lower case with hyphens, without the leading two.
+  /// Lower case with hyphens, without the two leading ones.
   public let name: String
   public let kind: Kind
-  /// Parsed like a given value; nil: none.
+  /// Parsed like a given value; nil for no default.
   public let defaultValue: String?
   public let isRequired: Bool
   /// `AQUIFER_…`
@@ -36,9 +36,9 @@ public struct Option: Sendable {
   public let help: String
 
   /// - Parameters:
-  ///   - defaultValue: nil: the option has no value unless it is given.
-  ///   - isRequired: must be given; makes sense without a default only.
-  ///   - variable: nil: `AQUIFER_` and the name in upper case.
+  ///   - defaultValue: nil leaves the option without a value unless it is given.
+  ///   - isRequired: whether it must be given. Only useful without a default.
+  ///   - variable: nil for `AQUIFER_` and the name in upper case.
   public init(_ name: String, _ kind: Kind, default defaultValue: String? = nil, isRequired: Bool = false, variable: String? = nil, help: String) {
     self.name = name
     self.kind = kind
@@ -48,7 +48,7 @@ public struct Option: Sendable {
     self.help = help
   }
 
-  /// What help shows for the value.
+  /// The placeholder for the value in the help.
   var placeholder: String {
     switch kind {
     case .text: "TEXT"
@@ -65,7 +65,7 @@ public struct Option: Sendable {
     }
   }
 
-  /// What a value must look like, or nil when `value` does.
+  /// A description of valid values; nil when `value` is valid.
   func expectation(of value: String) -> String? {
     switch kind {
     case .text, .secret: return value.isEmpty ? "some text" : nil
@@ -112,7 +112,7 @@ public struct Option: Sendable {
 
 /// A host and a port.
 public struct SocketAddress: Hashable, Sendable {
-  /// Without brackets.
+  /// An IPv6 address has no brackets here.
   public let host: String
   public let port: UInt16
 
@@ -125,9 +125,9 @@ public struct SocketAddress: Hashable, Sendable {
     self.port = port
   }
 
-  /// Where clients on this machine find an HTTP server that listens on a host and port.
+  /// The URL at which clients on this machine reach an HTTP server that listens on a host and port.
   public static func url(_ host: String, _ port: UInt16, scheme: String = "http") -> String {
-    // An address for everybody is reached at this machine's own.
+    // A server on a wildcard address is reached at the loopback address.
     let host = ["0.0.0.0", "::", "localhost"].contains(host) ? "127.0.0.1" : host
     return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)"
   }

@@ -1,10 +1,10 @@
-// A process's settings: command line over environment over defaults, checked before anything starts.
+// A process's settings. The command line overrides the environment, which overrides defaults. All are checked before
+// the start.
 
 internal import Glibc
 
-/// The values of a process's declared options.
 public struct Options: Sendable {
-  /// What the caller wants instead of running.
+  /// A request for information instead of a run.
   public enum Request: Error, Hashable, Sendable {
     case help
     case version
@@ -14,10 +14,11 @@ public struct Options: Sendable {
   private let values: [String: String]
 
   /// - Parameters:
-  ///   - options: all that exist.
-  ///   - arguments: without the program's name.
-  ///   - environment: looks a variable up; an empty value counts as absent.
-  /// - Throws: `ExitError` (`usage` for what can't be understood, `configuration` for a value that does not fit), or `Request`.
+  ///   - options: all declared options.
+  ///   - arguments: the command line without the program's name.
+  ///   - environment: looks up a variable; an empty value counts as absent.
+  /// - Throws: `ExitError` (`usage` for a malformed command line, `configuration` for a missing or invalid value), or
+  ///   `Request`.
   public init(_ options: [Option], arguments: [String], environment: (String) -> String?) throws {
     declared = Dictionary(uniqueKeysWithValues: options.map { ($0.name, $0) })
     let given = try Self.parse(arguments, declared)
@@ -76,13 +77,14 @@ public struct Options: Sendable {
 
   // MARK: Values
 
-  /// nil when the option has neither value nor default.
+  /// The value or the default; nil when the option has neither.
   public func text(_ name: String) -> String? {
     precondition(declared[name] != nil, "the option --\(name) was not declared")
     return values[name]
   }
 
-  /// - Precondition: declared with a default or required.
+  /// The value or the default.
+  /// - Precondition: the option is declared with a default or as required.
   public func requiredText(_ name: String) -> String {
     guard let text = text(name) else { preconditionFailure("the option --\(name) has neither default nor value") }
     return text
@@ -92,7 +94,7 @@ public struct Options: Sendable {
   public func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
   public func duration(_ name: String) -> Duration? { text(name).flatMap { Double($0) }.map { .seconds($0) } }
   public func address(_ name: String) -> SocketAddress? { text(name).flatMap { SocketAddress($0) } }
-  /// Without a final slash.
+  /// The value without a final slash.
   public func url(_ name: String) -> String? {
     text(name).map { text in
       var text = text[...]
@@ -102,7 +104,7 @@ public struct Options: Sendable {
   }
 }
 
-/// The name with the fewest edits, if they are few.
+/// The name with the fewest edits; nil when even that has many.
 func nearest(to word: String, among names: [String]) -> String? {
   let distances = names.map { (name: $0, distance: editDistance(word, $0)) }
   guard let best = distances.min(by: { $0.distance < $1.distance }), best.distance <= max(2, word.count / 3) else { return nil }
@@ -124,7 +126,7 @@ private func editDistance(_ left: String, _ right: String) -> Int {
   return row[right.count]
 }
 
-/// A file of at most 64 KiB as text; nil (and errno) when it can't be read or is not UTF-8.
+/// The first 64 KiB of a file as text; nil, with `errno` set, when the file is unreadable or not UTF-8.
 func readSmallFile(_ path: String) -> String? {
   let fd = open(path, O_RDONLY | O_CLOEXEC)
   guard fd >= 0 else { return nil }

@@ -1,14 +1,13 @@
-// What the kernel knows of this process, under the names that all Prometheus clients use.
+// Reports the kernel's figures about this process, under the names that all Prometheus clients use.
 
 internal import Glibc
 
-/// The version of this build.
 public enum Release {
   public static let version = "0.1.0"
 }
 
 extension Metrics {
-  /// `process_…` and `aquifer_build_info`.
+  /// Adds `process_…` and `aquifer_build_info`.
   func addProcess(role: String, startedAt milliseconds: Int64) {
     collect("build_info", "The version of this process.") { [Sample(1, labels: [("version", Release.version), ("role", role)])] }
     collect(fullName: "process_start_time_seconds", "Start of the process since 1970.", kind: .gauge) { [Sample(Double(milliseconds) / 1000)] }
@@ -21,7 +20,7 @@ extension Metrics {
 }
 
 enum ProcessStatus {
-  /// A field of /proc/self/statm; 0 when it can't be read.
+  /// A field of /proc/self/statm, in pages; 0 when the file is unreadable.
   static func pages(_ field: Int) -> Int {
     guard let file = fopen("/proc/self/statm", "re") else { return 0 }
     defer { fclose(file) }
@@ -36,7 +35,7 @@ enum ProcessStatus {
     defer { closedir(directory) }
     var count = 0
     while readdir(directory) != nil { count += 1 }
-    // Without `.`, `..` and the directory itself.
+    // Excludes `.`, `..` and the directory itself.
     return max(count - 3, 0)
   }
 
@@ -52,7 +51,7 @@ enum ProcessStatus {
     return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
   }
 
-  /// As many open files as the system allows: held connections are files.
+  /// Raises the limit on open files to the highest that the system allows, because connections are files.
   static func raiseFileLimit() {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }

@@ -1,9 +1,10 @@
-// Decides what becomes of a call between services that failed: once more after a pause, or an error for the client.
+// Decides what follows a failed call between services: another attempt after a pause, or an error for the client.
 
 public import Records
 public import ServiceBus
 
-/// The retries of one request. A value: it is told failures and the time, and answers what to do.
+/// The retries of one request. A value without side effects: it takes failures and elapsed time, and returns the next
+/// step.
 public struct RetryPlan: Sendable {
   public enum Step: Hashable, Sendable {
     case retry(after: Duration)
@@ -12,10 +13,10 @@ public struct RetryPlan: Sendable {
 
   static let firstPause: Duration = .milliseconds(5)
   static let longestPause: Duration = .milliseconds(100)
-  /// A peer that is full is asked a few times only: more of it would be load on load.
+  /// The most retries against an overloaded peer, because further ones add to its load.
   static let overloadRetryCount = 3
   static let overloadPause: Duration = .milliseconds(25)
-  /// Less time than this is not worth another attempt.
+  /// The shortest time that is worth another attempt.
   static let shortestAttempt: Duration = .milliseconds(20)
   public static let retryAfterSeconds = 1
 
@@ -25,8 +26,8 @@ public struct RetryPlan: Sendable {
 
   public init(limit: Duration) { self.limit = limit }
 
-  /// How long the attempt that starts after `elapsed` may take: all that is left. A peer that stopped needs no shorter limit, the bus
-  /// finds it silent; and one that is slow would only be asked to begin anew.
+  /// The time limit of the attempt that starts after `elapsed`: all the remaining time. A shorter limit helps neither
+  /// with a dead peer, whose silence the bus detects, nor with a slow one, which would start again.
   public func attemptBudget(after elapsed: Duration) -> Duration { max(Self.shortestAttempt, limit - elapsed) }
 
   public mutating func step(after error: BusError, elapsed: Duration) -> Step {
@@ -41,13 +42,13 @@ public struct RetryPlan: Sendable {
     case .tooLarge: return .fail(RecordError(.badRequest, "The request or its answer is larger than services pass on", httpStatus: 413))
     case .noSpace: return .fail(.noSpace)
     case .refused: return .fail(RecordError(.accessDenied, error.reason))
-    // A peer of another release that doesn't know the message yet.
+    // A peer of an older release, which does not know the message.
     case .unknownMessage: return .fail(Self.later("The service is being upgraded"))
     default: return .fail(RecordError(.internalError, "A service failed to answer"))
     }
   }
 
-  /// No worker holds the shard at the moment.
+  /// The step while no worker holds the shard.
   public mutating func stepWithoutHolder(elapsed: Duration) -> Step { next(pause, elapsed: elapsed) }
 
   private mutating func next(_ wait: Duration, elapsed: Duration) -> Step {
@@ -56,7 +57,7 @@ public struct RetryPlan: Sendable {
     return .retry(after: wait)
   }
 
-  /// Sleeps between attempts; a client that hung up needs no further one.
+  /// Sleeps between attempts. Throws `tryAgainLater` when the task is cancelled, because the client has hung up.
   public static func pause(_ pause: Duration, _ timing: Timing) async throws(RecordError) {
     do {
       try await timing.sleep(pause)

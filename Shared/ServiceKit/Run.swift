@@ -1,21 +1,21 @@
-// A process's outermost layer: signals in, exit code out.
+// The outermost layer of a process: turns signals into a drain, and the outcome into an exit code.
 
 internal import CLinux
 internal import Glibc
 internal import Synchronization
 
 extension ServiceProcess {
-  /// How long a stop may take before the process ends all the same.
+  /// The time that a stop may take before the process ends anyway.
   static let stopLimit = Duration.seconds(10)
 
-  /// Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
+  /// Runs until SIGTERM or SIGINT, and then drains. A second signal ends the process at once.
   public func run() async -> Never {
     ProcessStatus.raiseFileLimit()
     signal(SIGPIPE, SIG_IGN)
     let signals = TerminationSignals.stream()
     let stopRequest = Task { for await _ in signals { break } }
     let starting = Task { try await start(arguments: Array(CommandLine.arguments.dropFirst())) }
-    // Nothing is in hand while starting: a signal then ends the process at once.
+    // No work is in progress during the start, so a signal ends the process at once.
     guard await Self.first({ _ = await starting.result }, or: { await stopRequest.value }) else { exit(0) }
     do {
       let running = try await starting.value
@@ -53,7 +53,7 @@ extension ServiceProcess {
   /// - Returns: whether `work` ended before `limit`.
   private static func first(_ work: @escaping @Sendable () async -> Void, or limit: @escaping @Sendable () async -> Void) async -> Bool {
     let (stream, continuation) = AsyncStream.makeStream(of: Bool.self)
-    // Not a task group: the loser is left behind, since the process ends.
+    // No task group, because that would wait for the loser. The process ends without it.
     let tasks = [
       Task {
         await work()
@@ -70,12 +70,11 @@ extension ServiceProcess {
   }
 }
 
-/// SIGTERM and SIGINT as a sequence.
 enum TerminationSignals {
-  /// What the signal handler writes to: the only thing it may do.
+  /// The descriptor that the signal handler writes to. A signal handler may do little else.
   private static let descriptor = Atomic<Int32>(-1)
 
-  /// Called once in a process.
+  /// Starts to catch the signals. Called once in a process.
   static func stream() -> AsyncStream<Void> {
     let fd = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
     descriptor.store(fd, ordering: .sequentiallyConsistent)

@@ -1,4 +1,4 @@
-// A service that runs, and its end.
+// A started service, with its ready file and its stop.
 
 internal import Glibc
 internal import HTTPServer
@@ -6,7 +6,7 @@ internal import JSON
 public import ServiceBus
 internal import Synchronization
 
-/// How far a process is, for `/readyz`.
+/// The phase of a process, for `/readyz`.
 actor Stage {
   private enum Phase {
     case starting
@@ -31,19 +31,19 @@ actor Stage {
   }
 }
 
-/// A started process, short of its signals and its exit.
+/// A started process, without its signals and its exit.
 public final class RunningService: Sendable {
   public let context: ServiceContext
   public let service: any Service
   public let bus: any Bus
-  /// Where the bus is bound.
+  /// The endpoint that the bus is bound to.
   public let endpoint: String
   public let adminURL: String
   private let admin: HTTPServer
   private let stage: Stage
   /// Follows the file of known peers; nil without keys.
   private let following: Task<Void, Never>?
-  /// Writes the ready file when there is space.
+  /// Retries the ready file until the disk has space.
   private let readyFileTask = Mutex<Task<Void, Never>?>(nil)
 
   init(
@@ -60,8 +60,8 @@ public final class RunningService: Sendable {
     self.following = following
   }
 
-  /// Tells everybody, lets the service finish, finishes what runs on the bus, closes. Called once.
-  /// - Parameter limit: for the bus; the service's own drain keeps its own limits.
+  /// Announces the stop, drains the service and then the bus, and closes both. Called once.
+  /// - Parameter limit: the time for the bus. The service's own drain keeps its own limits.
   public func stop(within limit: Duration) async {
     context.log.info("stopping")
     await stage.drains()
@@ -79,7 +79,7 @@ public final class RunningService: Sendable {
     context.log.info("stopped")
   }
 
-  /// `{"pid","name","role","bus","admin", and the service's addresses}`.
+  /// The content of the ready file: `{"pid","name","role","bus","admin", and the service's addresses}`.
   var readyFacts: [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
@@ -93,8 +93,8 @@ public final class RunningService: Sendable {
     return writer.bytes + [UInt8(ascii: "\n")]
   }
 
-  /// Written beside and renamed, so that nobody reads half of it. On a full disk the process serves all the same, and the file is written when there is
-  /// space.
+  /// Writes the file beside its final place and renames it, so that no reader sees half of it. On a full disk the
+  /// process serves without the file, and retries until there is space.
   func writeReadyFile() throws(ExitError) {
     guard try !tryReadyFile() else { return }
     context.log.warning("the ready file can't be written yet: its disk is full")
@@ -103,14 +103,14 @@ public final class RunningService: Sendable {
         while !Task.isCancelled {
           // Dropped because a cancelled sleep ends the loop.
           try? await context.timing.sleep(.seconds(1))
-          // Dropped because the process serves by now, and its supervisor sees that there is no file.
+          // Dropped because the process serves already, and its supervisor sees that the file is missing.
           if !Task.isCancelled, (try? tryReadyFile()) ?? false { return }
         }
       }
     }
   }
 
-  /// - Returns: false when there is no space for it.
+  /// - Returns: false when the disk has no space for it.
   private func tryReadyFile() throws(ExitError) -> Bool {
     guard let path = context.options.text("ready-file") else { return true }
     let temporary = "\(path).\(getpid())"

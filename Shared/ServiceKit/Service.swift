@@ -1,17 +1,16 @@
-// What a service is to the process that runs it.
+// The interface between a service and the process that runs it.
 
 public import ServiceBus
 
-/// A service that has started.
 public protocol Service: Sendable {
-  /// Beside the checks every process has (started, not draining, knows the cluster).
+  /// The service's own checks. Every process adds `started`, and all except the share service add `cluster`.
   var checks: [HealthCheck] { get }
-  /// Addresses for the ready file by what they are for, e.g. `["http": "http://127.0.0.1:8081"]`.
+  /// Addresses for the ready file, by purpose, e.g. `["http": "http://127.0.0.1:8081"]`.
   var addresses: [String: String] { get }
-  /// Takes nothing new, finishes what is in hand. Peers on the bus have been told and can still be called; afterwards the bus finishes
-  /// what runs there and closes.
+  /// Takes no further work and finishes the current work. Peers on the bus know about the drain and can still be
+  /// called. The bus finishes its own work and closes afterwards.
   func drain() async
-  /// The bus is closed, no handler runs any more: close files.
+  /// Closes files. Called after the bus is closed and the last handler has ended.
   func close() async
 }
 
@@ -21,9 +20,9 @@ extension Service {
   public func close() async {}
 }
 
-/// What a process gives its service.
+/// The parts that a process provides to its service.
 public struct ServiceContext: Sendable {
-  /// Unique among the living processes and stable over restarts, e.g. `notifier-1`.
+  /// Unique among the running processes and stable over restarts, e.g. `notifier-1`.
   public let name: String
   public let role: Role
   public let options: Options
@@ -32,9 +31,9 @@ public struct ServiceContext: Sendable {
   public let clock: any WallClock
   public let random: any RandomSource
   public let timing: Timing
-  /// Registered on the bus and started with it, but in the share service, which makes the map itself.
+  /// The cluster map. Every process except the share service, which makes the map, receives it over the bus.
   public let cluster: Cluster
-  /// What keeps the service from starting.
+  /// The reason why the service has not started yet.
   public let obstacle = StartObstacle()
 
   public init(

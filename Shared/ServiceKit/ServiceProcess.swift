@@ -1,4 +1,4 @@
-// The main page of every executable: options, parts, run, drain, exit.
+// The main code of every executable: reads options, builds the parts, runs, drains and exits.
 
 internal import Glibc
 internal import HTTPServer
@@ -16,12 +16,12 @@ public import ServiceBus
 ///       }
 ///     }
 public struct ServiceProcess: Sendable {
-  /// Gets the bus, which is bound and connected; returns the running service.
+  /// Receives the bus, which is bound and connected, and returns the running service.
   public typealias Start = @Sendable (_ bus: any Bus) async throws -> any Service
-  /// Makes the service's parts and registers its handlers; the bus is made afterwards.
+  /// Makes the service's parts and registers its handlers. The bus is made afterwards.
   public typealias Prepare = @Sendable (_ context: ServiceContext, _ handlers: inout BusHandlers) async throws -> Start
 
-  /// A bus, and how to read its counts.
+  /// A bus and a closure that reads its counts.
   public struct MadeBus: Sendable {
     public let bus: any Bus
     public let endpoint: String
@@ -34,7 +34,7 @@ public struct ServiceProcess: Sendable {
     }
   }
 
-  /// Makes the process's end of the bus; tests put an in-memory one here.
+  /// Makes the process's end of the bus. Tests pass one in memory.
   public typealias MakeBus =
     @Sendable (
       _ name: String, _ role: Role, _ endpoint: String, _ adminURL: String, _ handlers: BusHandlers, _ configuration: BusConfiguration
@@ -47,11 +47,12 @@ public struct ServiceProcess: Sendable {
   private let shardFormat: Int?
 
   /// - Parameters:
-  ///   - summary: what the process is, for `--help`.
-  ///   - options: the service's own; `commonOptions` are added.
+  ///   - summary: the purpose of the process, for `--help`.
+  ///   - options: the service's own options; `commonOptions` are added.
   ///   - examples: whole command lines.
-  ///   - shardFormat: the newest stored format of shards that it knows, of workers.
-  ///   - prepare: its errors end the process with code 78, the ones of the `Start` it returns with 74, but for `ExitError`s.
+  ///   - shardFormat: the newest stored format of shards that a worker knows; nil for other roles.
+  ///   - prepare: makes the service. Its errors end the process with code 78, and those of the `Start` that it returns
+  ///     with 74. An `ExitError` keeps its own code.
   public init(role: Role, summary: String, options: [Option] = [], examples: [String] = [], shardFormat: Int? = nil, prepare: @escaping Prepare) {
     self.role = role
     self.shardFormat = shardFormat
@@ -86,8 +87,8 @@ public struct ServiceProcess: Sendable {
     ]
   }
 
-  /// Starts everything; on an error nothing is left running.
-  /// - Parameter environment: looks an environment variable up.
+  /// Starts the whole process. After an error nothing is left running.
+  /// - Parameter environment: looks up an environment variable.
   /// - Throws: `ExitError`, or `Options.Request` for `--help` and `--version`.
   public func start(
     arguments: [String], environment: @escaping @Sendable (String) -> String? = Self.variable, makeBus: MakeBus = Self.zeroMQ, log: Log? = nil,
@@ -138,7 +139,7 @@ public struct ServiceProcess: Sendable {
     configuration.port = address.port
     configuration.threadCount = 1
     configuration.connectionLimit = 64
-    // Whoever is inside: the port is kept from others.
+    // No limit for one address, because the port is not reachable from outside.
     configuration.connectionsPerClient = 0
     configuration.bodyByteLimit = 64 * 1024
     do throws(HTTPServer.StartError) {
@@ -193,14 +194,14 @@ public struct ServiceProcess: Sendable {
     return running
   }
 
-  /// The map is kept through the share service's absence, so this fails only until the first one has come.
+  /// A process keeps its map while the share service is away, so this check fails only until the first map arrives.
   private static func clusterCheck(_ cluster: Cluster) -> HealthCheck {
     HealthCheck("cluster") { cluster.current == nil ? "no cluster map has come from the share service yet" : nil }
   }
 
   private func busConfiguration(_ context: ServiceContext, _ keys: BusKeys?) -> BusConfiguration {
     let (log, clock) = (context.log, context.clock)
-    // Of what strangers can bring about and of what is tried again and again, each a few lines in half a minute.
+    // Limits events that strangers or endless retries can cause to a few lines in half a minute each.
     let paces = (0..<4).map { _ in LogPace(lineCount: 3, perSeconds: 30) }
     var configuration = BusConfiguration()
     configuration.keys = keys
@@ -248,7 +249,7 @@ public struct ServiceProcess: Sendable {
   }
 }
 
-/// Names of processes: they end up in file names, labels and log lines.
+/// Checks names of processes, which become parts of file names, labels and log lines.
 enum RoleName {
   static func isValid(_ name: String) -> Bool {
     (1...64).contains(name.utf8.count)

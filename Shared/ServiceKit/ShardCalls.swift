@@ -1,9 +1,9 @@
-// Calls to whoever holds a shard: shards move, holders restart, and within its time a call finds the one that answers.
+// Calls to the holder of a shard. Shards move and holders restart, so a call is retried until a holder answers in time.
 
 public import Records
 public import ServiceBus
 
-/// Asks the holders of shards, again and again until one answers or the time is over. Of gateways, and of workers that ask one another.
+/// Asks the holders of shards until one answers or the time is over. Gateways use it, and workers that call each other.
 public struct ShardCalls: Sendable {
   private let bus: any Bus
   private let cluster: Cluster
@@ -17,16 +17,16 @@ public struct ShardCalls: Sendable {
 
   /// Asks the holder of a database's shard.
   /// - Parameters:
-  ///   - limit: the time that all attempts have together.
-  ///   - start: when it began; nil: now.
-  /// - Throws: what `RetryPlan` makes of the last failure. It may have been executed all the same.
+  ///   - limit: the time for all attempts together.
+  ///   - start: the beginning of that time; nil for now.
+  /// - Throws: the error that `RetryPlan` derives from the last failure. The message may have been executed even so.
   public func ask<M: Message>(
     _ message: M, body: [UInt8] = [], holderOf database: DatabaseID, within limit: Duration, since start: ContinuousClock.Instant? = nil
   ) async throws(RecordError) -> Answer<M.Reply> {
     try await ask(message, body: body, within: limit, since: start) { cluster.holder(of: database) }
   }
 
-  /// Asks the holder of a shard by its number.
+  /// Asks the holder of a shard by the shard's number.
   public func ask<M: Message>(
     _ message: M, body: [UInt8] = [], holderOf shard: Int, within limit: Duration, since start: ContinuousClock.Instant? = nil
   ) async throws(RecordError) -> Answer<M.Reply> {
@@ -58,7 +58,7 @@ public struct ShardCalls: Sendable {
 }
 
 extension Cluster {
-  /// The worker that should hold a database's shard; nil while none does or no map is known.
+  /// The worker that holds a database's shard according to the map; nil when no worker does or no map is known.
   public func holder(of database: DatabaseID) -> String? {
     guard let map = current, map.shardCount > 0 else { return nil }
     return map.holders[database.shard(of: map.shardCount)]

@@ -1,4 +1,4 @@
-// Time and randomness are passed in, so that tests and simulations can set them.
+// Time and randomness as parameters, so that tests and simulations can control them.
 
 internal import Crypto
 internal import Glibc
@@ -8,7 +8,6 @@ public protocol WallClock: Sendable {
   var now: Int64 { get }
 }
 
-/// The system's clock.
 public struct SystemClock: WallClock {
   public init() {}
 
@@ -19,7 +18,7 @@ public struct SystemClock: WallClock {
   }
 }
 
-/// Monotonic time and waiting.
+/// A monotonic clock and a way to wait.
 public struct Timing: Sendable {
   public let now: @Sendable () -> ContinuousClock.Instant
   /// Throws `CancellationError` when the task is cancelled first.
@@ -33,13 +32,12 @@ public struct Timing: Sendable {
   public static let system = Timing(now: { .now }, sleep: { try await Task.sleep(for: $0) })
 }
 
-/// Where random identifiers come from.
+/// The source of random identifiers.
 public protocol RandomSource: Sendable {
-  /// Cryptographically strong in products, seeded in tests.
+  /// Cryptographically strong in production, seeded in tests.
   func bytes(_ count: Int) -> [UInt8]
 }
 
-/// libcrypto's generator.
 public struct SystemRandom: RandomSource {
   public init() {}
   public func bytes(_ count: Int) -> [UInt8] { SecureRandom.bytes(count) }

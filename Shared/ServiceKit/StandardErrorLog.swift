@@ -1,4 +1,4 @@
-// Log lines on standard error: JSON for machines, text for a terminal.
+// Writes log lines to standard error: JSON for machines, text for a terminal.
 
 internal import Glibc
 internal import JSON
@@ -8,11 +8,11 @@ extension Log {
     case json, text
   }
 
-  /// One line an event, written at once.
+  /// A logger that writes each event as one line, at once.
   /// - Parameters:
-  ///   - format: nil: text on a terminal, JSON otherwise.
-  ///   - level: events below it are dropped.
-  ///   - service: who speaks, e.g. `notifier-1`.
+  ///   - format: nil for text on a terminal and JSON otherwise.
+  ///   - level: the least level that is written.
+  ///   - service: the name of the process, e.g. `notifier-1`.
   public static func standardError(format: Format? = nil, level: Level = .info, service: String) -> Log {
     let format = format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
     let clock = SystemClock()
@@ -30,7 +30,7 @@ extension Log {
       var rest = buffer[...]
       while !rest.isEmpty {
         let count = write(STDERR_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-        if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { return }  // Dropped because there is nowhere else to say it.
+        if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { return }  // Dropped because the error has no other output.
       }
     }
   }
@@ -49,7 +49,7 @@ extension Log.Level {
   }
 }
 
-/// One event, rendered.
+/// One event and its renderings.
 struct LogLine {
   let milliseconds: Int64
   let level: Log.Level
@@ -57,7 +57,7 @@ struct LogLine {
   let event: StaticString
   let facts: [(String, Log.Fact)]
 
-  /// With the line feed.
+  /// The line with its line feed.
   func bytes(_ format: Log.Format) -> [UInt8] {
     switch format {
     case .json: json
@@ -74,7 +74,7 @@ struct LogLine {
     writer.member("event", "\(event)")
     let reserved: Set = ["ts", "level", "service", "event"]
     for (index, (name, fact)) in facts.enumerated() where !reserved.contains(name) {
-      // The last fact of a name counts: an event's own are nearer than the logger's.
+      // The last fact of a name counts, so an event's own facts override the logger's.
       if facts[(index + 1)...].contains(where: { $0.0 == name }) { continue }
       writer.key(name)
       switch fact {
@@ -102,7 +102,8 @@ struct LogLine {
     return line + "\n"
   }
 
-  /// Quoted unless it is one plain word, so that no text can look like another fact, another line or a terminal's escape.
+  /// Quotes the text unless it is one plain word, so that it cannot imitate another fact, another line or a terminal's
+  /// escape.
   private static func shown(_ text: String) -> String {
     let isPlain = !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "=") }
     return isPlain ? text : text.debugDescription
@@ -113,13 +114,13 @@ extension String {
   func padding(to count: Int) -> String { self + String(repeating: " ", count: max(0, count - self.count)) }
 }
 
-/// RFC 3339 in UTC with milliseconds.
+/// Formats times in RFC 3339, in UTC with milliseconds.
 public enum Timestamp {
   /// - Parameter milliseconds: since 1970; may be negative.
   public static func text(_ milliseconds: Int64) -> String {
     let day = milliseconds.floorDivided(by: 86_400_000)
     let ofDay = Int(milliseconds - day * 86_400_000)
-    // Days to civil date by eras of 400 years that begin in March (Howard Hinnant's algorithm).
+    // Converts days to a civil date by eras of 400 years that begin in March (Howard Hinnant's algorithm).
     let shifted = day + 719_468
     let era = shifted.floorDivided(by: 146_097)
     let dayOfEra = shifted - era * 146_097

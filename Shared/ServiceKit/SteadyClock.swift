@@ -1,17 +1,18 @@
-// A clock that nobody sets, for what is promised for a span of time and has to outlive its process.
+// A clock that ignores changes of the wall clock, for promises about a span of time that outlive the process.
 
 internal import Glibc
 
-/// Milliseconds since 1970 as the wall clock had them when the machine was first asked, and what has passed since: setting the wall clock changes
-/// nothing of it.
+/// Milliseconds since 1970, as the wall clock had them when this clock was first used, plus the time that has passed
+/// since. Setting the wall clock does not affect it.
 ///
-/// The processes of a folder share it as long as the machine is not started anew, because a file keeps what is to be added to the time since
-/// the machine's start. Without such a file, and after a start of the machine, it begins by the wall clock.
+/// A file keeps the offset between this clock and the time since the machine's start. Processes that use the same file
+/// share the clock until the machine restarts. Without a file, and after a restart, the clock begins with the wall
+/// clock.
 public struct SteadyClock: WallClock {
-  /// To be added to the time since the machine's start.
+  /// Added to the time since the machine's start, in milliseconds.
   private let offset: Int64
 
-  /// - Parameter path: of the file. One that can't be read or written keeps nothing.
+  /// - Parameter path: the file with the offset. If it is unreadable or unwritable, the offset is not kept.
   public init(keptAt path: String, wall: any WallClock = SystemClock()) {
     let machineStart = readSmallFile("/proc/sys/kernel/random/boot_id")?.prefix { $0 != "\n" }
     let kept = readSmallFile(path)?.split(whereSeparator: \.isWhitespace)
@@ -25,7 +26,7 @@ public struct SteadyClock: WallClock {
 
   public var now: Int64 { Self.sinceStart + offset }
 
-  /// Milliseconds, with those for which the machine slept.
+  /// The milliseconds since the machine's start, including the time that it slept.
   private static var sinceStart: Int64 {
     var time = timespec()
     clock_gettime(CLOCK_BOOTTIME, &time)
@@ -39,7 +40,7 @@ public struct SteadyClock: WallClock {
     let bytes = Array(text.utf8)
     let isWritten = write(descriptor, bytes, bytes.count) == bytes.count
     close(descriptor)
-    // Dropped because whoever comes next begins by the wall clock, as this one did.
+    // Dropped because the next clock then begins with the wall clock, as this one did.
     if !isWritten || rename(temporary, path) != 0 { unlink(temporary) }
   }
 }

@@ -1,4 +1,4 @@
-// Files of backups: copied, linked and digested in pieces, and durable when that returns.
+// Copies, links and digests files of backups in pieces. Written files are durable on return.
 
 import Assets
 import CLinux
@@ -6,7 +6,7 @@ import Crypto
 import Glibc
 
 enum BackupFile {
-  /// What a list says of a file.
+  /// The digest and length of a file, as lists and manifests state them.
   struct Digest: Hashable {
     let hash: [UInt8]
     let byteCount: Int64
@@ -14,6 +14,7 @@ enum BackupFile {
 
   private static let pieceByteCount = 1 << 20
 
+  /// The SHA-256 and the length of a file.
   /// - Throws: `AssetError.io`.
   static func digest(of path: String) throws(AssetError) -> Digest {
     let digest = SHA256.Stream()
@@ -21,7 +22,7 @@ enum BackupFile {
     return Digest(hash: digest.finish(), byteCount: count)
   }
 
-  /// Copies a file to a name that nobody has yet.
+  /// Copies a file to a name that is still free, and syncs the copy.
   static func copy(_ path: String, to target: String) throws(AssetError) {
     let file = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
     guard file >= 0 else { throw Folder.failure("make file", target) }
@@ -30,14 +31,14 @@ enum BackupFile {
     guard fsync(file) == 0 else { throw Folder.failure("sync file", target) }
   }
 
-  /// Gives a file a second name, or copies it where that can't be.
+  /// Links a file to a second name. Copies it if the file system cannot link it.
   static func linkOrCopy(_ path: String, to target: String) throws(AssetError) {
     if link(path, target) == 0 { return }
     guard [EXDEV, EPERM, EMLINK, EOPNOTSUPP].contains(errno) else { throw Folder.failure("link file", path) }
     try copy(path, to: target)
   }
 
-  /// Writes a small file whole.
+  /// Writes a whole small file in place of an earlier one, and syncs it.
   static func write(_ bytes: [UInt8], to path: String) throws(AssetError) {
     try Folder.remove(path)
     let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -55,7 +56,7 @@ enum BackupFile {
     guard fsync(file) == 0 else { throw Folder.failure("sync file", path) }
   }
 
-  /// The content of a small file; nil when there is none.
+  /// The content of a small file; nil when it does not exist.
   static func content(of path: String) throws(AssetError) -> [UInt8]? {
     if access(path, F_OK) != 0 { return nil }
     var content: [UInt8] = []
@@ -68,7 +69,7 @@ enum BackupFile {
     try Folder.sync(Folder.parent(of: target))
   }
 
-  /// Removes a folder with all that is in it; one that is not there is none to remove.
+  /// Removes a folder and its content. Does nothing when it does not exist.
   static func removeTree(_ path: String) throws(AssetError) {
     var status = stat()
     guard lstat(path, &status) == 0 else { return }

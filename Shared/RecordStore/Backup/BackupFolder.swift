@@ -1,14 +1,15 @@
-// A backup while it is made: a folder under a temporary name, which takes its own name when everything in it is durable.
+// A backup in progress: a folder under a temporary name, which gets its final name once everything in it is durable.
 
 import Assets
 import Crypto
 import Glibc
 
-/// Where a backup is written. The share service makes and finishes it; workers write their shards into it, and so must see it under the same path.
+/// The folder that a backup is written into. The share service makes and finishes it. Workers write their shards into
+/// it, so they must see it under the same path.
 public struct BackupFolder: Sendable {
-  /// Where the backup will be.
+  /// The final path of the backup.
   public let path: String
-  /// Where it is meanwhile.
+  /// The path of the backup until it is finished.
   public var draft: String { path + ".partial" }
   public var directoryFile: String { draft + "/" + BackupManifest.directoryName }
 
@@ -23,9 +24,9 @@ public struct BackupFolder: Sendable {
     self.path = path
   }
 
-  /// Makes the folder anew.
-  /// - Parameter mark: random text by which workers know that they see the same folder.
-  /// - Throws: `StoreError` when there is something at its place.
+  /// Makes the draft folder, in place of an unfinished earlier one.
+  /// - Parameter mark: a random text by which workers recognize the folder.
+  /// - Throws: `StoreError` when `path` is not empty, or when `draft` is no unfinished backup.
   public func begin(mark: String) throws(StoreError) {
     do throws(AssetError) {
       guard try Folder.names(in: path).isEmpty, access(path, F_OK) != 0 || rmdir(path) == 0 else { throw .io("\(path) is not empty") }
@@ -34,7 +35,7 @@ public struct BackupFolder: Sendable {
         throw .io("\(draft) is there, and no backup that was not finished")
       }
       if access(draft, F_OK) == 0 {
-        // Under another name first: a worker that has not heard that nobody waits for it may still write there.
+        // Renamed first, because a worker of the earlier attempt may still write into it.
         let abandoned = draft + "-" + mark
         try BackupFile.move(draft, to: abandoned)
         try BackupFile.removeTree(abandoned)
@@ -46,7 +47,8 @@ public struct BackupFolder: Sendable {
     }
   }
 
-  /// - Throws: `StoreError.io` where this is not the folder that the share service has begun.
+  /// Checks that this process sees the folder that the share service has begun.
+  /// - Throws: `StoreError.io` when it does not.
   public func check(mark: String) throws(StoreError) {
     do throws(AssetError) {
       guard try BackupFile.content(of: draft + "/" + Self.markName) == Array(mark.utf8) else {
@@ -57,17 +59,17 @@ public struct BackupFolder: Sendable {
     }
   }
 
-  /// Where one try to copy a shard is written. Each has a folder of its own: a worker that was given up, or that lost the shard, may still be writing
-  /// another.
-  /// - Parameter attempt: drawn for it, hexadecimal digits.
-  /// - Throws: `StoreError.io` for another text.
+  /// The folder of one attempt to copy a shard. Each attempt has its own, because a worker that was given up or lost
+  /// the shard may still write into another.
+  /// - Parameter attempt: the attempt's random name, hexadecimal digits.
+  /// - Throws: `StoreError.io` for any other text.
   public func draft(of attempt: String) throws(StoreError) -> String {
     guard !attempt.isEmpty, attempt.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else { throw .io("\(attempt) names no attempt") }
     return draft + "/" + Self.attemptPrefix + attempt
   }
 
-  /// Takes a shard's copy, which is complete, into the backup. Nothing is there to be taken where the worker is of a release that knew no attempts: it
-  /// has written to the place itself.
+  /// Moves the complete copy of a shard into the backup. Does nothing when the attempt's folder is missing: a worker of
+  /// a release without attempts has written to the final place itself.
   public func take(_ attempt: String, ofShard shard: Int) throws(StoreError) {
     let source = try draft(of: attempt)
     do throws(AssetError) {
@@ -83,7 +85,7 @@ public struct BackupFolder: Sendable {
     }
   }
 
-  /// - Returns: length and SHA-256 of the share service's file.
+  /// - Returns: the length and SHA-256 of the share service's file; the digest as 64 hexadecimal digits.
   public func digestOfDirectory() throws(StoreError) -> (byteCount: Int64, digest: String) {
     do throws(AssetError) {
       let digest = try BackupFile.digest(of: directoryFile)
@@ -93,7 +95,7 @@ public struct BackupFolder: Sendable {
     }
   }
 
-  /// Writes the manifest and gives the backup its name.
+  /// Writes the manifest and gives the backup its final name.
   public func finish(_ manifest: BackupManifest) throws(StoreError) {
     do throws(AssetError) {
       for name in try Folder.names(in: draft) where name.hasPrefix(Self.attemptPrefix) { try BackupFile.removeTree(draft + "/" + name) }
@@ -106,9 +108,9 @@ public struct BackupFolder: Sendable {
     }
   }
 
-  /// Removes what was written.
+  /// Removes the draft folder.
   public func abandon() {
-    // Dropped because the next backup removes what stays.
+    // Dropped because the next backup removes the remains.
     try? BackupFile.removeTree(draft)
   }
 }

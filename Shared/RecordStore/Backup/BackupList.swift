@@ -1,4 +1,5 @@
-// The list of a shard's files in a backup, as `sha256sum` writes it: read line by line, because there may be millions.
+// The list of a shard's files in a backup, in the format of `sha256sum`. It is read line by line, because there may be
+// millions.
 
 import Assets
 import Crypto
@@ -10,15 +11,17 @@ struct BackupList {
 
   var path: String { folder + "/" + ShardCopy.listName(shard) }
 
-  /// - Throws: `StoreError.corrupt` where the list is not the one with that digest.
+  /// Verifies the list itself.
+  /// - Throws: `StoreError.corrupt` when its digest differs.
   func verify(_ digest: String) throws {
     guard access(path, F_OK) == 0, Hex.encode(try BackupFile.digest(of: path).hash) == digest else {
       throw StoreError.corrupt("\(path) is not what the manifest says")
     }
   }
 
+  /// Calls `body` for each line.
   /// - Parameter body: gets a file's digest and its name in the backup.
-  /// - Throws: `StoreError.corrupt` for a line that no backup of ours has; what `body` throws.
+  /// - Throws: `StoreError.corrupt` for an impossible line; errors of `body`.
   func forEach(_ body: (_ digest: String, _ file: String) throws -> Void) throws {
     guard let file = fopen(path, "re") else { throw Folder.failure("open file", path) }
     defer { fclose(file) }
@@ -35,7 +38,7 @@ struct BackupList {
     guard ferror(file) == 0 else { throw Folder.failure("read file", path) }
   }
 
-  /// Names are ours: nothing is read or written elsewhere.
+  /// True for names that a backup of this shard can contain, so that no other file is read or written.
   private func isOwn(_ file: String) -> Bool {
     if file == ShardCopy.fileName(shard) { return true }
     let prefix = ShardCopy.assetFolder(shard) + "/"
@@ -43,7 +46,7 @@ struct BackupList {
   }
 }
 
-/// Writes such a list as files are found.
+/// Writes such a list while the files are added.
 final class BackupListWriter {
   private let path: String
   private let file: UnsafeMutablePointer<FILE>
@@ -61,8 +64,8 @@ final class BackupListWriter {
 
   deinit { fclose(file) }
 
-  /// Adds a file of the backup.
-  /// - Returns: its digest.
+  /// Adds a file of the backup to the list.
+  /// - Returns: the file's digest.
   @discardableResult
   func add(_ name: String, in folder: String) throws(AssetError) -> BackupFile.Digest {
     let found = try BackupFile.digest(of: folder + "/" + name)
@@ -75,7 +78,7 @@ final class BackupListWriter {
   }
 
   /// Makes the list durable.
-  /// - Returns: its SHA-256, 64 hexadecimal digits.
+  /// - Returns: the SHA-256 of the list, 64 hexadecimal digits.
   func finish() throws(AssetError) -> String {
     guard fflush(file) == 0, fsync(fileno(file)) == 0 else { throw Folder.failure("sync file", path) }
     return Hex.encode(digest.finish())

@@ -1,14 +1,14 @@
-// What a backup says of itself: whose it is, what is in it, and how one knows that it is whole.
+// The manifest of a backup: its installation, its content, and the digests that prove it complete.
 
 import Crypto
 public import JSON
 
-/// `manifest.json` of a backup, which exists only when everything else does.
+/// `manifest.json` of a backup. It exists only once everything else does.
 public struct BackupManifest: Hashable, Sendable {
-  /// Of backups, not of shards' files. 2: shards are missing.
+  /// The formats of backups, which are independent of those of shards' files. In format 2 shards are missing.
   static let formats: ClosedRange<Int64> = 1...2
   public static let name = "manifest.json"
-  /// The share service's file.
+  /// The file of the share service.
   public static let directoryName = "directory.sqlite"
   static let note =
     "Encryption keys and the operator token are not in this backup: keep the key file apart from it. The signing key and hashed credentials are."
@@ -16,7 +16,7 @@ public struct BackupManifest: Hashable, Sendable {
   /// A shard that could not be copied.
   public struct Missing: Hashable, Sendable {
     public let shard: Int
-    /// For operators.
+    /// A text for operators.
     public let reason: String
 
     public init(shard: Int, reason: String) {
@@ -25,19 +25,19 @@ public struct BackupManifest: Hashable, Sendable {
     }
   }
 
-  /// Tells installations apart (`InstallationID`): the same for all backups of one.
+  /// The `InstallationID`, the same for all backups of one installation.
   public let installation: String
-  /// Milliseconds since 1970. Whatever was acknowledged until `startedAt` is in it, but for shards that are missing; of what came until `createdAt`
-  /// some is.
+  /// Milliseconds since 1970. The backup has everything acknowledged until `startedAt`, except in missing shards. It
+  /// has a part of the changes between `startedAt` and `createdAt`.
   public let startedAt: Int64
   public let createdAt: Int64
   public let shardCount: Int
   public let directoryByteCount: Int64
   /// SHA-256, 64 hexadecimal digits.
   public let directoryDigest: String
-  /// One for each shard but those that are missing, ascending.
+  /// One copy for each shard that is not missing, ascending.
   public let shards: [ShardCopy]
-  /// Ascending.
+  /// Ascending by shard.
   public let missing: [Missing]
 
   public var recordCount: Int { shards.reduce(0) { $0 + $1.recordCount } }
@@ -69,7 +69,7 @@ public struct BackupManifest: Hashable, Sendable {
     return writer.bytes
   }
 
-  /// The member `missing` of an object; nothing for a whole backup.
+  /// Writes the member `missing` of an object. Writes nothing for a complete backup.
   public static func write(_ missing: [Missing], to writer: inout JSONWriter) {
     if missing.isEmpty { return }
     writer.key("missing")
@@ -101,9 +101,9 @@ public struct BackupManifest: Hashable, Sendable {
     writer.endObject()
   }
 
-  /// nil for what is no manifest of a format that this release knows.
+  /// Fails unless the bytes are a manifest in a format that this release knows.
   init?(decoding bytes: [UInt8]) {
-    // Dropped because what can't be read is told as no manifest.
+    // Dropped because the caller reports an unreadable manifest.
     guard let json = try? JSONValue(parsing: bytes), let format = json["format"]?.int64, Self.formats.contains(format), let installation = json["installation"]?.string,
       let createdAt = json["createdAt"]?.int64, let shardCount = json["shardCount"]?.int64, let directory = json["directory"],
       let directoryByteCount = directory["bytes"]?.int64, let directoryDigest = directory["sha256"]?.string
@@ -135,7 +135,8 @@ public struct BackupManifest: Hashable, Sendable {
     self.missing = missing
   }
 
-  /// Whether none is below 0 and their sum is a number, too: a manifest that was altered may say anything.
+  /// True when no count is negative and their sum does not overflow, because an altered manifest may contain any
+  /// number.
   private static func areCounts(_ counts: [Int64]) -> Bool {
     var sum: Int64 = 0
     for count in counts {

@@ -1,4 +1,5 @@
-// A backup becomes a data folder again: verified, copied, verified, and made to know that it is older than its clients think.
+// Restores a backup into a data folder: verifies and copies it, verifies the copies, and marks the restored state as
+// older than clients expect.
 
 import Assets
 import Crypto
@@ -6,32 +7,32 @@ import Glibc
 import Records
 import SQLite
 
-/// Puts a backup where nothing is yet. No process of an installation uses the folders meanwhile.
+/// Restores a backup into empty folders. No process of an installation may use them meanwhile.
 public struct BackupRestore: Sendable {
-  /// What becomes of shards that the backup could not copy.
+  /// The treatment of shards that the backup could not copy.
   public enum Gaps: Hashable, Sendable {
-    /// It is not restored.
+    /// The backup is not restored.
     case refused
-    /// They are taken from an earlier backup of the same installation.
+    /// The shards come from an earlier backup of the same installation.
     case filled(from: String)
-    /// They begin empty: what was in them is gone.
+    /// The shards begin empty, and their content is lost.
     case empty
   }
 
-  /// The backup.
+  /// The folder of the backup.
   public let source: String
-  /// The workers' data folder, and the share service's.
+  /// The data folders of the workers and of the share service.
   public let data: String
   public let directory: String
   public let gaps: Gaps
-  /// Milliseconds since 1970.
+  /// The current time in milliseconds since 1970.
   let now: Int64
-  /// Told what is under way.
+  /// Called with a text about each step.
   public let report: @Sendable (String) -> Void
 
   /// - Parameters:
-  ///   - directory: nil: the same as the workers'.
-  ///   - now: milliseconds since 1970; nil: by the machine's clock.
+  ///   - directory: the share service's data folder; nil for that of the workers.
+  ///   - now: milliseconds since 1970; nil for the machine's clock.
   public init(
     source: String, data: String, directory: String? = nil, gaps: Gaps = .refused, now: Int64? = nil, report: @escaping @Sendable (String) -> Void
   ) {
@@ -45,16 +46,17 @@ public struct BackupRestore: Sendable {
 
   private static let draft = ".restoring"
 
-  /// A shard, and the backup that it is taken from.
+  /// A shard, and the backup that it comes from.
   private struct Part {
     let copy: ShardCopy
     let folder: String
     let startedAt: Int64
   }
 
-  /// - Returns: what the backup said of itself.
-  /// - Throws: `StoreError` with what is wrong with the backup, or with the folders. Nothing that a service would read is there then, unless the
-  ///   failure was in the last step, which gives the files their names, the directory's last.
+  /// Restores the backup.
+  /// - Returns: the manifest of the backup.
+  /// - Throws: `StoreError` that names the defect of the backup or of the folders. The folders then have no file that a
+  ///   service would read, unless the last step failed, which renames the files, the directory's last.
   public func run() throws -> BackupManifest {
     do {
       let manifest = try manifest(of: source)
@@ -85,7 +87,7 @@ public struct BackupRestore: Sendable {
     return manifest
   }
 
-  /// Where each shard comes from.
+  /// The source of each shard.
   private func parts(_ manifest: BackupManifest) throws -> [Part] {
     let parts = manifest.shards.map { Part(copy: $0, folder: source, startedAt: manifest.startedAt) }
     if manifest.missing.isEmpty { return parts }
@@ -107,10 +109,10 @@ public struct BackupRestore: Sendable {
     }
   }
 
-  /// Only folders without an installation are written to.
+  /// Refuses folders that contain an installation.
   private func refuseUsed(_ manifest: BackupManifest) throws {
     for folder in Set([data, directory]).sorted() { try Folder.make(folder) }
-    // A log that was left would be recovered over the file that is restored.
+    // SQLite would recover a leftover log over the restored file.
     var taken = ["\(data)/shards"] + ["", "-wal", "-journal"].map { "\(directory)/\(BackupManifest.directoryName)\($0)" }
     taken += (0..<manifest.shardCount).map { "\(data)/\(ShardCopy.assetFolder($0))" }
     for path in taken {
@@ -119,8 +121,8 @@ public struct BackupRestore: Sendable {
     }
   }
 
-  /// Compares every file with what the manifest and the lists say.
-  /// - Parameter place: where a file of a backup is to be looked for.
+  /// Compares every file with the digests in the manifest and the lists.
+  /// - Parameter place: the path of a file of a backup, from its name and the backup's folder.
   private func verify(_ manifest: BackupManifest, _ parts: [Part], _ place: (_ file: String, _ folder: String) -> String) throws {
     try check(manifest.directoryDigest, place(BackupManifest.directoryName, source))
     for part in parts {
@@ -135,7 +137,7 @@ public struct BackupRestore: Sendable {
     guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else { throw StoreError.corrupt("\(path) is not what was backed up") }
   }
 
-  /// Where a file of the backup is put first.
+  /// The draft path of a file of the backup.
   private func place(_ file: String) -> String {
     if file == BackupManifest.directoryName { return directory + "/" + file + Self.draft }
     let parts = file.split(separator: "/")
@@ -144,7 +146,7 @@ public struct BackupRestore: Sendable {
   }
 
   private func copy(_ parts: [Part]) throws {
-    // At most 256 a shard, and few others.
+    // At most 256 for each shard, and a few others.
     var folders: Set<String> = []
     func copy(_ file: String, of backup: String) throws {
       let target = place(file)
@@ -157,7 +159,8 @@ public struct BackupRestore: Sendable {
     for folder in folders.sorted() { try Folder.sync(folder) }
   }
 
-  /// Makes empty shards where the backup has none and the operator said so: workers make none that there was before.
+  /// Makes empty shards for those that the operator allowed to be lost, because workers do not make a shard that
+  /// existed before.
   private func makeMissing(_ manifest: BackupManifest, _ parts: [Part]) throws -> [Int] {
     let missing = (0..<manifest.shardCount).filter { shard in !parts.contains { $0.copy.shard == shard } }
     let folder = Folder.parent(of: place(ShardCopy.fileName(0)))
@@ -166,7 +169,7 @@ public struct BackupRestore: Sendable {
     return missing
   }
 
-  /// Says whose the folders are, and that they count from here on.
+  /// Marks the folders as the installation's, with an epoch that makes them the current ones.
   private func mark(_ manifest: BackupManifest) throws {
     guard let installation = InstallationID(text: manifest.installation) else { return }
     for folder in [data, data + "/assets"] {
@@ -175,7 +178,7 @@ public struct BackupRestore: Sendable {
     }
   }
 
-  /// Gives everything its name, the directory's file last: without it no installation begins.
+  /// Gives all files their final names, the directory's file last, because no installation starts without it.
   private func name(_ manifest: BackupManifest) throws {
     for shard in 0..<manifest.shardCount {
       let assets = "\(data)/\(ShardCopy.assetFolder(shard))"

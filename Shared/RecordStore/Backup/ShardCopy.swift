@@ -1,4 +1,5 @@
-// A shard's part of a backup: its file as it was at one moment, the assets that it uses, and a list of both with their digests.
+// A shard's part of a backup: its file as of one moment, the assets that it uses, and a list of both with their
+// digests.
 
 import Assets
 import Crypto
@@ -6,21 +7,23 @@ import Records
 import SQLite
 import Synchronization
 
-/// What was copied of a shard into a backup's folder: `shards/shard-<n>.sqlite`, `assets/shard-<n>/…`, and `shard-<n>.sha256`, which lists them as
-/// `sha256sum` does.
+/// Describes the copy of a shard in a backup's folder: `shards/shard-<n>.sqlite`, `assets/shard-<n>/…`, and
+/// `shard-<n>.sha256`, which lists them in the format of `sha256sum`.
 public struct ShardCopy: Hashable, Sendable, Codable {
   public let shard: Int
   public let epoch: Int64
   public let databaseCount: Int
   public let recordCount: Int
-  /// Of the shard's file and its assets.
+  /// The number and the bytes of the shard's file and its assets.
   public let fileCount: Int
   public let byteCount: Int64
   /// SHA-256 of the list, 64 hexadecimal digits.
   public let listDigest: String
-  /// The identifiers of the encryption keys without which some of it can't be read; the keys are no part of a backup.
+  /// The identifiers of the encryption keys that the copy needs to be read completely. A backup contains no encryption
+  /// keys.
   public let neededKeys: [String]
-  /// What a look over the copy found wrong, as `VerificationReport.problems`: the shard was so, too.
+  /// The problems that verification found in the copy, as in `VerificationReport.problems`. The shard itself has them
+  /// too.
   public let problems: [String]
 
   static func listName(_ shard: Int) -> String { "shard-\(shard).sha256" }
@@ -38,7 +41,7 @@ extension SQLiteShardStore {
       throw StoreError(error)
     }
     let path = folder + "/" + ShardCopy.fileName(shard)
-    // What removes files has run before it, and from here on nothing removes any.
+    // Waits for queued removals of files. While `copyCount` is above 0, no used file is removed.
     try await enqueue { _ in }.value
     try await readWhole { snapshot, _ in
       _ = try snapshot.counts()
@@ -47,7 +50,7 @@ extension SQLiteShardStore {
       do {
         guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else { throw StoreError.tooSlow(shard: snapshot.shard) }
       } catch let error as SQLiteError {
-        // Mostly the backup's disk, for which the shard must not go out of service.
+        // Mostly an error of the backup's disk, which must not take the shard out of service.
         throw StoreError.io("shard \(snapshot.shard) can't be copied to \(path): \(error)")
       }
     }
@@ -65,7 +68,7 @@ extension SQLiteShardStore {
   }
 }
 
-/// A shard's file that was copied, and what is still to be done for it.
+/// A copied shard file, and the remaining steps of its backup.
 private struct CopiedShard: Sendable {
   let shard: Int
   let epoch: Int64
@@ -74,7 +77,7 @@ private struct CopiedShard: Sendable {
   let assets: AssetStore?
   let cancellation: ReadCancellation
 
-  /// Links the assets, looks the copy over and writes the list.
+  /// Links the assets, verifies the copy and writes the list.
   func finish() throws -> ShardCopy {
     do {
       let connection = try Connection(path: folder + "/" + ShardCopy.fileName(shard), mode: .readOnly)
@@ -104,25 +107,25 @@ private struct CopiedShard: Sendable {
     }
   }
 
-  /// One after the other: there may be millions.
+  /// Links the used assets one by one, because there may be millions.
   private func linkAssets(_ connection: Connection, _ list: BackupListWriter, _ problems: inout [String]) throws {
     try BackupFile.removeTree(folder + "/" + ShardCopy.assetFolder(shard))
     guard let assets else { return }
-    // 256 at most.
+    // At most 256.
     var folders: Set<String> = []
     let rows = try connection.statement(SQL("usedAssets", "SELECT hash, bytes FROM asset WHERE uses > 0 ORDER BY hash"))
     defer { rows.reset() }
     while try rows.step() {
       if cancellation.isCancelled { throw CancellationError() }
       let asset = Asset(hash: rows.blob(0), byteCount: rows.int64(1))
-      // Verification tells of those that are missing.
+      // Verification reports missing files.
       guard assets.hasFile(of: asset, shard: shard) else { continue }
       let name = "assets/" + asset.relativePath(inShard: shard)
       let target = folder + "/" + name
       if folders.insert(Folder.parent(of: target)).inserted { try Folder.make(Folder.parent(of: target)) }
       try BackupFile.linkOrCopy(assets.path(of: asset, shard: shard), to: target)
       let found = try list.add(name, in: folder)
-      // A file in clear is its own checksum.
+      // The digest of an unsealed file is its asset's hash.
       if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit {
         problems.append("\(name) is not what its name says")
       }

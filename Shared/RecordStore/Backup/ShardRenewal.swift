@@ -1,24 +1,27 @@
-// A shard's file of a backup is made to know that it is older than its clients think.
+// Marks the file of a restored shard as older than its clients expect.
 
 import Crypto
 import Records
 import SQLite
 
-/// Devices have seen what a restored shard lacks: nothing that it told them may mean anything else from here on.
+/// Devices have seen changes that a restored shard lacks. After the renewal, no token, change tag or number that they
+/// received gets another meaning.
 ///
-/// - Databases, zones and stores go by other incarnations, so that a token of what is gone is refused instead of skipping what comes next.
-/// - Sequences begin beyond those that were ever used, so that a record's change tag which a device has of what is gone is nobody's else: its save
-///   finds a conflict instead of overwriting what it does not know. Numbers of events and of lost changes, too.
-/// - The epoch is beyond every one that a directory may know: the restored shard is the one that counts from here on.
-/// - Stores of the shared database forward again what they forwarded since the backup began: owners' shards may have been copied before it came.
-///   Those that have it take it for a repetition.
+/// - Databases, zones and stores get other incarnations. A token from the lost time is refused, and does not skip later
+///   changes.
+/// - Sequences continue beyond all that were ever used. A change tag from the lost time belongs to no other record, so
+///   a save with it gets a conflict and does not overwrite unseen changes. The same holds for the numbers of events and
+///   conflicts.
+/// - The epoch exceeds every one that a directory may know, so the restored shard is the current one.
+/// - Stores of the shared database forward their transactions since a day before the backup again, because owners'
+///   shards may have been copied before those arrived. Shards that have them recognize the repetition.
 struct ShardRenewal {
   let shard: Int
-  /// When the backup began, and the present; milliseconds since 1970.
+  /// The beginning of the backup and the current time, in milliseconds since 1970.
   let startedAt: Int64
   let now: Int64
 
-  /// So much older than the backup may a save have been when it was forwarded.
+  /// How long before the backup a transaction may have been saved and yet be forwarded after it, in milliseconds.
   static let forwardingTime: Int64 = 86_400_000
 
   func run(at path: String) throws {
@@ -37,8 +40,9 @@ struct ShardRenewal {
     }
   }
 
-  /// A number beyond all that may have been given out after `number` since the backup, and beyond what an installation that was restored earlier from
-  /// the same backup gives out: a million a second are room enough. Exact as a number of JavaScript.
+  /// A number greater than all that may have been given out after `number` since the backup, and than those of an
+  /// installation that was restored earlier from the same backup. It leaves room for a million a second, and is exact
+  /// as a JavaScript number.
   func number(beyond number: Int64) -> Int64 { max(number + 1 << 20, now << 10) }
 
   private func renew(_ table: String, _ connection: Connection) throws {
@@ -51,7 +55,7 @@ struct ShardRenewal {
     }
   }
 
-  /// Conflicts name their zone's incarnation, under their checksum.
+  /// Replaces the zone's incarnation in conflicts, whose checksum covers it.
   private func moveJournal(from old: Int64, to fresh: Int64, _ connection: Connection) throws {
     guard try hasJournal(connection) else { return }
     let select = try connection.statement(
@@ -64,20 +68,20 @@ struct ShardRenewal {
           kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
         ).checksum(row.blob(9))
       }
-      // A damaged entry stays one.
+      // A damaged entry stays damaged.
       return checksum(old) == row.int64(10) ? (row.int64(0), checksum(fresh)) : nil
     }
     let update = try connection.statement(SQL("moveConflict", "UPDATE journal SET incarnation = ?2, sum = ?3 WHERE id = ?1"))
     for case .some((let number, let sum)) in entries { try update.binding(number, fresh, sum).run() }
   }
 
-  /// False of files of formats before the journal's.
+  /// False for files of formats before the journal.
   private func hasJournal(_ connection: Connection) throws -> Bool {
     try connection.statement(SQL("hasJournal", "SELECT count(*) FROM sqlite_master WHERE name = 'journal'")).first { $0.int(0) } == 1
   }
 
   private func advance(_ connection: Connection) throws {
-    // Files of earlier formats learn of what is passed when they are upgraded.
+    // Files of formats without these columns get the gap when they are upgraded.
     let knowsGap = try columns(of: "database", connection).contains("gapEnd")
     let gap = knowsGap ? ", gapStart = iif(gapEnd = 0, seq, gapStart), gapEnd = ?2 - iif(gapEnd = 0, 0, seq - gapEnd)" : ""
     let update = try connection.statement(SQL("advanceDatabase", "UPDATE database SET seq = ?2\(gap) WHERE id = ?1"))
@@ -95,7 +99,7 @@ struct ShardRenewal {
     try connection.statement(SQL("advanceConflicts", "INSERT INTO sqlite_sequence(name, seq) VALUES ('journal', ?1)")).binding(number(beyond: entry)).run()
   }
 
-  /// Files of formats before a database's own numbers take theirs from the shard's.
+  /// Advances the numbers of each database. Files of earlier formats take them from the shard's when they are upgraded.
   private func advanceNumbers(_ connection: Connection) throws {
     guard try columns(of: "database", connection).contains("events") else { return }
     let update = try connection.statement(SQL("advanceNumbers", "UPDATE database SET events = ?2, conflicts = ?3 WHERE id = ?1"))
@@ -111,11 +115,11 @@ struct ShardRenewal {
     let homes = try connection.statement(
       SQL(
         "homes",
-        // Others' stores that a database has are guests: what they were sent is written already.
+        // Other users' stores in a database are guests, whose transactions are written already.
         "SELECT m.id FROM mirror m JOIN database d ON d.id = m.database WHERE m.scope = 'shared' AND m.user = d.owner"
       )
     ).all { $0.int64(0) }
-    // Files of formats before shared stores, too.
+    // Also the case for files of formats before shared stores.
     if homes.isEmpty { return }
     let first = try connection.statement(SQL("firstForwarded", "SELECT min(id) FROM history WHERE mirror = ?1 AND appended >= ?2"))
     let update = try connection.statement(SQL("forwardAgain", "UPDATE mirror SET exported = ?2, slice = 0 WHERE id = ?1 AND exported > ?2"))

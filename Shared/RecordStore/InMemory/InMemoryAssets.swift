@@ -1,4 +1,4 @@
-// The oracle's assets: nothing is counted as it changes, everything is added up from what is stored.
+// The oracle's assets. It keeps no running counts: each count is recomputed from the stored rows.
 
 import Crypto
 import Records
@@ -8,7 +8,7 @@ extension InMemoryTransaction {
 
   func hasContent(of asset: Asset) throws -> Bool { rows.assets[asset.hash] != nil || hasUpload(asset) }
 
-  /// Adds everything up anew; to be called after each write that could have changed what is used.
+  /// Recounts all uses. Called after each write that could change which assets are used.
   func countAssets() throws {
     var uses: [[UInt8]: (asset: Asset, count: Int)] = [:]
     for records in rows.records.values {
@@ -45,6 +45,6 @@ extension InMemoryTransaction {
     return old.count
   }
 
-  /// A zone's bytes, for its database's.
+  /// The counted bytes of a zone's records, a part of its database's `byteCount`.
   func byteCount(ofZone zone: Int64) -> Int64 { (rows.byteCounts[zone] ?? [:]).values.reduce(0, +) }
 }

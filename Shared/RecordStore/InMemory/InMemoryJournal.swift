@@ -1,4 +1,4 @@
-// The oracle's journal of conflicts: a list, filtered and counted at each question.
+// The oracle's journal of conflicts: a list that each call filters and counts.
 
 import Records
 
@@ -56,7 +56,7 @@ extension InMemoryTransaction {
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int {
     try write {
       var byteCount: Int64 = 0
-      // Of one time in the order in which they were written.
+      // Entries of one time go in the order in which they were written.
       let old = rows.journal.enumerated().filter { $0.element.conflict.state != StoredConflict.open && $0.element.conflict.at < cutoff }
         .sorted { ($0.element.conflict.at, $0.offset) < ($1.element.conflict.at, $1.offset) }.map(\.element).prefix(max(limit, 0))
         .prefix { row in
@@ -79,7 +79,7 @@ extension InMemoryTransaction {
 
   private func evictConflicts(besides conflict: StoredConflict) throws -> Bool {
     let user = InMemoryRows.JournalUser(database: conflict.databaseKey, user: conflict.userRecordName)
-    // Counting is slow here: only where it can be too much.
+    // Counting is slow here, so it runs only when the limit may be exceeded.
     guard rows.journal.count > StoredConflict.keptCount || rows.journal.contains(where: { !$0.assets.isEmpty || $0.content.count > 50_000 }) else { return false }
     var isEvicting = false
     while try conflictUse(in: user.database, of: user.user).isTooMuch {

@@ -1,4 +1,4 @@
-// The oracle's past states: one list in the order in which they were replaced.
+// The oracle's past states: one list in the order of the replacements.
 
 import Indexing
 import Records

@@ -1,4 +1,4 @@
-// The oracle's placements of objects in zones other than the default ones.
+// The oracle's placements of objects outside the default zones.
 
 import Records
 
@@ -30,7 +30,7 @@ extension InMemoryTransaction {
     rows.databases[zone.databaseKey]?.placementState = .noted
   }
 
-  /// Notes where objects are from now on, and at once where they are now.
+  /// Begins to note where objects are, and notes all current objects at once.
   func trackPlacements(of database: Int64) {
     guard rows.databases[database]?.placementState == .untracked else { return }
     rows.databases[database]?.placementState = .empty

@@ -1,4 +1,4 @@
-// The oracle's quarantine: a list, filtered and sorted at each question.
+// The oracle's quarantine: a list that each call filters and sorts.
 
 import Records
 

@@ -1,13 +1,14 @@
-// The oracle: the store protocol over plain dictionaries, so naive that it can be believed. For tests; nothing of it is durable.
+// The oracle: the store protocol over plain dictionaries, simple enough to be trusted. For tests; nothing is durable.
 
 public import Records
 import Synchronization
 
-/// A store in memory. Bodies run where they are enqueued, one at a time, each on a copy that is thrown away when it throws.
+/// A store in memory. Each body runs at once when it is enqueued, one at a time, on a copy that is dropped when it
+/// throws.
 ///
 /// Shards outlive their owners, so that a test can close one and open it again.
 public final class InMemoryRecordStore: RecordStore {
-  /// What the store is told instead of asking the machine.
+  /// The inputs that a real store takes from the machine.
   struct World: Sendable {
     let makeIncarnation: @Sendable () -> UInt64
     let now: @Sendable () -> Int64
@@ -20,10 +21,11 @@ public final class InMemoryRecordStore: RecordStore {
 
   /// - Parameters:
   ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors.
-  ///   - now: milliseconds since 1970, for when assets became unused.
-  ///   - hasUpload: whether an asset's content was uploaded and can still be found.
-  ///   - keepsPastStates: whether states of records that later ones replace are kept.
-  ///   - commitFailure: asked at each commit of a shard; what it returns makes that commit fail with nothing stored.
+  ///   - now: the time at which assets become unused, in milliseconds since 1970.
+  ///   - hasUpload: whether an asset's content was uploaded and still exists.
+  ///   - keepsPastStates: whether replaced states of records are kept.
+  ///   - commitFailure: called at each commit of a shard. An error that it returns fails the commit, and nothing is
+  ///     stored.
   public init(
     shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) }, now: @escaping @Sendable () -> Int64 = { 0 },
     hasUpload: @escaping @Sendable (Asset) -> Bool = { _ in true }, keepsPastStates: Bool = false,
@@ -45,7 +47,7 @@ public final class InMemoryRecordStore: RecordStore {
     return InMemoryShardStore(shards[shard], epoch: epoch)
   }
 
-  /// Takes a shard over without waiting for its owner, as after a supervisor's SIGKILL: the old owner's commits are refused as fenced.
+  /// Takes a shard over without waiting for its owner, as after a SIGKILL. The old owner's commits fail as fenced.
   public func takeOver(shard: Int) -> any ShardStore {
     InMemoryShardStore(shards[shard], epoch: shards[shard].seize())
   }
@@ -73,7 +75,7 @@ private final class InMemoryShardStore: ShardStore {
     enqueue { transaction in (transaction as? InMemoryTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 }
   }
 
-  /// There are no files.
+  /// Returns 0, because there are no files.
   func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { enqueue { _ in 0 } }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
@@ -88,7 +90,6 @@ private final class InMemoryShardStore: ShardStore {
   var statistics: [StoreStatistic] { core.statistics }
 }
 
-/// A commit whose outcome is known.
 struct SettledCommit<Value: Sendable>: CommitOutcome {
   let result: Result<Value, any Error>
 
@@ -97,7 +98,7 @@ struct SettledCommit<Value: Sendable>: CommitOutcome {
   }
 }
 
-/// A shard's state, its epoch, and who waits for it.
+/// A shard's state, its epoch, and the callers that wait to own it.
 private final class InMemoryShard: Sendable {
   private struct Waiter {
     let number: Int

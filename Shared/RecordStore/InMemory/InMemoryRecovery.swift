@@ -1,4 +1,4 @@
-// The oracle's imports and recoveries: dictionaries and lists.
+// The oracle's import and recovery state: dictionaries and lists.
 
 import Records
 
@@ -69,7 +69,7 @@ extension InMemoryTransaction {
     }
   }
 
-  /// What goes with a mirror.
+  /// Deletes a mirror's import and recovery state.
   func deleteRecovery(of mirror: Int64) {
     rows.syncStates[mirror] = nil
     rows.zoneHolds[mirror] = nil

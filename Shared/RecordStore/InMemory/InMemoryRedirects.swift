@@ -1,4 +1,4 @@
-// The oracle's redirects: a dictionary a zone, searched from end to end.
+// The oracle's redirects: one dictionary a zone, searched from end to end.
 
 import Indexing
 import Records

@@ -1,4 +1,4 @@
-// The oracle's transactions whose history is gone: lists.
+// The oracle's settled transactions: lists.
 
 import Records
 

@@ -83,7 +83,7 @@ extension InMemoryTransaction {
         sequence: member.until ?? member.since))
   }
 
-  /// Ends the access of all members of a zone that was deleted.
+  /// Ends the access of all members of a deleted zone, and removes its shares.
   func endMembers(of zone: StoredZone) throws {
     for user in try audience(ofZone: zone.zoneName, of: zone.databaseKey) {
       for var member in try members(user, inZone: zone.zoneName, of: zone.databaseKey) where member.isActive {

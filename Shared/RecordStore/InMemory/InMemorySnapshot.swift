@@ -1,10 +1,10 @@
-// The oracle's rows and its reads: linear scans and sorts.
+// The oracle's rows and reads: linear scans and sorts.
 
 import Indexing
 import Records
 import Sharing
 
-/// Everything a shard holds, as one value: a copy of it is a snapshot, dropping it is a rollback.
+/// The whole content of a shard as one value. A copy of it is a snapshot, and dropping a changed copy is a rollback.
 struct InMemoryRows {
   struct RecordRow {
     var stored: StoredRecord
@@ -21,7 +21,7 @@ struct InMemoryRows {
   struct EventRow {
     var mirror: Int64
     var event: StoredEvent
-    /// Which of the shard's it is: an end does not change it.
+    /// The event's place among the shard's events. The end of the event does not change it.
     let order: Int64
   }
   struct QuarantineRow {
@@ -45,7 +45,7 @@ struct InMemoryRows {
   struct OutcomeRow {
     var payload: [UInt8]
     var at: Int64
-    /// Ties of `at` are forgotten in the order they were made.
+    /// Outcomes with the same `at` are forgotten in the order of their numbers.
     var number: Int
   }
 
@@ -53,17 +53,17 @@ struct InMemoryRows {
   var zones: [Int64: StoredZone] = [:]
   /// By zone, then by name.
   var records: [Int64: [String: RecordRow]] = [:]
-  /// The names in `records` by zone and sequence; here so that tests with thousands of records end.
+  /// The names in `records` by zone and sequence. They keep tests with thousands of records fast.
   var names: [Int64: [Int64: String]] = [:]
-  /// In the order in which they were replaced.
+  /// In the order of the replacements.
   var past: [PastRow] = []
   /// By zone.
   var horizons: [Int64: Int64] = [:]
-  /// Zones by database and object; whether it was assigned to them.
+  /// The zones of each object by database and object name. The value says whether the object is assigned to the zone.
   var placements: [Int64: [String: [Int64: Bool]]] = [:]
   var subscriptions: [StoredSubscription] = []
   var indexes: [Int64: StoredIndex] = [:]
-  /// What each live record counts for, by zone and name.
+  /// The counted bytes of each live record, by zone and name.
   var byteCounts: [Int64: [String: Int64]] = [:]
   /// By hash.
   var assets: [[UInt8]: StoredAsset] = [:]
@@ -91,10 +91,10 @@ struct InMemoryRows {
   var zoneHolds: [Int64: [String: StoredZoneHold]] = [:]
   /// Ascending by key.
   var unimported: [StoredUnimported] = []
-  /// Ascending by number.
+  /// In the order of the commits, so ascending by number within a database.
   var journal: [JournalRow] = []
   var evictedConflicts: [JournalUser: Int] = [:]
-  /// Ascending by number.
+  /// In the order of the commits, so ascending by number within a database.
   var events: [EventRow] = []
   var outcomes: [String: OutcomeRow] = [:]
   /// By zone, then by the duplicate's name.
@@ -108,7 +108,7 @@ struct InMemoryRows {
   var departures: [Int64: [String: [String: Int64]]] = [:]
   var lastKey: Int64 = 0
   var lastEventOrder: Int64 = 0
-  /// What that was when the present owner came.
+  /// The value of `lastEventOrder` when the current owner opened the shard.
   var inheritedEventOrder: Int64 = 0
   var lastOutcomeNumber = 0
 }
@@ -118,9 +118,9 @@ final class InMemoryTransaction {
   let makeIncarnation: () -> UInt64
   let now: () -> Int64
   let keepsPastStates: Bool
-  /// Whether an asset's content was uploaded.
+  /// True when an asset's content was uploaded.
   let hasUpload: (Asset) -> Bool
-  /// The first write that was refused: the body fails with it even if it goes on.
+  /// The error of the first refused write. The body fails with it even if it catches the error.
   var refusal: (any Error)?
 
   init(_ rows: InMemoryRows, _ world: InMemoryRecordStore.World) {
@@ -133,7 +133,7 @@ final class InMemoryTransaction {
 }
 
 extension InMemoryTransaction: ShardSnapshot {
-  /// Nobody waits for a thread here.
+  /// Does nothing, because reads here use no shared thread.
   func checkWanted() {}
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? { rows.databases.values.first { $0.id == id } }
@@ -197,7 +197,7 @@ extension InMemoryTransaction: ShardSnapshot {
     min(entries(of: index, in: zone, range: range).count, max(limit, 0))
   }
 
-  /// Worked out from the records each time.
+  /// The entries of an index in a range, computed from the records.
   func entries(of index: Int64, in zone: Int64, range: IndexRange) -> [IndexedRecord] {
     guard let index = rows.indexes[index]?.index else { return [] }
     return (rows.records[zone] ?? [:]).values.map(\.stored).filter { !$0.isDeleted && $0.record.recordType == index.recordType }

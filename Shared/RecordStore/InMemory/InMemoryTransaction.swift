@@ -1,4 +1,4 @@
-// The oracle's writes.
+// The oracle's writes: changes of plain dictionaries and lists.
 
 import Indexing
 import Records
@@ -270,7 +270,7 @@ extension InMemoryTransaction: ShardTransaction {
     }
   }
 
-  /// Remembers the first refusal, so that a body can't go on past it.
+  /// Runs a write and keeps the first refusal, so that the body cannot go on after it.
   func write<Value>(_ body: () throws -> Value) throws -> Value {
     if let refusal { throw refusal }
     do {

@@ -1,11 +1,12 @@
-// Format 3's first counts, taken from everything that a file of an earlier format holds.
+// The upgrade to format 3, which counts the uses of assets and the bytes of zones and databases.
 
 import Assets
 import History
 import Records
 import SQLite
 
-/// Counts uses of assets and bytes of zones and databases, and gives the shard links to the files that all shards had in common.
+/// Counts uses and bytes in a file of an earlier format, and links the files that all shards had in common into this
+/// shard's folders.
 struct AssetUpgrade {
   private let connection: Connection
   private let file: ShardFile
@@ -25,7 +26,7 @@ struct AssetUpgrade {
     try file.assets?.adoptUnsharded(counted.uses.keys.sorted { $0.hash.lexicographicallyPrecedes($1.hash) }, into: file.shard)
   }
 
-  /// Records of deleted zones use their assets until they are swept, and count for nothing.
+  /// Records of deleted zones use their assets until they are swept, but add no bytes.
   private mutating func countRecords() throws {
     let doomed = Set(try connection.statement(SQL("doomedZones", Query.doomedZones.text)).all { $0.int64(0) })
     let rows = try connection.statement(SQL("upgradeRecords", "SELECT zone, data FROM record WHERE deleted = 0"))
@@ -39,7 +40,7 @@ struct AssetUpgrade {
   }
 
   private static func assets(of blob: UnsafeRawBufferPointer) -> [Asset] {
-    // Dropped because a damaged record is reported where it is read.
+    // Dropped because the read of a damaged record reports it.
     (try? Record(decoding: blob, recordName: "", recordType: ""))?.assets ?? []
   }
 
@@ -48,7 +49,7 @@ struct AssetUpgrade {
     let insert = try connection.statement(SQL("insertHistoryAsset", Query.insertHistoryAsset.text))
     var found: [(row: Int64, assets: Set<Asset>)] = []
     try rows.forEach { row in
-      // Dropped because a damaged transaction is reported where it is read.
+      // Dropped because the read of a damaged transaction reports it.
       guard let transaction = try? HistoryTransaction(decoding: row.blob(1)) else { return }
       let assets = Set(transaction.assets)
       if !assets.isEmpty { found.append((row.int64(0), assets)) }

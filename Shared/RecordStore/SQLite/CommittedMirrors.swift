@@ -1,9 +1,10 @@
-// Rows of stores as of the latest commit, for callers that would otherwise wait for a reader's thread.
+// The rows of mirrored stores as of the latest commit, for callers that would otherwise wait for a reading thread.
 
 import Records
 import Synchronization
 
-/// What the writer last committed of mirrors that it knows. Every save asks for one row, and mostly wrote it a moment ago.
+/// The last committed rows of recently written mirrors. Every save reads one such row, and a commit has usually written
+/// it a moment before.
 final class CommittedMirrors: Sendable {
   struct Name: Hashable {
     let database: DatabaseID
@@ -20,8 +21,8 @@ final class CommittedMirrors: Sendable {
 
   subscript(name: Name) -> StoredMirror? { state.withLock { $0.rows[name] } }
 
-  /// To be called when the commit is durable, and before anybody hears of it.
-  /// - Parameter rows: by key; nil for one that is gone, or whose database is not at hand.
+  /// Stores committed rows. Called when the commit is durable, before its callers learn of it.
+  /// - Parameter rows: by key; nil for a row that is gone, or whose database is not cached.
   func note(_ rows: some Sequence<(key: Int64, row: (DatabaseID, StoredMirror)?)>) {
     state.withLock { state in
       for (key, row) in rows {
@@ -37,6 +38,6 @@ final class CommittedMirrors: Sendable {
     }
   }
 
-  /// After a failure nobody knows what was committed.
+  /// Forgets all rows, because after a failure the committed state is unknown.
   func removeAll() { state.withLock { $0 = State() } }
 }

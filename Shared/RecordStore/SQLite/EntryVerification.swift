@@ -1,16 +1,16 @@
-// Looks over the entries of a shard's field indexes: a ready one has exactly what its records say.
+// Verifies the entries of a shard's field indexes: a ready index must have exactly the keys of its records.
 
 import Indexing
 import Records
 import SQLite
 
-/// Compares records with the indexes of their databases, and counts.
+/// Looks up the expected entries of each record, and counts all entries.
 struct EntryVerification {
   private let snapshot: SQLiteSnapshot
   private let entry: Statement
   private var indexes: [Int64: [IndexRow]] = [:]
   private var databases: [Int64: Int64] = [:]
-  /// Entries that the records of ready indexes should have.
+  /// The number of entries that the records of each ready index should have.
   private var expected: [Int64: Int] = [:]
 
   init(_ snapshot: SQLiteSnapshot) throws {
@@ -27,7 +27,7 @@ struct EntryVerification {
     }
   }
 
-  /// A record of a zone that nobody is removing.
+  /// Checks the entries of one record. Its zone must not be among those being removed.
   mutating func check(_ stored: StoredRecord, rowID: Int64, zone: Int64, _ report: inout VerificationReport) throws {
     guard !stored.isDeleted, let database = databases[zone], let known = indexes[database] else { return }
     for row in known where row.state == .ready && row.index.recordType == stored.record.recordType {
@@ -42,7 +42,7 @@ struct EntryVerification {
     }
   }
 
-  /// With every expected entry found, a surplus shows in the numbers.
+  /// Compares counts. All expected entries were found, so a difference means surplus entries.
   func finish(_ report: inout VerificationReport) throws {
     let count = try snapshot.session.connection.statement(
       SQL("verifyEntryCount", "SELECT count(*) FROM entry WHERE fieldindex = ?1 AND zone NOT IN (SELECT zone FROM doomed)"))

@@ -1,15 +1,15 @@
-// Format 21's references, taken from the records: earlier releases stored what hangs below what without them.
+// The upgrade to format 21, which adds pointers to parents. Earlier releases stored parents in the records only.
 
 import Crypto
 import Records
 import SQLite
 
-/// Puts the parents of records and tombstones that are there already into the index of references, so that what hangs below a record is found: also over
-/// what was deleted in between.
+/// Adds the parents of existing records and tombstones to the index of references, so that the descendants of a record
+/// are found, even below deleted ones.
 struct ParentUpgrade {
   private let connection: Connection
   private let file: ShardFile
-  /// Rows of deleted zones are on their way out, table by table.
+  /// Deleted zones whose rows are being removed, table by table.
   private let doomed: Set<Int64>
   private var symbol: Int64?
 
@@ -27,9 +27,9 @@ struct ParentUpgrade {
 
   private static let pageCount = 500
 
-  /// - Returns: the last row it looked at; nil when there are no more.
+  /// - Returns: the last row of the page; nil when no rows are left.
   private mutating func page(after row: Int64) throws -> Int64? {
-    // Its own text, not a `Query`: those are of the latest format.
+    // Not a `Query`, because those match the latest format.
     let rows = try connection.statement(
       SQL(
         "upgradeParents",
@@ -48,7 +48,7 @@ struct ParentUpgrade {
     return last
   }
 
-  /// - Returns: nil for a row that stays as it is. A damaged one does: it is reported where it is read.
+  /// - Returns: nil for a row that stays unchanged. A damaged row does, because reads report it.
   private mutating func change(_ row: Statement) throws -> ReferenceChange? {
     let header = RecordRowHeader(
       zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: row.bool(11), origin: row.int64(4), sequenceOfOthers: row.int64(5))
@@ -67,9 +67,10 @@ struct ParentUpgrade {
     return ReferenceChange(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
   }
 
-  /// - Throws: `StoreError.missingKey`: the shard could not be read whole.
+  /// The parent in a record's stored form; nil when there is none or the record is damaged.
+  /// - Throws: `StoreError.missingKey`, because the shard cannot be read completely then.
   private func parent(inBlob blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> String? {
-    // Dropped because a record that can't be read is reported where it is read.
+    // Dropped because the read of a damaged record reports it.
     guard KeyRing.isSealed(blob) else { return try? Record(decoding: blob, recordName: recordName, recordType: recordType).parent }
     do throws(SealingError) {
       let opened = try file.keys.open(blob, for: .record)

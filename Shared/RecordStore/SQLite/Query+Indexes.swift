@@ -12,7 +12,7 @@ extension Query {
     case .removeIndex: "DELETE FROM fieldindex WHERE id = ?1"
     case .zoneAfterName: "SELECT id, name FROM zone WHERE database = ?1 AND name > ?2 AND deleted = 0 ORDER BY name LIMIT 1"
 
-    // CROSS JOIN: entries first, whatever the planner of SQLite thinks.
+    // CROSS JOIN makes SQLite's planner read the entries first.
     case .entriesUp:
       """
       SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key FROM entry e CROSS JOIN record r ON r.id = e.record
@@ -25,7 +25,7 @@ extension Query {
       """
     case .countEntries:
       "SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 LIMIT ?5)"
-    // A record that was changed since its index is in use has entries before it is filled in.
+    // A record that changed after its index was made has entries before the index is filled.
     case .insertEntry: "INSERT OR IGNORE INTO entry(zone, fieldindex, key, name, record) VALUES (?1, ?2, ?3, ?4, ?5)"
     case .deleteEntry: "DELETE FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key = ?3 AND name = ?4"
     case .dropEntries:

@@ -1,11 +1,12 @@
-// The statements that read and write where objects are.
+// The statements that read and write the placements of objects.
 
 import Records
 
 extension Query {
   var placementText: String {
     switch self {
-    // The second part finds something only while a database is being filled in: a record's name among those that are not noted yet.
+    // The second part finds rows only while a database is being filled: a record of that name in a zone that is not
+    // noted yet.
     case .placements:
       """
       SELECT zone, assigned FROM placement WHERE database = ?1 AND name = ?2
@@ -16,7 +17,7 @@ extension Query {
       ORDER BY zone
       """
     case .insertPlacement: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
-    // What was noted since the database is being filled in is newer.
+    // A placement that was noted after the filling began is newer.
     case .fillPlacement: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
     case .assignPlacement: "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
     case .unassignPlacements: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
@@ -28,7 +29,7 @@ extension Query {
     case .anyPlacement: "SELECT 1 FROM placement WHERE database = ?1 LIMIT 1"
 
     case .fillingDatabases: "SELECT DISTINCT database FROM unplaced"
-    // Whoever makes a store now has never heard of zones that have ended.
+    // Zones that have ended do not matter for a store that is made afterwards.
     case .makeUnplaced:
       """
       INSERT INTO unplaced(database, zone, target, after) SELECT database, id, id, NULL FROM zone z
@@ -43,12 +44,12 @@ extension Query {
     }
   }
 
-  /// A condition on a row of `symbol`: the type of objects' records (`StoredZone.places`).
+  /// A condition on a row of `symbol`: the type of an object's record (`StoredZone.places`).
   static func isObject(_ symbol: String) -> String {
     "substr(\(symbol).text, 1, \(ReservedName.recordTypePrefix.utf8.count)) = '\(ReservedName.recordTypePrefix)'"
   }
 
-  /// A condition on a row of `zone`: none of those in which objects are looked for first.
+  /// A condition on a row of `zone`: not a default zone of mirrored stores.
   static func isLookedInLater(_ zone: String) -> String {
     "\(zone).name NOT IN ('\(ReservedName.privateMirrorZone)', '\(ReservedName.defaultZone)')"
   }

@@ -1,4 +1,4 @@
-// The statements about what exports hold back.
+// The statements about changes that exports hold back.
 
 extension Query {
   var quarantineText: String {

@@ -1,4 +1,4 @@
-// The statements about imports and recoveries of mirrored stores.
+// The statements about import and recovery state of mirrored stores.
 
 extension Query {
   var recoveryText: String {

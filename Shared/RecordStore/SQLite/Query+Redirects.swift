@@ -1,4 +1,4 @@
-// The statements about names of duplicates that stand for other records.
+// The statements about redirects from duplicates to other records.
 
 extension Query {
   var redirectText: String {
@@ -13,7 +13,8 @@ extension Query {
           ORDER BY id LIMIT ?3
         """
     case .redirectedDatabases:
-      // From one zone of the index to the next: asked whenever a shard is opened, and there are many zones and few redirects.
+      // Steps from one zone of the index to the next, because a shard has many zones, few redirects, and runs this at
+      // each opening.
       """
       WITH RECURSIVE redirected(zone) AS (SELECT min(zone) FROM redirect
         UNION ALL SELECT (SELECT min(zone) FROM redirect WHERE zone > redirected.zone) FROM redirected WHERE zone IS NOT NULL)

@@ -1,9 +1,9 @@
-// The statements about transactions whose history is gone.
+// The statements about settled transactions and removed stores.
 
 extension Query {
   var settledText: String {
     switch self {
-    // All of it is in the index.
+    // The index covers the whole statement.
     case .keptTransactionNumber: "SELECT id FROM history WHERE mirror = ?1 AND txid = ?2"
     case .settledTransaction: "SELECT id, appended, objects FROM settled WHERE mirror = ?1 AND txid = ?2"
     case .settleTransactions:

@@ -1,6 +1,6 @@
-// Every statement that stores and snapshots run, by name; prepared once a connection.
+// The statements that stores and snapshots run, each under a name and prepared once a connection.
 
-/// The case's name is the statement's name in errors.
+/// A statement. Its case's name is the statement's name in errors.
 enum Query: Int, CaseIterable {
   case meta, setMeta, sealingKeys, noteSealingKey
   case symbolText, symbolID, makeSymbol
@@ -88,12 +88,12 @@ enum Query: Int, CaseIterable {
     case .changes: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     case .changesBackwards: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
     case .recordsOfType: Self.recordColumns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
-    // All of it is in the index.
+    // The index covers the whole statement.
     case .recordNames: "SELECT id, name, type FROM record INDEXED BY record_name WHERE zone = ?1 AND name > ?2 ORDER BY name"
     case .recordByRow: Self.recordColumns + " FROM record WHERE id = ?1"
     case .insertRecord:
       "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
-    // Without the type, which as good as never changes: setting it would write the index on names, too.
+    // Without the type, which hardly ever changes: setting it would also rewrite the index on names.
     case .updateRecord: "UPDATE record SET seq = ?2, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
     case .updateRecordAndType:
       "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"

@@ -1,15 +1,16 @@
-// A body on its way through the writer, and the promise its caller holds.
+// A body on its way through the writer, and the promise that its caller waits for.
 
 import Synchronization
 
-/// A body as the writer sees it.
+/// A body from the writer's side.
 protocol QueuedBody: Sendable {
-  /// Runs the body; its outcome is kept until `settle`.
-  /// - Returns: what it threw.
+  /// Runs the body and keeps its result until `settle`.
+  /// - Returns: the error that it threw; nil when it returned.
   func run(in transaction: SQLiteTransaction) -> (any Error)?
-  /// Gives the caller `failure`, or what the body returned. To be called once, on the writer's thread, holding no lock.
+  /// Hands the caller `failure`, or the body's result if that is nil. Called once, on the writer's thread, without
+  /// locks.
   func settle(_ failure: (any Error)?)
-  /// Shares its commit with no other body.
+  /// True when the body needs a commit of its own.
   var runsAlone: Bool { get }
 }
 
@@ -45,8 +46,8 @@ final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
   }
 }
 
-/// Whether a body is committed, and who waits to know. Nothing here depends on what bodies return: looking up the types that would be made for each
-/// costs more than the rest.
+/// The outcome of a commit and the callers that wait for it. It is not generic, because the metadata of a type for each
+/// result would cost more than the rest.
 private final class CommitPromise: Sendable {
   private struct State {
     var failure: (any Error)?
@@ -66,7 +67,7 @@ private final class CommitPromise: Sendable {
     for waiter in waiters { Self.tell(waiter, failure) }
   }
 
-  /// - Throws: why it is not committed.
+  /// - Throws: the error that prevented the commit.
   func wait() async throws {
     try await withCheckedThrowingContinuation { continuation in
       let (isSettled, failure) = state.withLock { state -> (Bool, (any Error)?) in

@@ -1,34 +1,35 @@
-// Threads that read: the store's own few, shared by its shards, so that no read blocks Swift's cooperative threads.
+// Threads for reads, a few for all shards of a store, so that no read blocks Swift's cooperative threads.
 
 import Glibc
 import SQLite
 import Synchronization
 
-/// A read as the pool sees it.
+/// A read from the pool's side.
 protocol QueuedRead: Sendable {
-  /// Runs, and gives the result to who waits for it, unless the read was cut short meanwhile. Runs again then, so it changes nothing.
-  /// - Returns: false when it was cut short.
+  /// Runs the read, and hands its result to the caller unless the read was cut short. A read that was cut short runs
+  /// again, so it must not change anything.
+  /// - Returns: false when the read was cut short.
   func run(in snapshot: SQLiteSnapshot, isCutShort: () -> Bool) -> Bool
-  /// - Parameter error: may be SQLite's own.
+  /// Hands the caller an error, which may be SQLite's own.
   func fail(_ error: any Error)
 }
 
 struct ReadJob: Sendable {
   let read: any QueuedRead
   let readers: ShardReaders
-  /// Nobody waits for it any longer than until then.
+  /// The end of the time that the caller waits for the read.
   let expiry: ContinuousClock.Instant
-  /// Whose it is (`ShardStore.turns`).
+  /// The party that the read belongs to (`ShardStore.turns`).
   let party: String
-  /// It was cut short once: it runs where it holds up no brief one.
+  /// The read was cut short once, or is known to take long. It runs on a thread for long reads.
   var isLong = false
 }
 
-/// The threads. They end when the pool is let go.
+/// The pool's threads. They end with the pool.
 ///
-/// A read begins on the threads for brief ones, and stays there while nobody waits for one of them. Those that take longer then are cut
-/// short, and begin anew on threads of their own, so that searches through very much never hold up the rest. Parties take turns on both, and one
-/// party's long reads leave a thread free for others'.
+/// A read begins on a thread for brief reads, and may stay there while no other read waits for one. A read that takes
+/// longer while others wait is cut short and begins again on a thread for long reads, so that large searches do not
+/// hold up the rest. Parties take turns on both kinds. One party's long reads leave a thread free for other parties.
 final class ReaderPool: Sendable {
   private let brief: BlockingQueue<ReadJob>
   private let long: BlockingQueue<ReadJob>
@@ -77,28 +78,28 @@ final class ReaderPool: Sendable {
     }
   }
 
-  /// Reads that wait for a thread.
+  /// The reads that wait for a thread.
   var waitingCount: Int { brief.count + long.count }
 
-  /// false: too many reads are waiting.
+  /// - Returns: false when too many reads wait.
   func submit(_ job: ReadJob) -> Bool { (job.isLong ? long : brief).push(job, of: job.party) == .pushed }
 
-  /// Runs a copy or a check of a whole shard on a thread for such.
-  /// - Returns: false: too many wait.
+  /// Runs a copy or a check of a whole shard on a thread for such work.
+  /// - Returns: false when too many wait.
   func submitWhole(_ job: @escaping @Sendable () -> Void) -> Bool { whole.push(job) == .pushed }
 
-  /// Begins the time that the job may take.
+  /// Starts the watch over the time that the job may take.
   func begin(_ job: ReadJob, _ watch: StatementWatch) {
     watch.begin(until: job.isLong ? job.expiry : min(.now + briefTime, job.expiry), atLatest: job.expiry, isAwaited: isBriefAwaited)
   }
 }
 
-/// A shard's read connections, and the gate in front of them.
+/// A shard's read connections, and a gate that keeps reads out while the writer needs the file for itself.
 final class ShardReaders: Sendable {
   /// A connection between two reads.
   ///
-  /// @unchecked: a session belongs to one thread at a time; it is handed on under the lock of `state`, and SQLite's multi-thread mode
-  /// asks for no more.
+  /// Unchecked because one thread at a time has the session. The lock of `state` protects its transfer, as SQLite's
+  /// multi-thread mode requires.
   private struct IdleSession: @unchecked Sendable {
     let session: ShardSession
   }
@@ -114,24 +115,25 @@ final class ShardReaders: Sendable {
   private struct State {
     var idle: [IdleSession] = []
     var activeCount = 0
-    /// Of the reads under way.
+    /// The watches of the current reads.
     var watches: [ObjectIdentifier: StatementWatch] = [:]
-    /// Those of them that read the whole shard, and whether they are to come to their end.
+    /// The watches of reads of the whole shard. The value says whether the read may finish even if the log grows too
+    /// long.
     var wholes: [ObjectIdentifier: Bool] = [:]
     var isPaused = false
     var isClosed = false
-    /// Reads that came while the gate was closed.
+    /// Reads that arrived while the gate was closed.
     var deferred: [ReadJob] = []
-    /// Reads that were begun anew as long ones, and those of them that were given up.
+    /// The number of reads that began again as long ones, and of those that were given up.
     var longReadCounts = (begun: 0, givenUp: 0)
   }
 
   private let file: ShardFile
   private let pool: ReaderPool
   private let state = Mutex(State())
-  /// Tells the writer that waits in `pause` or `close` that the last read has ended.
+  /// Wakes the writer in `pause` or `close` when the last read has ended.
   private let drained: BlockingQueue<Bool>
-  /// How many reads may be kept waiting while the gate is closed.
+  /// The most reads that wait while the gate is closed.
   private let deferredLimit: Int
 
   init(file: ShardFile, pool: ReaderPool, deferredLimit: Int) throws(StoreError) {
@@ -141,16 +143,17 @@ final class ShardReaders: Sendable {
     drained = try BlockingQueue(limit: 1)
   }
 
-  /// Reads that wait for a thread, of all the store's shards.
+  /// The reads of all the store's shards that wait for a thread.
   var waitingCount: Int { pool.waitingCount }
 
-  /// Reads that were begun anew as long ones, and those of them that were given up.
+  /// The number of reads that began again as long ones, and of those that were given up.
   var longReadCounts: (begun: Int, givenUp: Int) { state.withLock { $0.longReadCounts } }
 
+  /// Queues a read.
   /// - Parameters:
-  ///   - time: how long it may take, waiting included.
-  ///   - party: whose it is.
-  ///   - isLong: it is known to take long.
+  ///   - time: the most time that the read may take, including its wait.
+  ///   - party: the party that the read belongs to.
+  ///   - isLong: whether the read is known to take long.
   func submit(_ read: any QueuedRead, within time: Duration, of party: String, isLong: Bool = false) {
     submit(ReadJob(read: read, readers: self, expiry: .now + time, party: party, isLong: isLong))
   }
@@ -223,12 +226,14 @@ final class ShardReaders: Sendable {
 
   // MARK: Whole shards
 
-  /// How often a read of the whole shard begins, the last time to come to its end.
+  /// The number of attempts to read a whole shard. The last one may finish even if the log grows too long.
   private static let wholeAttemptCount = 3
   private static let gatePause: useconds_t = 2000
 
-  /// Reads the whole shard on the calling thread. It begins anew when the log has grown too long meanwhile, twice at most.
-  /// - Throws: `StoreError.tooSlow` when the log grew too long for the last time, too; `CancellationError`; what `body` throws.
+  /// Reads the whole shard on the calling thread. If the log grows too long meanwhile, the read begins again, up to
+  /// `wholeAttemptCount` attempts.
+  /// - Throws: `StoreError.tooSlow` when the last attempt was cut short as well; `StoreError.closed`;
+  ///   `CancellationError`; errors of `body`.
   func readWhole<Value>(_ cancellation: ReadCancellation, _ body: (SQLiteSnapshot) throws -> Value) throws -> Value {
     for attempt in 1...Self.wholeAttemptCount {
       try enterGate(cancellation)
@@ -287,7 +292,7 @@ final class ShardReaders: Sendable {
       try session.connection.commit()
       finish(session)
     } catch {
-      // Dropped because the read has its answer; a connection that can't end a transaction is not used again.
+      // Dropped because the read has its answer; a connection that cannot end a transaction is not used again.
       session.connection.close()
       finish(nil)
     }
@@ -305,13 +310,15 @@ final class ShardReaders: Sendable {
 
   // MARK: On the writer's thread
 
-  /// Keeps new reads waiting until `resume`, if those under way end soon.
-  /// - Parameter interruptionPatience: how long those that did not end soon have to be cut short, to begin anew after `resume`; nil: they
-  ///   are let go on.
-  ///   - cutsShort: also those of the whole shard that are to come to their end.
-  /// - Returns: whether none is under way now; if not, nothing is kept waiting.
+  /// Makes new reads wait until `resume`, provided that the current reads end in time.
+  /// - Parameters:
+  ///   - patience: the time in which the current reads have to end.
+  ///   - interruptionPatience: the further time in which reads that are cut short then have to end; they begin again
+  ///     after `resume`. nil cuts no read short.
+  ///   - cutsShort: whether to cut short even the last attempt of a read of the whole shard.
+  /// - Returns: true when no read is running. If it is false, no read is kept waiting.
   func pause(within patience: Duration, thenInterruptingWithin interruptionPatience: Duration? = nil, cutsShort: Bool = false) -> Bool {
-    // A read of the whole shard that goes on is waited for in vain.
+    // Waiting for a read of the whole shard that may go on would be in vain.
     if state.withLock({ $0.wholes.values.contains { isKept in interruptionPatience == nil || isKept && !cutsShort } }) { return false }
     var deadline = ContinuousClock.now.advanced(by: patience)
     var interruptionPatience = interruptionPatience
@@ -328,13 +335,13 @@ final class ShardReaders: Sendable {
         for watch in state.withLock({ Array($0.watches.values) }) { watch.interrupt() }
         continue
       }
-      // It may be from an earlier pause that was given up: the count decides.
+      // The signal can stem from an earlier pause that was given up, so the count decides.
       _ = drained.take(atMost: 1, within: rest)
     }
     return true
   }
 
-  /// Lets the reads go on that waited.
+  /// Opens the gate for the reads that waited.
   func resume() {
     let deferred = state.withLock { state in
       state.isPaused = false
@@ -344,7 +351,7 @@ final class ShardReaders: Sendable {
     for job in deferred { submit(job) }
   }
 
-  /// Refuses reads from now on, ends those under way and closes every connection.
+  /// Refuses new reads, ends the current ones and closes every connection.
   func close() {
     let watches = state.withLock { state in
       state.isClosed = true
@@ -361,7 +368,7 @@ final class ShardReaders: Sendable {
   }
 }
 
-/// Whoever wanted a read of a whole shard may not want it any more.
+/// Lets the caller cancel a read of a whole shard.
 final class ReadCancellation: Sendable {
   private struct State {
     var isCancelled = false
@@ -379,7 +386,7 @@ final class ReadCancellation: Sendable {
     }
   }
 
-  /// The read that goes on now.
+  /// Sets the watch of the current attempt, and stops it if the read is cancelled already.
   func stops(_ watch: StatementWatch) {
     state.withLock { state in
       state.watch = watch

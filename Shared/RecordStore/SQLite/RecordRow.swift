@@ -1,4 +1,4 @@
-// A record's row: which bytes are kept, and the checksum that vouches for them.
+// A record's row: its stored bytes, and the checksum over them.
 
 import CDeflate
 import Records
@@ -28,11 +28,11 @@ struct RecordRowHeader {
   }
 }
 
-/// CRC-32 as zlib has it, piece by piece. Stored: never another polynomial.
+/// CRC-32 as in zlib, piece by piece. Stored: never another polynomial.
 enum Checksum {
-  /// - Parameter sum: of the pieces before; 0: there are none.
+  /// - Parameter sum: the checksum of the earlier pieces; 0 for none.
   static func update(_ sum: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
-    // libdeflate takes a null pointer for "start anew".
+    // libdeflate reads a null pointer as "start again".
     guard let start = bytes.baseAddress else { return sum }
     return libdeflate_crc32(sum, start, bytes.count)
   }
@@ -40,8 +40,8 @@ enum Checksum {
 
 /// A reference's field and action in one number, the column `reference.field`.
 ///
-/// The actions lie in ranges of their own, so that the sources an action binds to a target are one range of the index, however many
-/// plain pointers there are to it.
+/// Each action has a number range of its own. So the sources that an action binds to a target are one range of the
+/// index, however many plain pointers there are.
 struct ReferenceKey: Hashable {
   /// The symbol of the field's name.
   let symbol: Int64
@@ -73,7 +73,7 @@ struct ReferenceKey: Hashable {
     }
   }
 
-  /// All keys of an action that binds.
+  /// The keys of a binding action; nil for `none`.
   static func range(of action: Reference.Action) -> ClosedRange<Int64>? {
     switch action {
     case .none: nil
@@ -83,8 +83,8 @@ struct ReferenceKey: Hashable {
   }
 }
 
-/// A record's outgoing references as they are kept in its row: sorted, each once, so that equal sets have equal bytes and an update
-/// that changes none of them leaves the index alone.
+/// A record's outgoing references as its row stores them: sorted and distinct. Equal sets have equal bytes, so an
+/// update that changes none leaves the index alone.
 enum StoredReferences {
   struct Entry: Hashable {
     /// `ReferenceKey.rawValue`.
@@ -92,8 +92,8 @@ enum StoredReferences {
     let target: String
   }
 
-  /// Shape: entries in ascending order of their bytes; each 8 bytes of field, 2 of the target's length plus 1, the target
-  /// (0 for the 16 bytes of a UUID).
+  /// Shape: entries ascending by their bytes. Each has 8 bytes of field, 2 bytes with the target's length plus 1 (0 for
+  /// a UUID of 16 bytes), and the target.
   static func encode(_ entries: [Entry]) throws -> [UInt8] {
     if entries.count <= 1 {
       var bytes: [UInt8] = []
@@ -126,7 +126,7 @@ enum StoredReferences {
     }
   }
 
-  /// nil when the bytes are not what `encode` makes.
+  /// - Returns: nil unless the bytes have the shape that `encode` makes.
   static func decode(_ bytes: [UInt8]) -> [Entry]? {
     var entries: [Entry] = []
     var index = 0

@@ -1,16 +1,16 @@
-// What upgrades do to a record's references: its row and the index, which always say the same.
+// Changes a record's references in an upgrade, in its row and in the index alike.
 
 import SQLite
 
-/// A row whose references say something else from now on.
+/// A row whose references change.
 struct ReferenceChange {
   let row: Int64
   let zone: Int64
-  /// Of the row as it is to be.
+  /// The checksum of the changed row.
   let sum: Int64
   let earlier: [StoredReferences.Entry]
   let later: [StoredReferences.Entry]
-  /// `later` as the row keeps it.
+  /// `later` as the row stores it.
   let references: [UInt8]
 
   func apply(to connection: Connection) throws {

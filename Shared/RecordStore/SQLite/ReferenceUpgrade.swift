@@ -1,14 +1,15 @@
-// Format 8's keys of references, taken from the records: those that earlier releases stored do not say which of them bind.
+// The upgrade to format 8, which adds actions to the keys of references. The keys of earlier releases do not tell which
+// references bind.
 
 import Records
 import SQLite
 
-/// Gives the references of records that are there already the actions their fields have, so that cascades and validation find them.
+/// Gives the references of existing records the actions of their fields, so that cascades and validation find them.
 struct ReferenceUpgrade {
   private typealias Entry = StoredReferences.Entry
 
   private let connection: Connection
-  /// Rows of deleted zones are on their way out, table by table.
+  /// Deleted zones whose rows are being removed, table by table.
   private let doomed: Set<Int64>
   private var symbols: [Int64: String] = [:]
   private var bindsReferences = false
@@ -31,9 +32,9 @@ struct ReferenceUpgrade {
 
   private static let pageCount = 500
 
-  /// - Returns: the last row it looked at; nil when there are no more.
+  /// - Returns: the last row of the page; nil when no rows are left.
   private mutating func page(after row: Int64) throws -> Int64? {
-    // Its own text, not a `Query`: those are of the latest format.
+    // Not a `Query`, because those match the latest format.
     let rows = try connection.statement(
       SQL(
         "upgradeReferences",
@@ -52,7 +53,7 @@ struct ReferenceUpgrade {
     return last
   }
 
-  /// - Returns: nil for a row that stays as it is. A damaged one does: it is reported where it is read.
+  /// - Returns: nil for a row that stays unchanged. A damaged row does, because reads report it.
   private mutating func change(_ row: Statement) throws -> ReferenceChange? {
     let header = RecordRowHeader(
       zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: false, origin: row.int64(4), sequenceOfOthers: row.int64(5))
@@ -61,7 +62,7 @@ struct ReferenceUpgrade {
     else { return nil }
     let record = row.withBytes(8) { data -> Record? in
       guard header.checksum(name: name, references: references, data: data) == row.int64(6) else { return nil }
-      // Dropped because a record that can't be read is reported where it is read.
+      // Dropped because the read of a damaged record reports it.
       return try? Record(decoding: data, recordName: name, recordType: type)
     }
     guard let record else { return nil }
@@ -73,7 +74,8 @@ struct ReferenceUpgrade {
     return ReferenceChange(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
   }
 
-  /// What the record's field says of this target; a relationship's field says nothing, and its entry stays.
+  /// The keys for this target, by the actions in the record's field. A relationship's field has no actions, so its
+  /// entry stays.
   private func keys(of entry: Entry, in record: Record) -> [ReferenceKey] {
     let key = ReferenceKey(rawValue: entry.field)
     guard let name = symbols[key.symbol] else { return [key] }

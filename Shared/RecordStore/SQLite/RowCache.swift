@@ -1,27 +1,27 @@
-// Rows the writer keeps in memory from commit to commit, and takes back with a body that failed.
+// Rows that the writer keeps in memory from commit to commit. The changes of a failed body are undone.
 
 import Crypto
 import Records
 
-/// A dictionary whose changes can be undone back to the start of the current body.
+/// A dictionary whose changes can be undone back to the beginning of the current body.
 struct RowCache<Key: Hashable, Row> {
   private var rows: [Key: Row] = [:]
-  /// What was there before, in the order it was changed.
+  /// The earlier rows, in the order of the changes.
   private var journal: [(key: Key, earlier: Row?)] = []
 
   var count: Int { rows.count }
   subscript(key: Key) -> Row? { rows[key] }
 
-  /// Keeps a row that was read: nothing to undo.
+  /// Keeps a row that was read, without an entry in the journal.
   mutating func load(_ row: Row, for key: Key) { rows[key] = row }
 
-  /// Keeps a row that the body changed; nil removes it.
+  /// Keeps a row that the body changed; nil removes the row.
   mutating func set(_ row: Row?, for key: Key) {
     journal.append((key, rows[key]))
     rows[key] = row
   }
 
-  /// The changes of the body stay.
+  /// Keeps the changes of the body for good.
   mutating func keepChanges() { journal.removeAll(keepingCapacity: true) }
 
   mutating func undoChanges() {
@@ -35,24 +35,24 @@ struct RowCache<Key: Hashable, Row> {
   }
 }
 
-/// A row with whether its latest state still has to be written.
+/// A row, and whether its latest state has to be written.
 struct CachedRow<Row> {
   var row: Row
   var isDirty: Bool
 }
 
-/// Counters that exist once a shard.
+/// Counters of which each shard has one.
 struct ShardCounters: Hashable {
-  /// The last key given to a database, zone or mirror.
+  /// The last key given to a row: a database, zone, mirror, subscription, index or news of a share.
   var lastKey: Int64 = 0
   var lastEvent: Int64 = 0
-  /// 1 from the first reference on whose action is not `none`: before it nothing need be asked about them.
+  /// 1 once the shard has a reference whose action is not `none`. Until then no statement looks for them.
   var bindsReferences: Int64 = 0
-  /// The key that something of the shard was sealed with since it was opened, or before that with the same key.
+  /// The newest key once it has sealed something of the shard; nil until then.
   var sealingKey: KeyRing.ID?
 }
 
-/// Everything the writer caches.
+/// The writer's caches.
 ///
 /// Sequence counters change with every record: they are written once a group, which saves 8 % of the processor's time.
 struct WriterCache {
@@ -69,7 +69,7 @@ struct WriterCache {
   var mirrorKeys = RowCache<Name, Int64>()
   var symbols = RowCache<String, Int64>()
 
-  /// Keys of rows that may be dirty; a key may stand there twice or be clean by now.
+  /// Keys of rows that may be dirty. A key can appear twice or belong to a clean row.
   var dirtyDatabases: [Int64] = []
   var dirtyZones: [Int64] = []
   var dirtyMirrors: [Int64] = []
@@ -94,7 +94,8 @@ struct WriterCache {
     symbols.undoChanges()
   }
 
-  /// Every row here is written: forgets rows when there are too many. Bounds the memory of a shard with millions of zones.
+  /// Drops all rows when there are too many, which bounds the memory of a shard with millions of zones. All rows must
+  /// be written.
   mutating func trim(to limit: Int) {
     dirtyDatabases.removeAll(keepingCapacity: true)
     dirtyZones.removeAll(keepingCapacity: true)

@@ -1,4 +1,4 @@
-// Consumers of history in a shard's file, and the place of a moment in a store's history.
+// The consumers of histories in a shard's file, and the search for the transaction of a point in time.
 
 import Records
 import SQLite

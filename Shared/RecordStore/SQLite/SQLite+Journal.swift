@@ -1,10 +1,12 @@
-// The journal of conflicts in a shard's file: written in the commit that it tells of, and by nobody without a conflict.
+// The journal of conflicts in a shard's file. An entry is written in the commit that causes it; commits without
+// conflicts do not touch it.
 
 import Crypto
 import Records
 import SQLite
 
-/// The place of an entry's assets in the table of history's: below those of quarantine, whose numbers never come so far.
+/// The number under which an entry's assets are held in the table `history_asset`. It is below the numbers of
+/// quarantine, which never reach the offset.
 enum JournalRowID {
   static func of(_ row: Int64) -> Int64 { -(row + offset) }
   static let offset: Int64 = 1 << 48
@@ -132,7 +134,7 @@ extension SQLiteTransaction {
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
       var byteCount: Int64 = 0
-      // A slice is short work for the thread that saves wait for, however large its rows are.
+      // Limits the work of a slice by bytes as well, because saves wait for this thread.
       let old = try select.all { ($0.int64(0), $0.int64(1)) }.prefix { row in
         defer { byteCount += row.1 }
         return byteCount < StoredConflict.sliceByteCount
@@ -155,8 +157,8 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Too many of a user's, or with too much in them.
-  /// - Parameter row: the entry that was just written.
+  /// Removes entries of a user until the journal is within its limits.
+  /// - Parameter row: the entry that was just written, which stays.
   private func evictConflicts(besides row: Int64, _ conflict: StoredConflict) throws {
     while true {
       let use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
@@ -196,13 +198,13 @@ extension SQLiteTransaction {
 }
 
 extension StoredConflict {
-  /// What one commit forgets at most. Unit: bytes.
+  /// The most bytes that one commit forgets.
   static let sliceByteCount: Int64 = 8_388_608
 
-  /// What an entry counts for in its user's share.
+  /// The bytes that an entry counts for in its user's limit.
   func byteCount(_ content: [UInt8], _ assets: Set<Asset>) -> Int64 { assets.reduce(Int64(content.count)) { $0 + $1.byteCount } }
 
-  /// CRC-32 over everything the row says that does not change, texts with their lengths before them.
+  /// CRC-32 over the constant columns of the row. Each text has its length in front.
   func checksum(_ content: [UInt8]) -> Int64 {
     var sum = withUnsafeBytes(of: (databaseKey.littleEndian, zoneIncarnation.littleEndian, Int64(kind).littleEndian, at.littleEndian)) { Checksum.update(0, $0) }
     for text in [zoneName, recordName, entity, userRecordName, deviceID] {

@@ -1,4 +1,4 @@
-// Past states in a shard's file: copies of rows as they were before an update, in the order in which they were replaced.
+// Past states in a shard's file: copies of rows from before an update, in the order of the replacements.
 
 import Records
 import SQLite
@@ -47,7 +47,7 @@ extension SQLiteSnapshot {
 }
 
 extension SQLiteTransaction {
-  /// Keeps a row as it is, before it is updated. Nothing of it is decoded, and its checksum holds for the copy: it is over the same columns.
+  /// Copies a row before it is updated. The copy is not decoded and keeps its checksum, which covers the same columns.
   func archive(rowID: Int64, until sequence: Int64) throws {
     let insert = try writing(.archiveRecord)
     try insert.bind(1, rowID)
@@ -61,7 +61,7 @@ extension SQLiteTransaction {
       guard limit > 0 else { return 0 }
       let select = try statement(.oldestPast)
       try select.bind(1, limit)
-      // Those at the front, whatever is behind them: clocks go back, and none must be looked at again and again.
+      // Takes the rows at the front only: clocks can go back, and no row should be read again and again.
       guard let last = try select.all({ ($0.int64(0), $0.int64(1)) }).prefix(while: { $0.1 < cutoff }).last?.0 else { return 0 }
       let delete = try writing(.forgetPast)
       try delete.bind(1, last)
@@ -80,7 +80,7 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Removes up to `limit` past states of a deleted zone; gives how many.
+  /// Removes up to `limit` past states of a deleted zone. Returns their number.
   func sweepPast(of zone: Int64, _ limit: Int) throws -> Int {
     let delete = try writing(.sweepPast)
     try delete.bind(1, zone)

@@ -1,4 +1,4 @@
-// Which zones objects are in that are not in a default one, in a shard's file.
+// Tracks, in a shard's file, which objects are in zones other than the default ones.
 
 import Records
 import SQLite
@@ -38,7 +38,7 @@ extension SQLiteTransaction {
     }
   }
 
-  /// That an object has a record in a zone now.
+  /// Notes that a zone has a record of the object.
   func notePlacement(of objectID: String, in zone: StoredZone) throws { try putPlacement(.insertPlacement, of: objectID, in: zone) }
 
   private func putPlacement(_ query: Query, of objectID: String, in zone: StoredZone) throws {
@@ -64,7 +64,7 @@ extension SQLiteTransaction {
     cache.databases.set(CachedRow(row: row, isDirty: cached.isDirty), for: database)
   }
 
-  /// A zone that is made again under another key has the objects of the one that ended.
+  /// Moves the placements of an ended zone to its successor, which is made under another key.
   func movePlacements(from zone: Int64, to successor: Int64, in database: Int64) throws {
     let move = try writing(.movePlacements)
     try move.bind(1, zone)
@@ -89,7 +89,8 @@ extension SQLiteTransaction {
 
   // MARK: Filling in
 
-  /// Begins to note where objects are, with the first one who may ask. What is there already is noted behind the commits.
+  /// Begins to note where objects are, for the database's first store. Existing objects are noted after this commit,
+  /// step by step.
   func trackPlacements(of database: Int64) throws {
     try flushCachedRows()
     let make = try writing(.makeUnplaced)
@@ -100,24 +101,24 @@ extension SQLiteTransaction {
     if isFilling { fillingDatabases.insert(database) }
   }
 
-  /// Records of a zone that are not noted yet. The zone may have ended since, and been made again (`target`): its rows are not swept before
-  /// they are noted.
+  /// A zone with records that are not noted yet. If it has ended and been made again, `target` is the successor; its
+  /// rows are not swept before they are noted.
   private struct Unplaced {
     let zone: Int64
     let target: Int64
-    /// The last name that is noted; nil: none is.
+    /// The last name that is noted; nil for none.
     var after: String?
   }
 
-  /// Notes the objects of a step of the first database that needs it.
-  /// - Parameter budget: what the step may take; less by what it took.
-  /// - Returns: how many were noted.
+  /// Notes the objects of a step of the first database that is being filled.
+  /// - Parameter budget: the limits of the step, reduced by its work.
+  /// - Returns: the number of objects noted.
   func fillPlacements(_ budget: inout IndexBudget) throws -> Int {
     guard let database = fillingDatabases.min() else { return 0 }
     var count = 0
     while let next = try nextUnplaced(in: database) {
       if budget.isSpent { return count }
-      // Zones without anything to do are cheap, but not free.
+      // Even a zone without objects costs a little.
       budget.nameCount -= 1
       count += try fill(next, in: database, &budget)
     }
@@ -168,7 +169,8 @@ extension SQLiteTransaction {
     return count
   }
 
-  /// Whether a row of `Query.recordNames` is an object's. A damaged one is passed over: it must not hold up the others.
+  /// True when a row of `Query.recordNames` is an object's. Skips a damaged row, so that it does not hold up the
+  /// others.
   private func isObject(_ row: Statement) throws -> Bool {
     do {
       return try session.symbol(row.int64(2)).hasPrefix(ReservedName.recordTypePrefix)

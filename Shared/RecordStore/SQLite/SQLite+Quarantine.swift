@@ -1,4 +1,5 @@
-// Objects held back by exports, in a shard's file. A mirror counts its own, so that nobody else is asked anything.
+// The objects that exports hold back, in a shard's file. Each mirror counts its own, so that other mirrors need no
+// lookup.
 
 import Crypto
 import Records
@@ -89,7 +90,7 @@ extension SQLiteTransaction {
       try put.bind(15, changes)
       try put.run()
       countWrite(records: 1, bytes: changes.count)
-      // Uses first: what the row before named, too, must not look unused in between.
+      // Adds uses first, so that an asset of both the old and the new row never looks unused.
       let held = try earlier == nil ? [] : heldAssets(inRow: -key)
       let kept = Set(assets)
       try keep(kept.filter { !held.contains($0.hash) }, forTransaction: -key)
@@ -143,7 +144,7 @@ extension SQLiteTransaction {
     return session.connection.changes
   }
 
-  /// Forgets all that is held back for a mirror that goes.
+  /// Removes all held back changes of a mirror that is deleted.
   func deleteQuarantine(of mirror: Int64) throws {
     var last: Int64 = 0
     while true {
@@ -157,7 +158,7 @@ extension SQLiteTransaction {
     try delete.run()
   }
 
-  // MARK: Assets: in the table of history's, under the row's key with its sign turned
+  // MARK: Assets, in the table `history_asset` under the negated key of the row
 
   func heldAssets(inRow row: Int64) throws -> Set<[UInt8]> {
     let select = try statement(.historyAssets)

@@ -1,4 +1,4 @@
-// Imports and recoveries of mirrored stores in a shard's file.
+// Import and recovery state of mirrored stores in a shard's file.
 
 import Records
 import SQLite
@@ -17,7 +17,7 @@ extension SQLiteSnapshot {
       do {
         changes.records.append(try record(statement, named: recordName(statement, 9), zone: zone))
       } catch StoreError.corrupt {
-        // Dropped because the caller is told of the row, and whoever asks for it alone meets the error.
+        // Dropped because the caller gets the row in `damaged`, and a read of that row alone throws the error.
         changes.damaged.append(DamagedRecord(recordName: name ?? "", sequence: statement.int64(1)))
       }
     }
@@ -175,7 +175,7 @@ extension SQLiteTransaction {
     }
   }
 
-  /// What goes with a mirror.
+  /// Deletes a mirror's import and recovery state.
   func deleteRecovery(of mirror: Int64) throws {
     for query in [Query.deleteSyncState, .deleteZoneHolds, .deleteUnimported] { try deleteRows(query, of: mirror) }
   }

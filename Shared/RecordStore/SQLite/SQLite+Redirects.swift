@@ -1,4 +1,5 @@
-// Redirects in a shard's file. The writer keeps in memory which databases have any, so that nobody else is asked anything.
+// Redirects in a shard's file. The writer remembers the databases that have any, so that other databases need no
+// lookup.
 
 import Records
 import SQLite

@@ -1,4 +1,4 @@
-// Transactions whose history is gone, in a shard's file: known when they are sent again.
+// Transactions whose history is gone, in a shard's file. They are recognized when they are sent again.
 
 import Records
 import SQLite
@@ -12,7 +12,7 @@ extension SQLiteSnapshot {
   }
 
   func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction? {
-    // Most stores have none: nobody looks there.
+    // Most stores have none, so this saves the lookup.
     guard let row = try self.mirror(key: mirror), row.forgottenTransactionNumber < row.purgedTransactionNumber else { return nil }
     let select = try statement(.settledTransaction)
     try select.bind(1, row.lineage)
@@ -24,7 +24,7 @@ extension SQLiteSnapshot {
   }
 }
 
-/// What is left of a store that was removed.
+/// The row about a removed store.
 struct FormerMirror {
   /// The key of its lineage.
   let lineage: Int64
@@ -41,8 +41,8 @@ struct FormerMirror {
 }
 
 extension SQLiteTransaction {
-  /// Removes transactions from a store's history and remembers their identifiers.
-  /// - Returns: how many there were, and the row as it is to be stored.
+  /// Removes transactions from a store's history and keeps their identifiers.
+  /// - Returns: the number of transactions, and the row to store.
   func settleTransactions(of row: StoredMirror, through number: Int64) throws -> (count: Int, row: StoredMirror) {
     var row = row
     let (first, last) = (HistoryRowID.of(row.key, 0), HistoryRowID.of(row.key, number))
@@ -70,7 +70,7 @@ extension SQLiteTransaction {
     try settle.run()
   }
 
-  /// With the objects that each of them changed: what comes later of the same transaction is told apart by them.
+  /// Keeps the changed objects of each transaction as well, to recognize its later parts.
   private func settleOneByOne(_ row: StoredMirror, through number: Int64) throws {
     var last = row.purgedTransactionNumber
     while last < min(number, row.lastTransactionNumber) {
@@ -78,7 +78,7 @@ extension SQLiteTransaction {
       do {
         page = try transactions(of: row.key, after: last, limit: Self.settledPageCount, byteLimit: Self.settledPageByteCount)
       } catch StoreError.corrupt {
-        // Dropped because what can't be read goes with the rest; by its identifier it is known all the same.
+        // Dropped because an unreadable transaction is removed with the rest, and its identifier still recognizes it.
         try settle(row, after: HistoryRowID.of(row.key, last), through: HistoryRowID.of(row.key, last + 1))
         last += 1
         continue
@@ -103,7 +103,7 @@ extension SQLiteTransaction {
     try insert.run()
   }
 
-  /// Forgets identifiers, and notes in the store's row how far and when they were saved.
+  /// Forgets identifiers up to `number`, and notes in the store's row that number and the time of the last append.
   private func forget(_ row: inout StoredMirror, through number: Int64) throws {
     let appendedAt = try forget(row.lineage, after: row.forgottenTransactionNumber, through: number)
     row.forgottenTransactionNumber = number
@@ -111,7 +111,7 @@ extension SQLiteTransaction {
     try note(forgotten: row.forgottenTransactionNumber, row.forgottenAt, in: row.key, .noteForgotten)
   }
 
-  /// - Returns: when the last of them was appended.
+  /// - Returns: the time at which the last of them was appended, in milliseconds since 1970; 0 when there is none.
   private func forget(_ lineage: Int64, after start: Int64, through number: Int64) throws -> Int64 {
     let (first, last) = (HistoryRowID.of(lineage, start), HistoryRowID.of(lineage, number))
     let select = try statement(.lastSettled)
@@ -154,7 +154,7 @@ extension SQLiteTransaction {
 
   // MARK: Stores that were removed
 
-  /// Takes up what is left of a store of the same identifier and user.
+  /// Takes over the row of a removed store with the same identifier and user, and deletes it.
   func takeFormerMirror(_ identifier: String, of userRecordName: String, in database: Int64) throws -> FormerMirror? {
     let select = try statement(.formerMirror)
     try select.bind(1, database)
@@ -171,7 +171,8 @@ extension SQLiteTransaction {
     try delete.run()
   }
 
-  /// Remembers a store that is removed, if it ever saved anything.
+  /// Remembers a removed store if identifiers of its transactions are kept. Beyond the limit, forgets the oldest
+  /// removed store.
   func noteFormerMirror(_ row: StoredMirror) throws {
     guard row.lastTransactionNumber > row.forgottenTransactionNumber else { return }
     let insert = try writing(.insertFormerMirror)
@@ -192,12 +193,12 @@ extension SQLiteTransaction {
     try delete(oldest)
   }
 
-  /// - Returns: how many went.
+  /// - Returns: the number of identifiers forgotten.
   private func forgetTransactions(of former: FormerMirror, limit: Int) throws -> Int {
     let start = former.forgottenTransactionNumber
     let end = min(former.lastTransactionNumber, start + Int64(limit))
     let appendedAt = try forget(former.lineage, after: start, through: end)
-    // Whoever takes it up in between knows what it has.
+    // Noted in the row, so that a store that takes it over meanwhile knows which identifiers are left.
     try note(forgotten: end, max(former.forgottenAt, appendedAt), in: former.lineage, .noteForgottenOfFormer)
     return Int(end - start)
   }

@@ -1,4 +1,5 @@
-// Shares in a shard's file: rows that few databases have, and that nobody looks at unless the database's row says so.
+// Shares in a shard's file. Few databases have such rows, and no call reads them unless the database's row says that it
+// has some.
 
 import Crypto
 import Records
@@ -26,7 +27,7 @@ extension SQLiteSnapshot {
     guard limit > 0, try !isDoomed(zone) else { return [] }
     let select = try statement(.sharesAfter)
     try select.bind(1, zone)
-    // No record's name is empty.
+    // No record name is empty.
     try select.bind(2, name ?? "")
     try select.bind(3, limit)
     return try select.all { try share($0).share }
@@ -39,7 +40,7 @@ extension SQLiteSnapshot {
     try select.bind(2, recordName: recordName)
     try select.bind(3, field)
     try select.bind(4, limit)
-    // Sorted here: names are kept in two forms.
+    // Sorted here, because names are stored in two forms.
     return try select.all { try self.recordName($0, 0) }.sorted { $0.precedes($1) }
   }
 
@@ -50,7 +51,7 @@ extension SQLiteSnapshot {
     return found
   }
 
-  /// - Throws: `StoreError.corrupt` for a row that is not what was written.
+  /// - Throws: `StoreError.corrupt` for a damaged row.
   func share(_ row: Statement) throws -> (zone: Int64, share: StoredShare) {
     let (key, zone) = (row.int64(0), row.int64(1))
     let (name, root, guid, payload) = (row.text(2), row.optionalText(3), row.text(4), row.optionalBlob(6))
@@ -141,7 +142,7 @@ extension SQLiteTransaction {
   func put(_ share: StoredShare, in zone: Int64) throws {
     try write {
       guard let row = try self.zone(key: zone), !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
-      // Names and addresses of people: sealed where there is a key, like what else is private.
+      // The state contains names and addresses of people, so it is sealed if there is a key.
       let payload = try share.state.map { try sealedIfThereIsAKey(try $0.encoded(), for: .share) }
       let put = try writing(.putShare)
       try put.bind(1, zone)
@@ -210,7 +211,7 @@ extension SQLiteTransaction {
     try insert.run()
   }
 
-  /// Ends the access of all members of a zone that was deleted.
+  /// Ends the access of all members of a deleted zone.
   func endMembers(of zone: StoredZone) throws {
     guard try database(key: zone.databaseKey)?.hasShares == true else { return }
     let select = try statement(.activeMembers)
@@ -246,9 +247,9 @@ extension SQLiteTransaction {
   }
 }
 
-/// A row of `share`.
+/// The columns of `share`.
 enum ShareRow {
-  /// CRC-32 over all that the row says, texts with their lengths before them (−1: NULL).
+  /// CRC-32 over the content of the row. Each text has its length in front (−1 for NULL).
   static func checksum(zone: Int64, name: String, root: String?, guid: String, state: [UInt8]?) -> Int64 {
     var sum = withUnsafeBytes(of: zone.littleEndian) { Checksum.update(0, $0) }
     for text in [name, root, guid] {

@@ -1,4 +1,5 @@
-// Subscriptions in a shard's file: rows that few databases have, and that no save looks at unless its database's row says so.
+// Subscriptions in a shard's file. Few databases have such rows, and no save reads them unless the database's row says
+// that it has some.
 
 import Records
 import SQLite
@@ -38,7 +39,7 @@ extension SQLiteSnapshot {
     return try select.first { $0.int(0) } ?? 0
   }
 
-  /// - Throws: `StoreError.corrupt` for a row that is not what was written.
+  /// - Throws: `StoreError.corrupt` for a damaged row.
   static func subscription(_ row: Statement, shard: Int) throws -> StoredSubscription {
     let scope = DatabaseScope(rawValue: row.text(3))
     let stored = StoredSubscription(
@@ -85,7 +86,7 @@ extension SQLiteTransaction {
     return session.connection.changes > 0
   }
 
-  /// Written at once, not with the cached counters: it seldom changes, and saves need not write it again.
+  /// Written at once instead of with the cached counters, because it changes seldom and saves need not write it again.
   private func renewEdition(of database: Int64) throws {
     guard let row = try self.database(key: database), let cached = cache.databases[database] else { return }
     var next = row
@@ -99,7 +100,7 @@ extension SQLiteTransaction {
 }
 
 extension StoredSubscription {
-  /// CRC-32 over everything the row says, texts with their lengths before them.
+  /// CRC-32 over the content of the row. Each text has its length in front.
   fileprivate var checksum: Int64 {
     var sum = withUnsafeBytes(of: (key.littleEndian, databaseKey.littleEndian)) { Checksum.update(0, $0) }
     for text in [userRecordName, scope.rawValue, identifier] {

@@ -1,4 +1,4 @@
-// The embedded store: one SQLite file a shard, one writing thread each.
+// The embedded store: one SQLite file and one writing thread for each shard.
 
 public import Assets
 import CLinux
@@ -6,63 +6,67 @@ public import Crypto
 import Glibc
 import SQLite
 
-/// Shards as files `shard-<n>.sqlite` (with `-wal` while open) and `shard-<n>.lock` in one folder.
+/// Keeps shards as files `shard-<n>.sqlite` (with `-wal` while open) and `shard-<n>.lock` in one folder.
 public final class SQLiteRecordStore: RecordStore {
-  /// Limits, with the values products use.
+  /// Limits. The defaults are those of production.
   public struct Options: Sendable {
-    /// Bodies that may wait for a shard's writer; more are answered `overloaded`.
+    /// The most bodies that wait for a shard's writer. Further ones get `overloaded`.
     public var queueLimit = 4096
-    /// … of one party (`ShardStore.turns`), so that nobody fills the queue for all.
+    /// The most waiting bodies of one party (`ShardStore.turns`), so that no party fills the queue.
     public var partyQueueLimit = 1024
-    /// What one commit takes at most: bodies, and then until this many records or bytes of records are written.
+    /// The limits of one commit: the number of bodies, and the numbers of written records and bytes after which it
+    /// takes no more bodies.
     public var groupBodyLimit = 1000
     public var groupRecordLimit = 1000
     public var groupByteLimit = 4 << 20
-    /// Pages of the write-ahead log after which it is copied into the file (`ShardCheckpoints`). More of them are fewer copies, but savers wait longer for
-    /// each. The log is some 12 MB long then, and 24 beside a slow disk, which is read once after a crash.
+    /// The pages of the write-ahead log after which it is copied into the file (`ShardCheckpoints`). More pages mean
+    /// fewer copies, but savers wait longer for each. The log reaches some 12 MB, or 24 with a slow disk, and is read
+    /// once after a crash.
     public var checkpointPages = 3000
-    /// A log that reads keep from beginning anew grows. At four times so many pages they are waited for; at sixteen times those that go on are cut short,
-    /// and begin anew. Copies and checks of the whole shard are waited for by nobody; one that was cut short twice may go on until the log has
-    /// sixty-four times as many.
+    /// Reads can prevent the log from restarting, so that it grows. At four times this number of pages the writer waits
+    /// for such reads, and at sixteen times it cuts them short, so that they begin again. It does not wait for copies
+    /// and checks of the whole shard; one that was cut short twice may go on up to sixty-four times this number.
     public var longLogPages = 12_000
-    /// How long saves wait for such reads to end.
+    /// The time that saves wait for such reads to end.
     public var readerPatience = Duration.milliseconds(20)
-    /// Records of a deleted zone that one commit removes.
+    /// The records of a deleted zone that one commit removes.
     public var sweepLimit = 500
-    /// What one commit fills into a new index at most: records, and for how long while saves wait and while none do.
+    /// The most records that one commit adds to a new index.
     public var indexSliceLimit = 2000
-    /// … names of records of any type that it looks at, and bytes of those it reads.
+    /// The most names of records of any type that one commit looks at for it, the bytes that it reads, and the time
+    /// that it takes while saves wait and while none do.
     public var indexSliceNameLimit = 50_000
     public var indexSliceByteLimit = 4 << 20
     public var indexSliceTime = Duration.milliseconds(3)
     public var idleIndexSliceTime = Duration.milliseconds(25)
-    /// Whether states of records that later ones replace are kept until somebody forgets them (`forgetPast`).
+    /// True when replaced states of records are kept until `forgetPast` removes them.
     public var keepsPastStates = false
-    /// Threads that read, shared by all shards, and reads that may wait for them.
+    /// The number of reading threads, shared by all shards, and of the reads that may wait for them.
     public var readerThreadCount = 4
     public var readLimit = 4096
-    /// … of one party.
+    /// The most waiting reads of one party.
     public var partyReadLimit = 1024
-    /// A read that takes longer while others wait is begun anew on threads that are there for such reads.
+    /// The time after which a read begins again on a thread for long reads, if others wait.
     public var briefReadTime = Duration.milliseconds(250)
-    /// Those threads, and the reads that may wait for them.
+    /// The number of threads for long reads, and of the reads that may wait for them.
     public var longReaderThreadCount = 2
     public var longReadLimit = 64
-    /// … of one party, which in any case leaves one of those threads to others, if there are several.
+    /// The most waiting long reads of one party. If there are several threads for long reads, a party never occupies
+    /// all of them.
     public var partyLongReadLimit = 16
-    /// Threads for copies and checks of whole shards, so that those take none from users' reads.
+    /// The number of threads for copies and checks of whole shards, which take no thread from users' reads.
     public var wholeReaderThreadCount = 2
-    /// How long a read may take, waiting included, before it is given up: less than clients of the gateway wait.
+    /// The time after which a read is given up, including its wait. It is less than clients of the gateway wait.
     public var readTime = Duration.seconds(8)
-    /// Only for the test that shows that power cuts are noticed: with anything but FULL they lose acknowledged writes.
+    /// For a test of the effect of power cuts only: every value except FULL loses acknowledged writes.
     package var synchronous = "FULL"
-    /// Only for tests of a disk that never has done writing back.
+    /// For tests of a disk whose writeback never ends.
     package var isWritebackStuck = false
 
     public init() {}
   }
 
-  /// The stored format that files are brought to when they are opened.
+  /// The newest stored format. Opening a file upgrades it to this one.
   public static let format = FormatChange.allCases.map(\.rawValue).max() ?? 0
 
   public let shardCount: Int
@@ -78,14 +82,16 @@ public final class SQLiteRecordStore: RecordStore {
   private let report: @Sendable (_ problem: String) -> Void
 
   /// - Parameters:
-  ///   - directory: made if it is missing. Must be on a local file system.
-  ///   - shardCount: the number the installation was created with; a shard's file refuses another.
-  ///   - assets: where the files of assets are; nil: records' assets are counted, and their files are nobody's business.
-  ///   - keys: what encrypted values rest under; without one, none is stored, and shards that have some are refused.
-  ///   - installation: whose shards they are: files of others are refused; nil: nobody asks.
-  ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness unless a test says otherwise.
-  ///   - now: milliseconds since 1970, for when assets became unused; the machine's clock unless a test says otherwise.
-  ///   - report: told once of each damaged record that work in the background passed over, with what names shard, zone and sequence.
+  ///   - directory: the folder of the files, made if it is missing. Must be on a local file system.
+  ///   - shardCount: the number that the installation was created with. A shard's file refuses another number.
+  ///   - assets: the store of asset files; nil counts assets without touching files.
+  ///   - keys: the keys that seal encrypted values. Without one, such values are refused, and so are shards that
+  ///     contain some.
+  ///   - installation: the owner of the shards. Files of other installations are refused; nil skips the check.
+  ///   - makeIncarnation: draws the incarnations of databases, zones and mirrors; strong randomness by default.
+  ///   - now: the current time in milliseconds since 1970; the machine's clock by default.
+  ///   - report: called once for each damaged record that background work skipped, with a text that names shard, zone
+  ///     and sequence.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
     directory: String, shardCount: Int, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: Options = Options(), installation: InstallationID? = nil,
@@ -138,7 +144,7 @@ public final class SQLiteRecordStore: RecordStore {
       throw error
     }
     let (options, writeback, makeIncarnation, now, report) = (options, writeback, makeIncarnation, now, report)
-    // The writer's thread opens the file: its connection never leaves it.
+    // The writer's thread opens the file, because its connection must never leave that thread.
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
         try WorkerThread.start("shard \(file.shard)") {
@@ -158,7 +164,7 @@ public final class SQLiteRecordStore: RecordStore {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
-  /// A writer thread's life.
+  /// The body of a writer's thread, from taking the shard over to releasing its lock.
   private static func own(
     _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ writeback: WritebackThread, _ options: Options,
     _ makeIncarnation: @escaping @Sendable () -> UInt64, _ now: @escaping @Sendable () -> Int64, _ report: @escaping @Sendable (String) -> Void,

@@ -1,4 +1,4 @@
-// An open shard as its owner holds it, and what the owner shares with the shard's threads.
+// An open shard from its owner's side, and the state that the owner shares with the shard's threads.
 
 import Assets
 import CLinux
@@ -8,7 +8,7 @@ public import Records
 import SQLite
 import Synchronization
 
-/// What a shard's owner, its writer and its readers share.
+/// The state that a shard's owner, its writer and its readers share.
 final class ShardCore: Sendable {
   private struct State {
     var failure: StoreError?
@@ -18,7 +18,7 @@ final class ShardCore: Sendable {
 
   let shard: Int
   let epoch: Int64
-  /// Whether the file says so.
+  /// True when the file has the raised epoch.
   let isRaised: Atomic<Bool>
   private let path: String
   let options: SQLiteRecordStore.Options
@@ -26,13 +26,13 @@ final class ShardCore: Sendable {
   let readers: ShardReaders
   let statistics = SharedStatistics()
   let committedMirrors = CommittedMirrors()
-  /// Copies under way.
+  /// The number of copies in progress.
   let copyCount = Atomic(0)
   let failures: AsyncStream<StoreError>
   private let tellFailure: AsyncStream<StoreError>.Continuation
   private let state = Mutex(State())
 
-  /// - Parameter path: of the database file.
+  /// - Parameter path: the database file.
   init(shard: Int, epoch: Int64, isRaised: Bool = true, path: String, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
     self.shard = shard
     self.path = path
@@ -44,10 +44,10 @@ final class ShardCore: Sendable {
     queue = try BlockingQueue(limit: options.queueLimit, partyLimit: options.partyQueueLimit)
   }
 
-  /// Why the shard takes no more writes; nil while it does.
+  /// The reason why the shard accepts no more writes; nil while it does.
   var failure: StoreError? { state.withLock { $0.failure } }
 
-  /// Length of the database file, without its log.
+  /// The length of the database file in bytes, without its log.
   var databaseByteCount: Int64 {
     var status = stat()
     return stat(path, &status) == 0 ? Int64(status.st_size) : 0
@@ -62,7 +62,7 @@ final class ShardCore: Sendable {
     if isFirst { tellFailure.yield(failure) }
   }
 
-  /// What somebody is told who asks for anything after a failure; nil: there was none.
+  /// The error for every call after a failure; nil when there was none.
   var refusal: StoreError? {
     switch failure {
     case nil: nil
@@ -71,15 +71,15 @@ final class ShardCore: Sendable {
     }
   }
 
-  /// A statement of a read failed.
-  /// - Returns: what who reads is told.
+  /// Handles a failed statement of a read.
+  /// - Returns: the error for the caller of the read.
   func readFailed(_ error: SQLiteError) -> StoreError {
     let failure = StoreError(error, shard: shard)
     if error.isCorruption || error.isReadError { fail(failure) }
     return failure
   }
 
-  /// The writer has ended and the file is closed.
+  /// Notes that the writer has ended and the file is closed.
   func finish() {
     let closers = state.withLock { state in
       state.isFinished = true
@@ -101,10 +101,10 @@ final class ShardCore: Sendable {
   }
 }
 
-/// A shard in a SQLite file of its own. Letting go of it closes it as `close` does, only later.
+/// A shard in a SQLite file of its own. Dropping it closes it like `close`, without waiting.
 public final class SQLiteShardStore: ShardStore {
   let core: ShardCore
-  /// Keeps the reader threads alive.
+  /// Retained to keep the reader threads alive.
   let pool: ReaderPool
   let assets: AssetStore?
   let keys: KeyRing
@@ -139,7 +139,7 @@ public final class SQLiteShardStore: ShardStore {
     return commit
   }
 
-  /// None while the shard is copied: the copy's files are linked after its rows were read.
+  /// Collects nothing while the shard is being copied, because the copy links the files after it has read the rows.
   public func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
     if core.copyCount.load(ordering: .sequentiallyConsistent) > 0 { return enqueue { _ in 0 } }
     return enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 })
@@ -154,18 +154,19 @@ public final class SQLiteShardStore: ShardStore {
   }
 
   public func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
-    // Who finds none here reads, and is refused.
+    // After a failure nil makes the caller read, which throws the error.
     core.failure == nil ? core.committedMirrors[CommittedMirrors.Name(database: database, identifier: identifier)] : nil
   }
 
+  /// Runs a read.
   /// - Parameters:
-  ///   - time: how long it may take, waiting included.
-  ///   - isLong: it is known to take long.
-  ///   - party: whose it is.
+  ///   - time: the most time that the read may take, including its wait.
+  ///   - isLong: whether the read is known to take long.
+  ///   - party: the party that the read belongs to.
   func read<Value: Sendable>(
     within time: Duration, isLong: Bool = false, of party: String = "", _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
   ) async throws -> Value {
-    // After a sync that failed nothing is shown either: it may be gone after a power cut.
+    // After a failed sync reads are refused as well, because a power cut can undo the commit that they would show.
     if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
@@ -173,8 +174,9 @@ public final class SQLiteShardStore: ShardStore {
     }
   }
 
-  /// Reads the whole shard, which takes a while, on a thread for such reads. The body runs again when the log has grown too long meanwhile.
-  /// - Parameter body: gets a snapshot, and what says whether its result is still wanted.
+  /// Reads the whole shard, which takes a while, on a thread for such reads. The body runs again when the log has grown
+  /// too long meanwhile.
+  /// - Parameter body: gets a snapshot, and a cancellation to ask whether the caller still waits.
   func readWhole<Value: Sendable>(_ body: @escaping @Sendable (SQLiteSnapshot, ReadCancellation) throws -> Value) async throws -> Value {
     if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
     core.statistics.update { $0.reads += 1 }
@@ -213,7 +215,7 @@ public final class SQLiteShardStore: ShardStore {
   public var failures: AsyncStream<StoreError> { core.failures }
 }
 
-/// A body that reads, and the task that waits for it.
+/// A reading body and the continuation of its caller.
 private struct SnapshotRead<Value: Sendable>: QueuedRead {
   let core: ShardCore
   let body: @Sendable (any ShardSnapshot) throws -> Value

@@ -1,23 +1,23 @@
-// Reads of mirrors, their history and events, and of outcomes.
+// Reads of mirrors, of their history and events, and of outcomes.
 
 import Records
 import SQLite
 
-/// The row id of a history transaction: mirror and number in one, so that the table itself is in reading order.
+/// The row ID of a history transaction. It combines mirror and number, so that the table itself is in reading order.
 enum HistoryRowID {
   static let numberBits: Int64 = 36
   static let lastNumber: Int64 = 1 << numberBits - 1
   static let lastMirror: Int64 = 1 << (62 - numberBits) - 1
 
-  /// Clamped, so that bounds of ranges may be any number.
+  /// Clamps the number, so that the bounds of a range may be any number.
   static func of(_ mirror: Int64, _ number: Int64) -> Int64 { mirror << numberBits | min(max(number, 0), lastNumber) }
   static func number(_ rowID: Int64) -> Int64 { rowID & lastNumber }
 }
 
-/// The row id of an outcome: its time, then a number that tells outcomes of one millisecond apart.
+/// The row ID of an outcome: its time, then a counter that distinguishes outcomes of one millisecond.
 enum OutcomeRowID {
   static let counterBits: Int64 = 20
-  /// The years 1900 to 2108.
+  /// About 139 years before and after 1970, in milliseconds.
   static let times: ClosedRange<Int64> = -(1 << 42)...(1 << 42)
 
   static func of(_ at: Int64, _ counter: Int64) -> Int64 { at << counterBits | counter & (1 << counterBits - 1) }
@@ -81,7 +81,7 @@ extension SQLiteSnapshot {
       do {
         transactions.append(try transaction(statement, of: mirror))
       } catch  where !transactions.isEmpty {
-        // Dropped because it is met again by whoever reads on from here.
+        // Dropped because a read that continues here meets it again.
         break
       }
     }

@@ -1,25 +1,25 @@
-// Reads of field indexes.
+// Reads of field indexes, their rows and their entries.
 
 import Indexing
 import Records
 import SQLite
 
-/// What is being done about an index. Numbers are stored: never renumber.
+/// The work state of an index. Numbers are stored: never renumber.
 enum IndexState: Int64 {
-  /// Records from before it was made are still missing.
+  /// Records from before the index was made are still missing.
   case filling = 0
   case ready = 1
-  /// Out of use; its entries are being removed.
+  /// Out of use. Its entries are being removed.
   case dropping = 2
 }
 
-/// An index's row.
 struct IndexRow {
   let key: Int64
   let databaseKey: Int64
   let index: FieldIndex
   var state: IndexState
-  /// How far filling in or removing has come: through `afterZone` up to `afterName`, or wholly when that is nil. `""` is before all zones.
+  /// The progress of filling or removing: through `afterZone` up to `afterName`, or the whole zone when that is nil.
+  /// `""` is before all zones.
   var afterZone = ""
   var afterName: String?
 
@@ -58,7 +58,7 @@ extension SQLiteSnapshot {
     let statement = try statement(scan.isDescending ? .entriesDown : .entriesUp)
     try statement.bind(1, scan.zone)
     try statement.bind(2, scan.index)
-    // Where there is no name to go on after: every name sorts after every number.
+    // Without a name to continue after, 0 stands for the first one: every name sorts after every number.
     if let after = scan.after {
       try statement.bind(3, after.key)
       try statement.bind(4, recordName: after.recordName)

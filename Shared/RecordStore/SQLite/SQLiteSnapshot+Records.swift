@@ -27,7 +27,7 @@ extension SQLiteSnapshot {
     try recordRows(ofType: recordType, in: zone, afterName: recordName, limit: limit) { $1 }
   }
 
-  /// The same, with the row's id.
+  /// As `records(ofType:in:afterName:limit:)`, with the row's ID.
   func recordRows<Value>(
     ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, _ transform: (Int64, StoredRecord) throws -> Value
   ) throws -> [Value] {
@@ -47,7 +47,7 @@ extension SQLiteSnapshot {
     try statement.bind(1, zone)
     try statement.bind(2, recordName: target)
     try statement.bind(3, limit)
-    // Sorted here: names are kept in two forms, fields by number.
+    // Sorted here, because names are stored in two forms and fields by number.
     return try statement.all { row in
       let key = ReferenceKey(rawValue: row.int64(0))
       return IncomingReference(field: try session.symbol(key.symbol), source: try recordName(row, 1), action: key.action)
@@ -65,7 +65,7 @@ extension SQLiteSnapshot {
     try bound(.sourceCount, to: target, by: action, in: zone)?.first { $0.int(0) } ?? 0
   }
 
-  /// - Returns: nil where there can be none.
+  /// - Returns: nil when no such reference can exist.
   private func bound(_ query: Query, to target: String, by action: Reference.Action, in zone: Int64) throws -> Statement? {
     guard mayHoldBindingReferences, let keys = ReferenceKey.range(of: action), try !isDoomed(zone) else { return nil }
     let statement = try statement(query)
@@ -94,7 +94,7 @@ extension SQLiteSnapshot {
     return name
   }
 
-  /// The record of a row of `Query.recordColumns`, verified.
+  /// The record in a row of `Query.recordColumns`. Verifies its checksum.
   func record(_ row: Statement, named recordName: String, zone: Int64) throws -> StoredRecord {
     let header = RecordRowHeader(
       zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4), sequenceOfOthers: row.int64(5))

@@ -1,18 +1,18 @@
-// Reads of a shard's file within one transaction of one connection.
+// Reads a shard's file within one transaction of one connection.
 
 import CSQLite
 import Crypto
 import Records
 import SQLite
 
-/// What a snapshot keeps from one transaction to the next, beside its connection: prepared statements and symbols, which never change
-/// once they are committed.
+/// The state that outlives a connection's transactions: prepared statements, and symbols, which never change once they
+/// are committed.
 final class ShardSession {
   let shard: Int
   let connection: Connection
   let keys: KeyRing
   private var prepared: [Statement?] = Array(repeating: nil, count: Query.allCases.count)
-  /// By number; the numbers are small and dense.
+  /// The texts by number. Numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
   init(shard: Int, connection: Connection, keys: KeyRing) {
@@ -37,25 +37,25 @@ final class ShardSession {
     return text
   }
 
-  /// After a rollback numbers may be given to other texts.
+  /// Forgets the symbols after a rollback, because their numbers may be given to other texts.
   func forgetSymbols() { symbolTexts = [:] }
 }
 
-/// A zone's row with what only the store needs of it.
+/// A zone's row with the columns that only the store needs.
 struct ZoneRow {
   var zone: StoredZone
-  /// Its live records.
+  /// The number of its live records.
   var liveCount: Int64
-  /// What they count for.
+  /// The bytes that they count for.
   var byteCount: Int64
-  /// Every state of its records from this sequence on is known.
+  /// The sequence from which on every state of its records is known.
   var horizon: Int64
 }
 
-/// One transaction's view of a shard; `SQLiteTransaction` adds the writes and answers from its caches what it can.
+/// One transaction's view of a shard. `SQLiteTransaction` adds the writes and reads from its caches where it can.
 class SQLiteSnapshot: ShardSnapshot {
   let session: ShardSession
-  /// Deleted zones whose rows are still being removed: nobody may see those. nil until asked for.
+  /// Deleted zones whose rows are still being removed; no read may return those rows. nil until the first use.
   final var doomed: Set<Int64>?
 
   init(_ session: ShardSession) { self.session = session }
@@ -63,7 +63,7 @@ class SQLiteSnapshot: ShardSnapshot {
   final var shard: Int { session.shard }
   final func statement(_ query: Query) throws(SQLiteError) -> Statement { try session.statement(query) }
 
-  /// Makes cached changes visible to statements; a snapshot has none.
+  /// Makes cached changes visible to statements. A snapshot has none.
   func flush() throws {}
 
   final func checkWanted() throws {
@@ -211,10 +211,10 @@ class SQLiteSnapshot: ShardSnapshot {
 
   // MARK: Pieces
 
-  /// False when it is known that no reference of the shard has an action.
+  /// False when no reference of the shard has an action other than `none`.
   var mayHoldBindingReferences: Bool { true }
 
-  /// The number of a symbol that exists, nil for one that no row uses.
+  /// The number of a symbol; nil when it does not exist.
   func symbolNumber(_ text: String) throws -> Int64? {
     let statement = try statement(.symbolID)
     try statement.bind(1, text)

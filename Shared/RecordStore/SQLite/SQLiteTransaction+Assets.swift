@@ -1,11 +1,12 @@
-// Uses of assets, counted in the commit that begins or ends them, and the files that go with the counts.
+// The uses of assets, counted in the commit that begins or ends them, and the asset files that follow the counts.
 
 import Assets
 import Crypto
 import Records
 import SQLite
 
-/// A folder with new links that could not be synced: the kernel says so only once, so nothing may be acknowledged any more.
+/// A folder with new links could not be synced. The kernel reports this only once, so no further commit may be
+/// acknowledged.
 struct UnsyncedFolder: Error {
   let reason: AssetError
 }
@@ -13,9 +14,9 @@ struct UnsyncedFolder: Error {
 extension SQLiteTransaction {
   // MARK: Counts
 
-  /// Counts what a record uses now in place of what it used before.
+  /// Counts the uses of a record's new state in place of those of its earlier state.
   func use(_ assets: [Asset], insteadOf earlier: [Asset]) throws {
-    // Uses first: what is in both must not look unused in between.
+    // Adds uses first, so that an asset of both states never looks unused.
     for asset in assets { try use(asset) }
     for asset in earlier { try release(asset.hash) }
   }
@@ -33,7 +34,7 @@ extension SQLiteTransaction {
   private func use(_ asset: Asset) throws {
     guard asset.hash.count == SHA256.byteCount, asset.byteCount >= 0 else { throw ContradictingWrite("an asset's hash has \(asset.hash.count) bytes") }
     let known = try self.asset(withHash: asset.hash)
-    // Unused files may be gone already: a collection that fails after removing them leaves their rows.
+    // The file of an unused asset may be gone already: a collection that fails after removing files leaves their rows.
     if known?.useCount ?? 0 == 0 { try adopt(asset) }
     if known != nil {
       let update = try writing(.useAsset)
@@ -66,13 +67,13 @@ extension SQLiteTransaction {
     unsyncedFolders.insert(folder)
   }
 
-  /// Makes new links durable, before the commit that relies on them.
+  /// Makes new links durable before the commit that relies on them.
   func syncFolders() throws {
     defer { unsyncedFolders = [] }
     for folder in unsyncedFolders.sorted() {
       do throws(AssetError) {
         try Folder.sync(folder)
-        // Its own entry: a process that was killed may have made it and not come to this.
+        // Syncs the folder's own entry as well: a killed process may have made the folder without syncing it.
         try Folder.sync(Folder.parent(of: folder))
       } catch {
         throw UnsyncedFolder(reason: error)
@@ -82,7 +83,7 @@ extension SQLiteTransaction {
 
   // MARK: History
 
-  /// Counts the assets of a transaction that is appended, or of what is held back (`row` is less than 0 then).
+  /// Counts the assets of an appended transaction, or (`row` < 0) of a held back object or conflict.
   func keep(_ assets: Set<Asset>, forTransaction row: Int64) throws {
     for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
       try use(asset)
@@ -93,7 +94,7 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Ends the uses of transactions that are removed.
+  /// Ends the uses of removed transactions.
   func letGo(ofTransactionsAfter first: Int64, through last: Int64) throws {
     let select = try statement(.historyAssets)
     try select.bind(1, first)
@@ -109,8 +110,8 @@ extension SQLiteTransaction {
 
   // MARK: Removing files; in commits of their own
 
-  /// See `ShardStore`. Files go before their rows: after a crash in between, the row brings the collection back to what is left to do,
-  /// and whoever uses the asset meanwhile finds that it has to be linked again.
+  /// See `ShardStore`. Files are removed before their rows. After a crash in between, the rows make the collection run
+  /// again, and a new use of the asset links the file again.
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) throws -> Int {
     try write {
       let select = try statement(.orphanedAssets)

@@ -1,4 +1,4 @@
-// Writes of mirrors, their history and events, and of outcomes.
+// Writes of mirrors, of their history and events, and of outcomes.
 
 import Records
 import SQLite
@@ -62,7 +62,7 @@ extension SQLiteTransaction: ShardTransaction {
     }
   }
 
-  /// Runs a statement that has a mirror's key for its parameter.
+  /// Runs a statement whose one parameter is a mirror's (or database's) key.
   func deleteRows(_ query: Query, of mirror: Int64) throws {
     let delete = try writing(query)
     try delete.bind(1, mirror)
@@ -149,7 +149,7 @@ extension SQLiteTransaction: ShardTransaction {
       try statement.bind(8, event.deletedCount)
       try statement.bind(9, event.identifier)
       try statement.bind(10, event.errorJSON)
-      // The row's own, which says whether it was begun before the shard was opened.
+      // The row's own number, which tells whether the event began before the shard was opened.
       if event.number == 0 { counters.lastEvent += 1 }
       try statement.bind(11, event.number == 0 ? counters.lastEvent : number)
       try statement.run()
@@ -184,7 +184,7 @@ extension SQLiteTransaction: ShardTransaction {
       outcomeCounter += 1
       try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
       if try insert.runUnlessTaken() { return }
-      // The counter starts anew with each owner: an earlier one has used this number in this millisecond.
+      // The counter restarts with each owner, and an earlier owner has used this number in this millisecond.
       let last = try statement(.lastOutcome)
       try last.bind(1, OutcomeRowID.of(at, 0))
       try last.bind(2, OutcomeRowID.of(at + 1, 0))

@@ -1,15 +1,15 @@
-// Writes of field indexes: taking them into and out of use, keeping them up, and the slices in which they are filled in and removed.
+// Writes of field indexes: making, dropping and maintaining them, and the slices that fill and remove them.
 
 import Indexing
 import Records
 import SQLite
 
-/// The indexes of a shard, as the writer keeps them in memory: a save must know without asking whether its database has any.
+/// The indexes of a shard in memory, so that a save knows without a read whether its database has any.
 struct ShardIndexes {
   private(set) var byDatabase: [Int64: [IndexRow]] = [:]
-  /// The database of each.
+  /// The database of each index.
   private var databases: [Int64: Int64] = [:]
-  /// Those that are being filled in or removed, ascending.
+  /// The indexes that are being filled or removed, ascending by key.
   private(set) var unfinished: [Int64] = []
 
   init(_ rows: [IndexRow] = []) { for row in rows { set(row) } }
@@ -54,7 +54,7 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Where there is no record, there is nothing to fill in.
+  /// A database without records needs no filling.
   private func hasRecords(in database: Int64) throws -> Bool {
     try flushCachedRows()
     let select = try statement(.liveZone)
@@ -84,7 +84,7 @@ extension SQLiteTransaction {
 
   // MARK: Keeping up
 
-  /// The record that a row holds before it is replaced; nil for a tombstone.
+  /// The record of a row before it is replaced; nil for a tombstone.
   func indexedPredecessor(_ earlier: SeenRecord?, named recordName: String, in zone: Int64) throws -> Record? {
     guard let earlier, !earlier.isDeleted else { return nil }
     let select = try statement(.recordByRow)
@@ -92,7 +92,7 @@ extension SQLiteTransaction {
     return try select.first { try record($0, named: recordName, zone: zone).record }
   }
 
-  /// Brings the entries from those of `earlier` to those of `later`, a record of the same name; nil where there is none.
+  /// Replaces the entries of `earlier` by those of `later`, a record of the same name. nil stands for no record.
   func updateEntries(of known: [IndexRow], from earlier: Record?, to later: Record?, named recordName: String, rowID: Int64, zone: Int64) throws {
     for row in known where row.state != .dropping {
       let old = earlier.map { $0.recordType == row.index.recordType ? row.index.keys(of: $0) : [] } ?? []
@@ -124,14 +124,14 @@ extension SQLiteTransaction {
 
   // MARK: Slices
 
-  /// Fills in or removes a step of the first index that needs it.
-  /// - Parameter budget: what the step may take; less by what it took.
-  /// - Returns: how many records or entries were handled.
+  /// Fills or removes one step of the first unfinished index.
+  /// - Parameter budget: the limits of the step, reduced by its work.
+  /// - Returns: the number of records or entries processed.
   func advanceIndexes(_ budget: inout IndexBudget) throws -> Int {
     guard let key = indexes.unfinished.first, var row = indexes[key] else { return 0 }
     var count = 0
     while !budget.isSpent {
-      // Zones without anything to do are cheap, but not free.
+      // Even a zone without records costs a little.
       budget.nameCount -= 1
       guard let zone = try currentZone(of: &row) else {
         if row.state == .dropping {
@@ -151,7 +151,8 @@ extension SQLiteTransaction {
     return count
   }
 
-  /// The zone in which to go on; nil when all are done. Zones made meanwhile are kept up from their first record.
+  /// The zone in which to continue; nil when all are done. Zones that are made meanwhile have entries from their first
+  /// record on.
   private func currentZone(of row: inout IndexRow) throws -> Int64? {
     if row.afterName != nil, let zone = try zoneRow(named: row.afterZone, in: row.databaseKey)?.zone, !zone.isDeleted { return zone.key }
     let select = try statement(.zoneAfterName)
@@ -159,13 +160,13 @@ extension SQLiteTransaction {
     try select.bind(2, row.afterZone)
     guard let next = try select.first({ (key: $0.int64(0), name: $0.text(1)) }) else { return nil }
     row.afterZone = next.name
-    // No record's name is empty.
+    // No record name is empty.
     row.afterName = ""
     return next.key
   }
 
-  /// Goes through names of records of all types, which an index has, and reads the records of the type: a rare type costs as little at a
-  /// time as a common one.
+  /// Steps through the names of records of all types, which an index covers, and reads the records of the type. So a
+  /// slice for a rare type takes no longer than one for a common type.
   private func fillIn(_ row: inout IndexRow, _ zone: Int64, _ budget: inout IndexBudget) throws -> Int {
     guard let type = try symbolNumber(row.index.recordType) else {
       row.afterName = nil
@@ -194,8 +195,8 @@ extension SQLiteTransaction {
     return count
   }
 
-  /// - Returns: nil for a tombstone, and for a damaged record, which must hold up neither this index nor those behind it: it is passed over,
-  ///   and said once.
+  /// - Returns: nil for a tombstone, and for a damaged record. The latter is skipped and reported once, so that it does
+  ///   not hold up this index or later ones.
   private func recordToIndex(_ rowID: Int64, named recordName: String, _ zone: Int64, _ budget: inout IndexBudget) throws -> Record? {
     let select = try statement(.recordByRow)
     try select.bind(1, rowID)
@@ -225,24 +226,24 @@ extension SQLiteTransaction {
   }
 }
 
-/// What filling in and removing indexes may still take, in a step between two looks at the clock or in a slice, which is a commit.
+/// The limits of the work on indexes: of a step between two looks at the clock, or of a slice, which is one commit.
 struct IndexBudget {
-  /// Records read, or entries removed.
+  /// Records to read, or entries to remove.
   var recordCount: Int
-  /// Names looked at, of records of any type.
+  /// Names to look at, of records of any type.
   var nameCount: Int
-  /// Of records read.
+  /// Bytes of records to read.
   var byteCount: Int
 
   var isSpent: Bool { recordCount <= 0 || nameCount <= 0 || byteCount <= 0 }
 
-  /// At most as much as both allow.
+  /// The lower limits of both.
   func limited(to other: IndexBudget) -> IndexBudget {
     IndexBudget(
       recordCount: min(recordCount, other.recordCount), nameCount: min(nameCount, other.nameCount), byteCount: min(byteCount, other.byteCount))
   }
 
-  /// Takes away what of `step` is gone.
+  /// Subtracts the work that reduced `step` to `rest`.
   mutating func spend(from step: IndexBudget, to rest: IndexBudget) {
     recordCount -= step.recordCount - rest.recordCount
     nameCount -= step.nameCount - rest.nameCount

@@ -37,7 +37,7 @@ extension SQLiteTransaction {
       let predecessor = known == nil ? nil : try indexedPredecessor(earlier, named: name.name, in: zone)
       let assets = stored.isDeleted ? [] : stored.record.assets
       let isArchived = try replace(earlier, by: stored, in: &row)
-      // What the state before used is used by its copy now.
+      // The archived copy now holds the uses of the earlier state.
       let released = isArchived ? [] : earlier?.use.assets ?? []
       if assets != released { try use(assets, insteadOf: released) }
       let written = try storeRow(stored, zone: zone, references: references, assets: assets, replacing: earlier)
@@ -62,8 +62,8 @@ extension SQLiteTransaction {
     }
   }
 
-  /// Keeps what is replaced, if the store keeps such states. One that holds for no sequence at all is none.
-  /// - Returns: whether there is a copy now.
+  /// Archives the replaced state if the store keeps past states. A state that held for no sequence is not kept.
+  /// - Returns: true when a copy exists now.
   private func replace(_ earlier: SeenRecord?, by stored: StoredRecord, in row: inout ZoneRow) throws -> Bool {
     guard let earlier else { return false }
     if keepsPastStates, earlier.sequence < stored.sequence {
@@ -79,7 +79,7 @@ extension SQLiteTransaction {
     return StoredReferences.Entry(field: ReferenceKey(symbol: try symbol(reference.field), action: reference.action).rawValue, target: reference.target)
   }
 
-  /// A record keeps its short GUID for as long as it lives.
+  /// Indexes a record's short GUID, which stays the same as long as the record lives.
   private func index(_ shortGUID: String, _ stored: StoredRecord, at rowID: Int64, in zone: Int64) throws {
     let statement = try writing(stored.isDeleted ? .deleteShortGUID : .insertShortGUID)
     try statement.bind(1, shortGUID)
@@ -94,7 +94,6 @@ extension SQLiteTransaction {
     return seen[name] ?? nil
   }
 
-  /// Writes the row itself.
   private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?) throws -> SeenRecord {
     let record = stored.record
     let (content, isEncrypted) = record.encodedNotingEncryption()
@@ -128,7 +127,7 @@ extension SQLiteTransaction {
       use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : content.count))
   }
 
-  /// Brings the index of references from what the row said to what it says.
+  /// Changes the index of references from the row's earlier references to its later ones.
   private func replaceReferences(_ earlier: [UInt8], by later: [UInt8], of source: Int64, in zone: Int64) throws {
     guard let earlier = StoredReferences.decode(earlier), let later = StoredReferences.decode(later) else {
       throw StoreError.corrupt("shard \(shard): references of a record in zone \(zone) are not what was written")
@@ -146,7 +145,7 @@ extension SQLiteTransaction {
     try statement.run()
   }
 
-  /// The number of a symbol, given to it now if it has none.
+  /// The number of a symbol. A symbol without a number gets one.
   func symbol(_ text: String) throws -> Int64 {
     if let number = try symbolNumber(text) { return number }
     let insert = try writing(.makeSymbol)

@@ -1,4 +1,4 @@
-// Writes of databases and zones, and of the rows the writer caches.
+// Writes of databases and zones, and of the rows that the writer caches.
 
 import Records
 import SQLite
@@ -59,7 +59,7 @@ extension SQLiteTransaction {
       let earlier = try zoneRow(named: zoneName, in: database)?.zone
       if let earlier {
         if !earlier.isDeleted { return earlier }
-        // A new key: records of the old one may still be waiting to be removed.
+        // The zone gets another key, because rows under the earlier key may not be removed yet.
         let remove = try writing(.removeZone)
         try remove.bind(1, earlier.key)
         try remove.run()
@@ -92,14 +92,14 @@ extension SQLiteTransaction {
       guard let found = try zoneRow(key: zone) else { throw ContradictingWrite("no zone \(zone)") }
       let row = found.zone
       if row.isDeleted { return }
-      // The records go later, a slice a commit: a zone of a million must not hold everybody up.
+      // The records are removed later, a slice a commit, so that a large zone does not hold up other saves.
       let doom = try writing(.doomZone)
       try doom.bind(1, zone)
       try doom.run()
       doomed?.insert(zone)
       seen.removeAll()
       let deleted = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
-      // What its records used is let go of with them; what they count for, at once.
+      // The uses of its records' assets end when the records are removed. Their bytes are subtracted at once.
       if let database = try database(key: row.databaseKey) { setByteCount(of: database, to: database.byteCount - found.byteCount) }
       setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0, horizon: deleted.sequence))
       try endMembers(of: deleted)
@@ -161,9 +161,9 @@ extension SQLiteTransaction {
 
   // MARK: Sweeping
 
-  /// Removes up to `limit` rows each of records, past states, references, redirects, short GUIDs, shares and index entries of a deleted zone; a
-  /// doomed zone with none left is released.
-  /// - Returns: how many records were removed.
+  /// Removes up to `limit` rows of each table that holds rows of a deleted zone. Once none are left, the zone is
+  /// released.
+  /// - Returns: the number of records removed.
   func sweep(limit: Int) throws -> Int {
     guard let zone = doomed?.min() else { return 0 }
     let records = try sweepRecords(of: zone, limit)

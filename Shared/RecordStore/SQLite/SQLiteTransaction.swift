@@ -1,10 +1,10 @@
-// The writer's view of its shard: one object for as long as the shard is open, that runs body after body.
+// The writer's view of its shard: one object that runs all bodies as long as the shard is open.
 
 import Assets
 import Records
 import SQLite
 
-/// A record that a body has seen, so that a write need not look for it again.
+/// A record that the body has read, so that a write need not read it again.
 struct SeenRecord {
   let rowID: Int64
   let sequence: Int64
@@ -16,10 +16,10 @@ struct SeenRecord {
   let use: RecordUse
 }
 
-/// Reads and writes of the bodies of a group, within the writer's current SQL transaction.
+/// The reads and writes of a group's bodies, within the writer's current SQL transaction.
 ///
-/// A body is undone by a savepoint that is opened at its first write, and only when an earlier body of the group has written: otherwise
-/// rolling everything back does the same.
+/// A savepoint undoes a failed body. It is opened at the body's first write, and only if an earlier body of the group
+/// has written. Otherwise a rollback of the whole transaction has the same effect.
 final class SQLiteTransaction: SQLiteSnapshot {
   var cache = WriterCache()
   var counters = ShardCounters()
@@ -31,41 +31,41 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private var doomedBeforeBody: Set<Int64>?
   var indexes = ShardIndexes()
   private var indexesBeforeBody = ShardIndexes()
-  /// The databases that have redirects, and perhaps some whose zones with them are gone.
+  /// The databases that have redirects. It can contain databases that lost the zones with their redirects.
   var redirectedDatabases: Set<Int64> = []
   private var redirectedDatabasesBeforeBody: Set<Int64> = []
   /// The databases whose `PlacementState` is `filling`.
   var fillingDatabases: Set<Int64> = []
   private var fillingDatabasesBeforeBody: Set<Int64> = []
-  /// Told of every commit's mirrors.
+  /// Receives the mirrors of every commit.
   let committedMirrors: CommittedMirrors
-  /// Tells outcomes of one millisecond apart.
+  /// Distinguishes outcomes of one millisecond.
   var outcomeCounter: Int64 = 0
 
-  /// Records that the body has looked up or written; nil for a name it found free.
+  /// Records that the body has read or written; nil for a name that it found free.
   var seen: [WriterCache.Name: SeenRecord?] = [:]
   private let makeIncarnation: () -> UInt64
   let assets: AssetStore?
-  /// Whether states that are replaced are kept.
+  /// True when replaced states are kept.
   let keepsPastStates: Bool
-  /// Milliseconds since 1970.
+  /// The current time in milliseconds since 1970.
   let now: () -> Int64
-  /// Told once of each damaged record that work in the background passes over.
+  /// Called once for each damaged record that background work skips.
   var onPassedOver: (String) -> Void = { _ in }
   private var passedOver: Set<Int64> = []
-  /// Folders with new links, to be synced before the commit.
+  /// Folders with new links. They are synced before the commit.
   var unsyncedFolders: Set<String> = []
 
-  /// Whether statements have written something in this SQL transaction, and in this body.
+  /// True when earlier bodies of the group have written, and when this body has.
   private var groupHasWritten = false
   private var bodyHasWritten = false
   private var hasSavepoint = false
-  /// The first refusal or failure of a write: the body fails with it even if it went on.
+  /// The first refused or failed write. The body fails with it even if it catches the error.
   private(set) var bodyFailure: (any Error)?
 
-  /// Settled transactions that the group forgot because a store, or a database, had too many.
+  /// Settled transactions that the group forgot because of a limit.
   var forgottenTransactionCount = 0
-  /// What the group has written so far.
+  /// The records and bytes that the group has written so far.
   private(set) var recordCount = 0
   private(set) var byteCount = 0
 
@@ -90,7 +90,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
 
   // MARK: The group
 
-  /// Forgets what is cached and reads what every group needs: after opening, after a rollback, after a fence.
+  /// Drops the caches and reads the state that every group needs. Called after opening, after a rollback and after a
+  /// fence.
   func reload() throws {
     cache = WriterCache()
     committedMirrors.removeAll()
@@ -107,7 +108,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     fillingDatabases = Set(try statement(.fillingDatabases).all { $0.int64(0) })
   }
 
-  /// To be called when the SQL transaction has begun.
+  /// Called when the SQL transaction has begun.
   func groupBegins() {
     groupHasWritten = false
     bodyHasWritten = false
@@ -116,9 +117,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
     forgottenTransactionCount = 0
   }
 
-  /// Writes what is cached; to be called before COMMIT, after the last body.
+  /// Writes the cached rows and counters. Called after the last body and before COMMIT.
   func groupEnds() throws {
-    // No savepoint: there is nobody to fail but the group.
+    // No savepoint is needed, because a failure here fails the whole group.
     bodyHasWritten = true
     if !unsyncedFolders.isEmpty { try syncFolders() }
     try flushCachedRows()
@@ -164,7 +165,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   }
 
   /// Undoes a body that threw.
-  /// - Returns: whether the SQL transaction had to be rolled back, so that it must begin anew.
+  /// - Returns: true when the SQL transaction was rolled back, so that it must begin again.
   func undoBody() throws -> Bool {
     cache.undoChanges()
     counters = countersBeforeBody
@@ -184,7 +185,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     return false
   }
 
-  /// Every write goes through here: remembers the first failure, so that a body can't go on past it.
+  /// Wraps every write and keeps the first failure, so that the body cannot go on after it.
   func write<Value>(_ body: () throws -> Value) throws -> Value {
     if let bodyFailure { throw bodyFailure }
     do {
@@ -195,7 +196,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
     }
   }
 
-  /// A statement that writes, to be bound and run; opens the savepoint when this body needs one.
+  /// A writing statement, to bind and run. Opens the savepoint when this body needs one.
   func writing(_ query: Query) throws -> Statement {
     if !bodyHasWritten {
       if groupHasWritten {

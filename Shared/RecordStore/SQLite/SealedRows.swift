@@ -11,20 +11,21 @@ extension StoreError {
 }
 
 extension ShardSession {
-  /// The record of a row; what it was sealed with makes no difference.
-  /// - Throws: `StoreError.missingKey`; anything else for a blob that is not what was written.
+  /// The record in a row's blob, sealed or not.
+  /// - Throws: `StoreError.missingKey`, or another error for a damaged blob.
   func record(inBlob blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> Record {
     guard KeyRing.isSealed(blob) else { return try Record(decoding: blob, recordName: recordName, recordType: recordType) }
     return try Record(decoding: try open(blob, for: .record), recordName: recordName, recordType: recordType)
   }
 
-  /// The assets of a stored record; none of one that can't be read.
+  /// The assets of a stored record; empty when it is unreadable.
   func assets(inBlob blob: UnsafeRawBufferPointer) -> [Asset] {
-    // Dropped because a damaged row must not keep its zone from being removed; what it used stays, and verification says so.
+    // Dropped because a damaged row must not block the removal of its zone. Its uses stay counted, and verification
+    // reports them.
     (try? record(inBlob: blob, recordName: "", recordType: ""))?.assets ?? []
   }
 
-  /// What a payload says, sealed or not.
+  /// The content of a payload, sealed or not.
   func opened(_ payload: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
     try payload.withUnsafeBytes { KeyRing.isSealed($0) ? try open($0, for: purpose) : payload }
   }
@@ -46,7 +47,7 @@ extension ShardSession {
 }
 
 extension SQLiteTransaction {
-  /// - Throws: `StoreError.missingKey` when there is no key: an encrypted value never rests in clear.
+  /// - Throws: `StoreError.missingKey` when there is no key, because encrypted values are never stored in clear.
   func seal(_ content: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
     guard session.keys.canSeal else {
       throw StoreError.missingKey("shard \(shard) has no encryption key to store encrypted values with (--encryption-key)")
@@ -55,7 +56,7 @@ extension SQLiteTransaction {
     return session.keys.seal(content, for: purpose)
   }
 
-  /// For what is seldom written, and whose values nobody looks through.
+  /// Seals rarely written values that no query searches, unless there is no key.
   func sealedIfThereIsAKey(_ content: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
     session.keys.canSeal ? try seal(content, for: purpose) : content
   }
@@ -66,13 +67,13 @@ extension SQLiteTransaction {
 
   // MARK: Which keys the shard needs
 
-  /// The newest key, if something was sealed with it before.
+  /// The newest key, if the file notes it as used.
   func knownSealingKey() throws -> KeyRing.ID? {
     guard let newest = session.keys.newest else { return nil }
     return try statement(.sealingKeys).all { $0.blob(0) }.contains(newest.bytes) ? newest : nil
   }
 
-  /// In the commit of what was sealed first.
+  /// Notes the newest key as used, in the commit of the first value that it seals.
   func noteSealingKey() throws {
     guard let key = counters.sealingKey else { return }
     let insert = try writing(.noteSealingKey)

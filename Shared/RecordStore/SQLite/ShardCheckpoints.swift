@@ -1,21 +1,22 @@
-// Copies a shard's write-ahead log into its file, without long waits for those who save.
+// Copies a shard's write-ahead log into its file without long waits for saves.
 
 import SQLite
 
-/// Everything about a shard's checkpoints. Its writer's thread owns it, and runs it between groups.
+/// A shard's checkpoints. The writer's thread owns them and runs them between groups.
 ///
-/// A checkpoint copies some thousand pages and then waits until all of them are on the disk, and everybody who saves waits with it. So it comes in
-/// three steps:
+/// A checkpoint copies some thousand pages and waits until the disk has them, and all saves wait with it. Therefore it
+/// has three steps:
 ///
-/// 1. A read transaction holds what the log has.
-/// 2. Behind the next commit, that is copied, but for pages which that commit has changed again. As something is left, SQLite neither syncs the file nor
-///    lets the log begin anew, which has everything that the file may lose with the power. `Writeback` brings the pages to the disk.
-/// 3. When they are there, or the log has grown by as much again, the little that came meanwhile is copied, and the file is synced. Then the log may
-///    begin anew.
+/// 1. A read transaction holds the current content of the log.
+/// 2. After the next commit that content is copied, except for pages that the commit has changed again. Because a rest
+///    remains, SQLite neither syncs the file nor restarts the log. So the log still has every page that a power cut
+///    could take from the file. `Writeback` writes the pages to the disk.
+/// 3. Once they are there, or the log has grown by as much again, the few later pages are copied and the file is
+///    synced. Then the log may restart.
 final class ShardCheckpoints {
   private enum Step {
     case gathering
-    /// - Parameter pages: of the log, when the hold began.
+    /// - Parameter pages: the length of the log when the hold began.
     case holding(pages: Int)
     case writingBack
   }
@@ -27,13 +28,13 @@ final class ShardCheckpoints {
   private let clock = ContinuousClock()
 
   private var step = Step.gathering
-  /// Log pages when they were last to be copied, and how many of them were; 0 once the log has begun anew.
+  /// The log's pages at the latest checkpoint, and how many of them were copied; 0 after the log has restarted.
   private var seenLogPages = 0
   private var copiedLogPages = 0
-  /// Made when it is first needed.
+  /// Opened on first use.
   private var hold: Connection?
 
-  /// - Parameter file: the shard's, which `connection` has open.
+  /// - Parameter file: the shard's file, which `connection` has open.
   init(core: ShardCore, connection: Connection, file: ShardFile, thread: WritebackThread) throws(StoreError) {
     self.core = core
     self.connection = connection
@@ -41,7 +42,7 @@ final class ShardCheckpoints {
     writeback = try Writeback(file.path, on: thread)
   }
 
-  /// Takes the next step, if it is time for it.
+  /// Takes the next step if it is due.
   func runIfDue() {
     guard core.failure == nil else { return }
     let pages = connection.logPageCount
@@ -75,8 +76,9 @@ final class ShardCheckpoints {
     writeback.close()
   }
 
-  /// When overlapping reads have kept the log from beginning anew, holds them up for a moment.
-  /// - Returns: false when that was not necessary, or a read went on for too long: saves don't wait for it, the log grows instead.
+  /// Keeps reads out for a moment when overlapping reads have prevented the log from restarting.
+  /// - Returns: false when that was unnecessary, or a read did not end in time. Saves do not wait for it, and the log
+  ///   grows.
   private func checkpointExclusivelyIfDue() -> Bool {
     let length = connection.logPageCount / core.options.longLogPages
     if length < 4 { return false }
@@ -91,11 +93,11 @@ final class ShardCheckpoints {
   private func checkpoint(_ kind: Connection.Checkpoint) {
     let start = clock.now
     let pages = connection.logPageCount
-    // Also of one that failed: it is tried again when there is as much again.
+    // Also after a failure: the next attempt follows when the log has grown by as much again.
     defer { seenLogPages = connection.logPageCount }
     do {
       let result = try connection.checkpoint(kind)
-      // An empty log says nothing of what it had.
+      // An emptied log does not tell how many pages it had.
       let copied = (kind == .truncate ? pages : result.checkpointedPages) - copiedLogPages
       core.statistics.update { statistics in
         statistics.checkpoints += 1
@@ -106,20 +108,20 @@ final class ShardCheckpoints {
       copiedLogPages = result.checkpointedPages
     } catch {
       core.statistics.update { $0.checkpointFailures += 1 }
-      // Anything else only leaves the log longer, and is tried again: everything acknowledged is in it.
+      // Any other error only leaves the log longer until the next attempt. The log has everything acknowledged.
       if error.isSyncError || error.isCorruption || error.isReadError { core.fail(StoreError(error, shard: core.shard)) }
     }
   }
 
   // MARK: Hold
 
-  /// - Returns: false when there is none.
+  /// - Returns: false when no hold was possible.
   private func beginHold() -> Bool {
     do {
       let reader = try hold ?? file.reader()
       hold = reader
       try reader.beginReadTransaction()
-      // A transaction begins with what it reads first. This needs no schema.
+      // A transaction's snapshot is that of its first read. This statement needs no schema.
       _ = try reader.statement(Self.anything).first { $0.int64(0) }
       return true
     } catch {
@@ -134,7 +136,7 @@ final class ShardCheckpoints {
     do {
       try hold?.rollback()
     } catch {
-      // Dropped because closing ends it as well; the next hold has a connection of its own.
+      // Dropped because closing ends the transaction too, and the next hold opens another connection.
       hold?.close()
       hold = nil
     }

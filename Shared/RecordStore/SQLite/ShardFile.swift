@@ -1,40 +1,40 @@
-// A shard's file: how it is made, brought up to date and taken over.
+// A shard's file: how it is made, upgraded and taken over.
 
 import Assets
 import Crypto
 import SQLite
 
-/// Where a shard is kept.
+/// The location and owner of a shard's file.
 struct ShardFile: Sendable {
   let directory: String
   let shard: Int
   let shardCount: Int
-  /// nil: files of assets are not its business, as in tests of rows alone.
+  /// nil when asset files are not managed, as in tests of rows alone.
   var assets: AssetStore?
-  /// What encrypted values rest under.
+  /// The keys that open and seal encrypted values.
   var keys = KeyRing()
-  /// Whose it is; nil: nobody asks.
+  /// The installation that must own the file; nil skips the check.
   var installation: InstallationID?
-  /// What its epoch was when it was last heard of.
+  /// The last known epoch of the shard; 0 when it may never have been opened.
   var knownEpoch: Int64 = 0
   var synchronous = "FULL"
-  /// Replaced by tests of upgrades.
+  /// Tests of upgrades replace it.
   var changes: [FormatChangeStep] = FormatChangeStep.all
 
   var path: String { "\(directory)/shard-\(shard).sqlite" }
   var lockPath: String { "\(directory)/shard-\(shard).lock" }
 
-  /// A shard that is taken over.
+  /// The result of taking a shard over.
   struct Taken {
     let connection: Connection
     let epoch: Int64
-    /// The file says so, durably. Else its disk is full: the first commit that finds space says it, and until then there is only reading. Nobody else
-    /// writes meanwhile, who holds no lock.
+    /// True when the file has the raised epoch, durably. False when its disk is full: until a commit finds space, the
+    /// shard only serves reads. No other process writes meanwhile, because it does not hold the lock.
     var isRaised = true
   }
 
-  /// Opens the one connection that writes, makes or upgrades the file, and raises its epoch by one, durably.
-  /// - Throws: `StoreError`; nothing was changed then.
+  /// Opens the one writing connection, makes or upgrades the file, and raises its epoch by one, durably.
+  /// - Throws: `StoreError`; the file is unchanged then.
   func takeOver() throws -> Taken {
     do {
       if knownEpoch > 0, Folder.byteCount(of: path) ?? 0 == 0 {
@@ -49,11 +49,11 @@ struct ShardFile: Sendable {
           if let installation { try Self.setMeta(.installation, installation.text, connection) }
           return try raiseEpoch(connection)
         }
-        // The file's own entry in its folder.
+        // Syncs the file's own entry in its folder.
         if isNew { try Folder.sync(directory) }
         return Taken(connection: connection, epoch: epoch)
       } catch let error as SQLiteError where error.isFull && !isNew {
-        // What has to be brought up to date can't be read as it is.
+        // On a full disk, a file of an older format cannot be read, because it cannot be upgraded.
         guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else { throw error }
         try checkKeys(connection)
         return Taken(connection: connection, epoch: epoch + 1, isRaised: false)
@@ -67,23 +67,23 @@ struct ShardFile: Sendable {
     }
   }
 
-  /// A connection for reads.
+  /// A new connection for reads.
   func reader() throws -> Connection {
     let connection = try Connection(path: path, mode: .readOnly)
     try connection.execute("PRAGMA cache_size=-2000; PRAGMA temp_store=MEMORY")
     return connection
   }
 
-  /// - Returns: whether the file was made just now.
+  /// - Returns: true when the file has just been made.
   private func configure(_ connection: Connection) throws -> Bool {
-    // Before the write-ahead log exists: a refused file must not be touched.
+    // Checked before the write-ahead log exists, because a refused file must not be changed.
     let isNew = try refuseForeign(connection)
     try connection.execute("PRAGMA page_size=4096")
     let mode = try connection.statement(SQL("journal_mode", "PRAGMA journal_mode=WAL")).first { $0.text(0) }
     guard mode == "wal" else { throw StoreError.io("\(path) can't have a write-ahead log; is its file system local?") }
-    // FULL: every commit is synced before it is acknowledged; with NORMAL power cuts lose acknowledged writes.
-    // No wal_autocheckpoint=0: the connection's own hook took its place, and the pragma would take that away.
-    // secure_delete=FAST: deleted values are overwritten where that costs no further page writes.
+    // FULL: every commit is synced before it is acknowledged; with NORMAL, power cuts lose acknowledged writes.
+    // No wal_autocheckpoint=0, because that pragma would remove the connection's own hook. secure_delete=FAST
+    // overwrites deleted values where that costs no additional page writes.
     try connection.execute(
       """
       PRAGMA synchronous=\(synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
@@ -92,7 +92,7 @@ struct ShardFile: Sendable {
     return isNew
   }
 
-  /// - Returns: whether the file is empty.
+  /// - Returns: true when the file is empty.
   private func refuseForeign(_ connection: Connection) throws -> Bool {
     let tables = try connection.statement(SQL("tables", "SELECT name FROM sqlite_master WHERE type = 'table'")).all { $0.text(0) }
     if tables.isEmpty {
@@ -114,7 +114,7 @@ struct ShardFile: Sendable {
     .foreign("shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? It is not made anew")
   }
 
-  /// An older copy, or another installation's file.
+  /// Refuses an older copy, and a file of another installation.
   private func refuseOther(_ connection: Connection) throws {
     let found = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.installation.rawValue).first { $0.text(0) }
     if let installation, let found, found != installation.text {
@@ -142,7 +142,7 @@ struct ShardFile: Sendable {
     if last > found { try Self.setMeta(.format, Int64(last), connection) }
   }
 
-  /// A shard without a key of its own could neither be read whole nor, without losing edits, be written: nobody gets it.
+  /// Refuses a shard whose keys are not all there: it could not be read completely, nor written without losing edits.
   private func checkKeys(_ connection: Connection) throws {
     // Tests of upgrades stop at earlier formats.
     guard last >= FormatChange.sealing.rawValue else { return }
@@ -172,7 +172,7 @@ struct ShardFile: Sendable {
 }
 
 extension StoreError {
-  /// What a failure of SQLite means for the store.
+  /// The store's error for an error of SQLite.
   init(_ error: SQLiteError, shard: Int) {
     let text = "shard \(shard): \(error.description)"
     if error.isFull {

@@ -1,20 +1,20 @@
-// The lock beside a shard's file: held by the process that owns the shard, gone with it.
+// The lock beside a shard's file. The process that owns the shard holds it, and its end releases it.
 
 import Assets
 import CLinux
 import Glibc
 
-/// An exclusive `flock` on `shard-<n>.lock`. The kernel drops it when the process ends, however it ends.
+/// An exclusive `flock` on `shard-<n>.lock`. The kernel releases it when the process ends, however it ends.
 struct ShardLock: Sendable {
   private let descriptor: Int32
 
-  /// How long between attempts: there is no way to wait for a lock that a cancelled task could leave.
+  /// The time between two attempts, because a blocking wait for the lock could not be cancelled.
   private static let pause = Duration.milliseconds(10)
 
-  /// Waits until nobody holds the lock.
+  /// Waits until the lock is free, and takes it.
   /// - Throws: `CancellationError`, `StoreError.io`; nothing is held then.
   static func acquire(_ path: String) async throws -> ShardLock {
-    // Not inherited by child processes: a lock lives as long as any copy of its descriptor.
+    // Not inherited by child processes, because the lock lives as long as any copy of its descriptor.
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else { throw StoreError(Folder.failure("open lock", path)) }
     do {
@@ -29,7 +29,8 @@ struct ShardLock: Sendable {
     }
   }
 
-  /// The process that holds the lock of a file, as far as the kernel says: other containers' have no number here.
+  /// The process that holds the lock of a file; nil when none does or the kernel does not tell. Processes in other
+  /// containers have no number here.
   static func holder(of path: String) -> pid_t? {
     var status = stat()
     guard stat(path, &status) == 0, let file = fopen("/proc/locks", "re") else { return nil }
@@ -39,14 +40,16 @@ struct ShardLock: Sendable {
     return holder(ofFile: Self.name(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)), in: text)
   }
 
-  /// As the kernel spells it there: the device's major and minor numbers in hexadecimal, and the inode.
+  /// The kernel's spelling of a file in /proc/locks: the device's major and minor numbers in hexadecimal, and the
+  /// inode.
   static func name(device: UInt64, inode: UInt64) -> String {
     let (major, minor) = (device >> 8 & 0xfff | device >> 32 & ~0xfff, device & 0xff | device >> 12 & ~0xff)
     func hexadecimal(_ number: UInt64) -> String { (number < 16 ? "0" : "") + String(number, radix: 16) }
     return "\(hexadecimal(major)):\(hexadecimal(minor)):\(inode)"
   }
 
-  /// - Parameter locks: lines such as `12: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF`; waiting locks have an arrow after the number.
+  /// - Parameter locks: lines such as `12: FLOCK ADVISORY WRITE 4711 08:01:131 0 EOF`. Waiting locks have an arrow
+  ///   after the number.
   static func holder(ofFile name: String, in locks: String) -> pid_t? {
     for line in locks.split(separator: "\n") {
       let words = line.split(separator: " ")
@@ -56,6 +59,6 @@ struct ShardLock: Sendable {
     return nil
   }
 
-  /// Lets go; to be called once.
+  /// Releases the lock. Called once.
   func release() { _ = Glibc.close(descriptor) }
 }

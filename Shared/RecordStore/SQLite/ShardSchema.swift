@@ -3,58 +3,61 @@
 import Records
 import SQLite
 
-/// A change of the stored format. Files are brought up to date, one change after the other, in the transaction that opens them.
+/// A change of the stored format. Opening a file applies the missing changes in order, in one transaction.
 enum FormatChange: Int, CaseIterable, Sendable {
   /// The first format. Cost: none, the file is new.
   case initial = 1
-  /// Indexes over fields. Cost: none, two empty tables.
+  /// Field indexes. Cost: none, two empty tables.
   case fieldIndexes = 2
-  /// Which content is used how often, and what databases and zones hold. Cost: reads every record and transaction once.
+  /// Counts the uses of assets, and the bytes of databases and zones. Cost: reads every record and transaction once.
   case assets = 3
   /// Subscriptions. Cost: none, a new table, and a column whose default is not written into rows.
   case subscriptions = 4
-  /// Records with a `shortGUID` are found by it. Cost: none, no record had one.
+  /// Finds records by their `shortGUID`. Cost: none, no record had one.
   case shortGUIDs = 5
   /// Registered consumers of history. Cost: none, an empty table.
   case consumers = 6
-  /// What exports hold back. Cost: none, an empty table, and a column whose default is not written into rows.
+  /// Changes that exports hold back. Cost: none, an empty table, and a column whose default is not written into rows.
   case quarantine = 7
-  /// References say what they do to their sources. Cost: reads every record that has references once.
+  /// Adds actions to references. Cost: reads every record that has references once.
   case referenceActions = 8
-  /// What records were before. Cost: an empty table, and a number in every zone's row.
+  /// Past states of records. Cost: an empty table, and a number in every zone's row.
   case pastStates = 9
-  /// Databases know how often their environment was reset. Cost: none, a default that is not written into rows.
+  /// Counts the resets of a database's environment. Cost: none, a default that is not written into rows.
   case generations = 10
-  /// How far the export of a large transaction has come. Cost: none, a column whose default is not written into rows.
+  /// The progress of a large transaction's export. Cost: none, a column whose default is not written into rows.
   case slices = 11
-  /// Events without an end are found without a scan. Cost: reads every event once.
+  /// Finds events without an end without a scan. Cost: reads every event once.
   case openEvents = 12
   /// The journal of conflicts. Cost: none, an empty table.
   case journal = 13
-  /// Which objects are in other zones than the default ones. Cost: passes over the names and types of the records of those zones once.
+  /// Placements of objects outside the default zones. Cost: steps over the names and types of the records of those
+  /// zones once.
   case placements = 14
-  /// How imports and recoveries stand. Cost: none, empty tables, and columns whose defaults are not written into rows.
+  /// Import and recovery state. Cost: none, empty tables, and columns whose defaults are not written into rows.
   case recovery = 15
-  /// Duplicates stand for others, and indexes find them. Cost: none, an empty table.
+  /// Redirects from duplicates to other records, and indexes that find duplicates. Cost: none, an empty table.
   case redirects = 16
-  /// Records and transactions may say who edited what, and in what knowledge. Cost: none, older ones are read as they are.
+  /// Authors of edits in records and transactions, and the versions that they knew. Cost: none, older ones are read as
+  /// they are.
   case edits = 17
-  /// Records with encrypted fields, and what is saved, held back and lost of such values, are sealed. Cost: none, an empty table; what was there
-  /// before stays readable and is sealed when it is written next.
+  /// Seals records with encrypted fields, and such values in transactions, held back changes and conflicts. Cost: none,
+  /// an empty table. Earlier rows stay readable and are sealed when they are written next.
   case sealing = 18
   /// Shares. Cost: none, empty tables, and a column whose default is not written into rows.
   case sharing = 19
-  /// Where objects are is noted only in databases that have or had a mirrored store. Cost: removes the rows of the others.
+  /// Notes placements only in databases that have or had a mirrored store. Cost: removes the rows of the other
+  /// databases.
   case trackedPlacements = 20
-  /// Records' parents are among their references. Cost: reads every record and tombstone once.
+  /// Adds parents to the references of records. Cost: reads every record and tombstone once.
   case parents = 21
-  /// A user's stores are counted without a look at others'. Cost: reads every store's row once.
+  /// Counts a user's stores without reading other users'. Cost: reads every store's row once.
   case storeUsers = 22
-  /// Transactions are known when their history is gone. Cost: none, empty tables, and numbers in the rows of stores that were purged.
+  /// Recognizes transactions whose history is gone. Cost: none, empty tables, and numbers in the rows of purged stores.
   case settledTransactions = 23
-  /// Events and conflicts have numbers of their database. Cost: reads and writes every event and conflict once.
+  /// Numbers events and conflicts by database. Cost: reads and writes every event and conflict once.
   case numbers = 24
-  /// Databases know which sequences a restore went past. Cost: looks at two records of each zone of databases that were restored.
+  /// The sequences that restores skipped, by database. Cost: reads two records of each zone of restored databases.
   case gaps = 25
 
   var statements: [String] {
@@ -87,7 +90,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     case .placements: Self.placementTables
     case .recovery: Self.recoveryTables
     case .redirects: Self.redirectTables
-    // The keys that are needed to open what the shard holds.
+    // The keys that are needed to open the shard's values.
     case .sealing: ["CREATE TABLE sealing_key(id BLOB PRIMARY KEY) WITHOUT ROWID"]
     case .sharing: Self.sharingTables
     case .trackedPlacements: Self.trackedPlacementStatements
@@ -98,7 +101,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     }
   }
 
-  /// What statements alone can't put into the new tables.
+  /// Fills the new tables where statements alone cannot.
   var fill: (@Sendable (Connection, ShardFile) throws -> Void)? {
     switch self {
     case .assets: { connection, file in try AssetUpgrade(connection, file).run() }
@@ -109,13 +112,14 @@ enum FormatChange: Int, CaseIterable, Sendable {
   }
 
   private static let fieldIndexTables = [
-    // `state`: see `IndexState`. `afterZone` and `afterName`: how far filling in or removing has come.
+    // `state`: see `IndexState`. `afterZone` and `afterName`: the progress of filling or removing.
     """
     CREATE TABLE fieldindex(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, type TEXT NOT NULL, field TEXT NOT NULL, kind INTEGER NOT NULL,
       state INTEGER NOT NULL, afterZone TEXT NOT NULL, afterName)
     """,
     "CREATE INDEX fieldindex_database ON fieldindex(database)",
-    // The zone first: a deleted zone's entries are one range. With the row id, so that a record is read without a search by its name.
+    // The zone comes first, so that a deleted zone's entries are one range. The row ID saves the search for the record
+    // by its name.
     """
     CREATE TABLE entry(zone INTEGER NOT NULL, fieldindex INTEGER NOT NULL, key BLOB NOT NULL, name NOT NULL, record INTEGER NOT NULL,
       PRIMARY KEY(zone, fieldindex, key, name)) WITHOUT ROWID
@@ -124,7 +128,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
 
   /// Column order matters: SQLite reads a row's columns from the front, so small ones come before blobs.
   private static let initialTables = [
-    // Names interned because they repeat in every row: record types, fields that point.
+    // Interned because these names repeat in every row: record types, fields with pointers.
     "CREATE TABLE symbol(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
     """
     CREATE TABLE database(id INTEGER PRIMARY KEY, container TEXT NOT NULL, environment TEXT NOT NULL, owner TEXT NOT NULL,
@@ -142,7 +146,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     CREATE TABLE record(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, type INTEGER NOT NULL,
       deleted INTEGER NOT NULL, origin INTEGER NOT NULL, others INTEGER NOT NULL, sum INTEGER NOT NULL, refs BLOB, data BLOB NOT NULL)
     """,
-    // With the type, so that a scan for one reads no rows of others. That a name is there once is seen to by the writer.
+    // With the type, so that a scan for one type reads no rows of others. The writer ensures that a name is unique.
     "CREATE INDEX record_name ON record(zone, name, type)",
     "CREATE UNIQUE INDEX record_changes ON record(zone, seq)",
     "CREATE TABLE reference(zone INTEGER NOT NULL, target NOT NULL, field INTEGER NOT NULL, source INTEGER NOT NULL, PRIMARY KEY(zone, target, field, source)) WITHOUT ROWID",
@@ -152,7 +156,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
       exported INTEGER NOT NULL, purged INTEGER NOT NULL, UNIQUE(database, identifier))
     """,
     "CREATE INDEX mirror_waiting ON mirror(id) WHERE exported < last",
-    // The row id is (mirror, number) in one: history needs no further index to be read in order.
+    // The row ID combines mirror and number, so that history needs no further index to be read in order.
     """
     CREATE TABLE history(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, appended INTEGER NOT NULL, sum INTEGER NOT NULL, txid NOT NULL, author TEXT,
       payload BLOB NOT NULL, UNIQUE(mirror, txid))
@@ -162,7 +166,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
       succeeded INTEGER NOT NULL, saved INTEGER NOT NULL, deleted INTEGER NOT NULL, identifier TEXT NOT NULL, error BLOB)
     """,
     "CREATE INDEX event_mirror ON event(mirror)",
-    // The row id begins with the time: new rows go to the end, and the oldest are found without an index on the time.
+    // The row ID begins with the time: new rows go to the end, and the oldest are found without an index on the time.
     "CREATE TABLE outcome(id INTEGER PRIMARY KEY, key NOT NULL UNIQUE, payload BLOB NOT NULL)",
   ]
 
@@ -171,12 +175,12 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "ALTER TABLE zone ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
     "CREATE TABLE asset(hash BLOB PRIMARY KEY, bytes INTEGER NOT NULL, uses INTEGER NOT NULL, orphaned INTEGER) WITHOUT ROWID",
     "CREATE INDEX asset_orphaned ON asset(orphaned) WHERE orphaned IS NOT NULL",
-    // By transaction, so that a purge need not read what it removes.
+    // By transaction, so that a purge need not read the payloads.
     "CREATE TABLE history_asset(history INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY(history, hash)) WITHOUT ROWID",
   ]
 
   private static let pastTables = [
-    // The columns that a record's checksum is over are those of `record`; `at` before the blobs, as it is looked at without them.
+    // The checksummed columns are those of `record`. `at` comes before the blobs, because it is read without them.
     """
     CREATE TABLE past(id INTEGER PRIMARY KEY, zone INTEGER NOT NULL, name NOT NULL, seq INTEGER NOT NULL, until INTEGER NOT NULL, at INTEGER NOT NULL,
       type INTEGER NOT NULL, deleted INTEGER NOT NULL, origin INTEGER NOT NULL, others INTEGER NOT NULL, sum INTEGER NOT NULL, refs BLOB,
@@ -193,22 +197,23 @@ enum FormatChange: Int, CaseIterable, Sendable {
     CREATE TABLE subscription(id INTEGER PRIMARY KEY, database INTEGER NOT NULL, user TEXT NOT NULL, scope TEXT NOT NULL, identifier TEXT NOT NULL,
       sum INTEGER NOT NULL, payload BLOB NOT NULL, UNIQUE(database, user, scope, identifier))
     """,
-    // By the row id within a database: all of them are read when one has changed.
+    // All subscriptions of a database are read when one has changed.
     "CREATE INDEX subscription_database ON subscription(database)",
   ]
 
   private static let journalTables = [
-    // No number is used again: whoever has read on to one would miss another's.
+    // AUTOINCREMENT, so that no number is reused: a reader that has read up to a number would miss a later entry under
+    // it.
     """
     CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, database INTEGER NOT NULL, zone TEXT NOT NULL, incarnation INTEGER NOT NULL, name NOT NULL,
       entity TEXT NOT NULL, kind INTEGER NOT NULL, state INTEGER NOT NULL, user TEXT NOT NULL, device TEXT NOT NULL, at INTEGER NOT NULL, settled INTEGER,
       bytes INTEGER NOT NULL, sum INTEGER NOT NULL, payload BLOB NOT NULL)
     """,
     "CREATE INDEX journal_name ON journal(database, name)",
-    // A user's in the order in which they go when there are too many.
+    // A user's entries in the order in which they are removed when there are too many.
     "CREATE INDEX journal_user ON journal(database, user, state DESC, id)",
     "CREATE INDEX journal_open ON journal(database, id) WHERE state = 0",
-    // By age; what waits for a decision has none.
+    // By age. Entries that wait for a decision never become too old.
     "CREATE INDEX journal_age ON journal(at) WHERE state <> 0",
     "CREATE INDEX journal_database ON journal(database)",
     """
@@ -219,7 +224,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
 
   private static let placementTables = [
     "ALTER TABLE database ADD COLUMN placed INTEGER NOT NULL DEFAULT 0",
-    // With the zone in the key: record clients may give two zones' records one name.
+    // With the zone in the key, because record clients may give records of two zones one name.
     """
     CREATE TABLE placement(database INTEGER NOT NULL, name NOT NULL, zone INTEGER NOT NULL, assigned INTEGER NOT NULL DEFAULT 0,
       PRIMARY KEY(database, name, zone)) WITHOUT ROWID
@@ -247,7 +252,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "ALTER TABLE zone ADD COLUMN ended INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE mirror ADD COLUMN imported INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE mirror ADD COLUMN lease INTEGER NOT NULL DEFAULT 0",
-    // Beside the mirror's row, which every save writes.
+    // Apart from the mirror's row, which every save writes.
     """
     CREATE TABLE syncstate(mirror INTEGER PRIMARY KEY, since INTEGER NOT NULL, firstImport INTEGER, resets INTEGER NOT NULL, resetReason INTEGER NOT NULL,
       resetSeq INTEGER NOT NULL, epoch INTEGER NOT NULL, previousModel TEXT, previousConfiguration TEXT, leaseUntil INTEGER NOT NULL, onDeleted INTEGER,
@@ -285,7 +290,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX invitation_share ON invitation(share)",
     // For the sweep of deleted zones.
     "CREATE INDEX invitation_zone ON invitation(zone)",
-    // By names, not by the zone's number: that a zone ended is told long after.
+    // By names instead of the zone's key, because the end of a zone is reported long after it.
     """
     CREATE TABLE member(database INTEGER NOT NULL, user TEXT NOT NULL, zone TEXT NOT NULL, share TEXT NOT NULL, root TEXT, role INTEGER NOT NULL,
       permission INTEGER NOT NULL, since INTEGER NOT NULL, until INTEGER, PRIMARY KEY(database, user, zone, share)) WITHOUT ROWID
@@ -299,12 +304,12 @@ enum FormatChange: Int, CaseIterable, Sendable {
   ]
 
   private static let settledTables = [
-    // 0: the mirror's own key.
+    // 0 stands for the mirror's own key.
     "ALTER TABLE mirror ADD COLUMN lineage INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE mirror ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE mirror ADD COLUMN forgottenAt INTEGER NOT NULL DEFAULT 0",
     "UPDATE mirror SET forgotten = purged WHERE purged > 0",
-    // The row id as in `history`, with the lineage for the mirror.
+    // The row ID is as in `history`, with the lineage in place of the mirror.
     """
     CREATE TABLE settled(id INTEGER PRIMARY KEY, mirror INTEGER NOT NULL, appended INTEGER NOT NULL, txid NOT NULL, objects BLOB, UNIQUE(mirror, txid))
     """,
@@ -315,7 +320,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX former_age ON former(removed)",
   ]
 
-  /// Numbers that were given out stay, and those that follow are beyond all of them.
+  /// Numbers that were given out stay. Later ones are greater than all of them.
   private static let numberStatements = [
     "ALTER TABLE database ADD COLUMN events INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE database ADD COLUMN conflicts INTEGER NOT NULL DEFAULT 0",
@@ -335,7 +340,7 @@ enum FormatChange: Int, CaseIterable, Sendable {
     "CREATE INDEX journal_open ON journal(database, number) WHERE state = 0",
   ]
 
-  /// A database that counts has never come to 2⁵⁰: restores bring it there (`ShardRenewal.number`).
+  /// Only restores bring a database's sequence to 2⁵⁰ (`ShardRenewal.number`); counting never does.
   private static let gapStatements = [
     "ALTER TABLE database ADD COLUMN gapStart INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE database ADD COLUMN gapEnd INTEGER NOT NULL DEFAULT 0",
@@ -356,23 +361,23 @@ enum FormatChange: Int, CaseIterable, Sendable {
       schema INTEGER NOT NULL, sum INTEGER NOT NULL, payload BLOB NOT NULL, UNIQUE(mirror, name))
     """,
     "CREATE INDEX quarantine_due ON quarantine(mirror, due)",
-    // For the next one of the shard.
+    // For the next attempt of the whole shard.
     "CREATE INDEX quarantine_next ON quarantine(due)",
   ]
 }
 
-/// One change as it is applied.
+/// A format change as the upgrade applies it.
 struct FormatChangeStep: Sendable {
-  /// The format the file has afterwards.
+  /// The format of the file after the change.
   let format: Int
   let statements: [String]
   var fill: (@Sendable (Connection, ShardFile) throws -> Void)?
 
-  /// Every change up to this release's format, in order.
+  /// All changes up to this release's format, in order.
   static let all = FormatChange.allCases.map { FormatChangeStep(format: $0.rawValue, statements: $0.statements, fill: $0.fill) }
 }
 
-/// Rows of `meta`.
+/// The rows of `meta`.
 enum MetaKey: String, Sendable {
   case format, epoch, shard, shardCount, lastKey, lastEvent, bindsReferences, installation
 }

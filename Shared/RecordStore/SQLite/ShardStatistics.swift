@@ -1,8 +1,8 @@
-// What a shard counts.
+// The counters of a shard.
 
 import Synchronization
 
-/// Counters since opening; written by the writer once a group, by readers once a read.
+/// Counters since the opening. The writer updates them once a group, readers once a read.
 struct ShardStatistics: Sendable {
   var commits = 0
   var bodies = 0
@@ -11,33 +11,34 @@ struct ShardStatistics: Sendable {
   var records = 0
   var recordBytes = 0
   var largestGroup = 0
-  /// In BEGIN … the last body.
+  /// The time from BEGIN to the end of the last body.
   var bodySeconds = 0.0
-  /// In COMMIT: writing the log and syncing it.
+  /// The time in COMMIT, which writes and syncs the log.
   var commitSeconds = 0.0
   var logPages = 0
-  /// Pages written to the log, by commits of groups.
+  /// Pages that the commits of groups wrote to the log.
   private var writtenLogPages = 0
   var checkpoints = 0
   var checkpointPages = 0
   var checkpointSeconds = 0.0
   var checkpointFailures = 0
-  /// Checkpoints that had to keep readers out, because the log grew and grew.
+  /// Checkpoints that kept readers out because the log had grown too long.
   var exclusiveCheckpoints = 0
   var sweptRecords = 0
-  /// Records filled into new indexes, entries removed of dropped ones.
+  /// Records added to new indexes, and entries removed from dropped ones.
   var indexedRecords = 0
-  /// Commits of such work, and damaged records that it passed over.
+  /// Commits of such work.
   var indexSlices = 0
-  /// Objects noted of databases that got their first store, and commits of such work.
+  /// Objects noted in databases that got their first store, and commits of such work.
   var placedRecords = 0
   var placementSlices = 0
+  /// Damaged records that background work skipped.
   var passedOverRecords = 0
-  /// Identifiers of purged transactions that went before their time, because there were too many.
+  /// Identifiers of purged transactions that were forgotten early because of a limit.
   var forgottenTransactions = 0
   var overloads = 0
   var reads = 0
-  /// Of groups: how many writes were committed together, how long that took, and how long of that the log was synced.
+  /// Distributions over groups: the writes of one commit, its duration, and the time for syncing the log.
   var commitBodies = StoreDistribution(name: "commit_bodies", bounds: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
   var commitDurations = StoreDistribution(name: "commit_duration_seconds", bounds: ShardStatistics.durationBounds)
   var syncDurations = StoreDistribution(name: "sync_duration_seconds", bounds: ShardStatistics.durationBounds)
@@ -48,7 +49,7 @@ struct ShardStatistics: Sendable {
   /// A page and its header in the write-ahead log.
   static let logPageByteCount = 4096 + 24
 
-  /// How long the log is after a commit. A log that begins anew is shorter, and all of it was written since.
+  /// Notes the length of the log after a commit. A log that has restarted is shorter, and all of it was written since.
   mutating func note(logPages pages: Int) {
     writtenLogPages += pages < logPages ? pages : pages - logPages
     logPages = pages
@@ -73,7 +74,7 @@ struct ShardStatistics: Sendable {
   }
 }
 
-/// The same, shared between a shard's threads.
+/// The statistics, shared between a shard's threads.
 final class SharedStatistics: Sendable {
   private let statistics = Mutex(ShardStatistics())
 
@@ -82,6 +83,6 @@ final class SharedStatistics: Sendable {
 }
 
 extension Duration {
-  /// Seconds as statistics have them.
+  /// The duration in seconds.
   var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }

@@ -1,4 +1,4 @@
-// A shard as one party has it: what is queued through it waits in that party's line.
+// A shard from one party's side: work queued through it waits in that party's line.
 
 import Records
 

@@ -1,4 +1,4 @@
-// Looks over a whole shard: SQLite's own check, every checksum, and what the tables say of one another.
+// Verifies a whole shard: SQLite's own check, every checksum, and the agreement of the tables.
 
 import Assets
 import Crypto
@@ -6,17 +6,18 @@ import Records
 import SQLite
 import Sharing
 
-/// What `ShardStore.verify` found.
+/// The findings of `ShardStore.verify`.
 public struct VerificationReport: Hashable, Sendable {
-  /// What is wrong, naming tables and keys, at most `problemLimit` of them; empty for a sound shard.
+  /// Descriptions that name tables and keys, at most `problemLimit`; empty for a sound shard.
   public var problems: [String] = []
-  /// Pages or indexes are not what SQLite wrote: what is read may be wrong in any way. Other problems concern what they name alone.
+  /// Pages or indexes differ from those that SQLite wrote, so any read may be wrong. Other problems affect only the
+  /// rows that they name.
   public var isStructureDamaged = false
-  /// Rows whose checksum was computed.
+  /// Rows whose checksum was verified.
   public var recordCount = 0
   public var transactionCount = 0
   public var pastStateCount = 0
-  /// Files whose presence and length was checked, and whose content was too if that was asked for.
+  /// Files whose presence and length were checked, and on request their content.
   public var assetCount = 0
 
   public static let problemLimit = 100
@@ -32,18 +33,18 @@ public struct VerificationReport: Hashable, Sendable {
 struct ShardVerification {
   private let snapshot: SQLiteSnapshot
   private var report = VerificationReport()
-  /// Of records, by zone.
+  /// The bytes of records, by zone.
   private var byteCounts: [Int64: Int64] = [:]
-  /// Of assets, by the beginnings of their hashes: there may be millions, and so they take some 30 bytes each.
+  /// The uses of assets, by the first 8 bytes of their hashes. There may be millions, and each takes some 30 bytes.
   private var uses: [UInt64: Int32] = [:]
-  /// Zones with a record that can't be read: what it holds and uses is not known.
+  /// Zones with an unreadable record, whose bytes and uses are unknown.
   private var damagedZones: Set<Int64> = []
 
   init(_ snapshot: SQLiteSnapshot) { self.snapshot = snapshot }
 
   /// - Parameters:
-  ///   - assets: where the files should be; nil: they are not looked at.
-  ///   - readsAssets: reads them, too, and compares their content with their names.
+  ///   - assets: the store of the files; nil skips the files.
+  ///   - readsAssets: whether to read the files as well and compare their content with their names.
   static func report(on snapshot: SQLiteSnapshot, assets: AssetStore?, readsAssets: Bool) throws -> VerificationReport {
     var verification = ShardVerification(snapshot)
     try verification.checkPages()
@@ -61,7 +62,7 @@ struct ShardVerification {
 
   private func statement(_ name: String, _ text: String) throws -> Statement { try snapshot.session.connection.statement(SQL(name, text)) }
 
-  /// SQLite's view: pages, indexes that agree with their tables.
+  /// Runs SQLite's own check of pages and of indexes against their tables.
   private mutating func checkPages() throws {
     let lines = try statement("integrity_check", "PRAGMA integrity_check(\(VerificationReport.problemLimit))").all { $0.text(0) }
     for line in lines where line != "ok" {
@@ -70,7 +71,7 @@ struct ShardVerification {
     }
   }
 
-  /// Every record is what was written, and its references are in the index.
+  /// Verifies every record's checksum, index entries and references.
   private mutating func checkRecords() throws {
     let rows = try statement(
       "verifyRecords", "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM record ORDER BY id")
@@ -96,7 +97,7 @@ struct ShardVerification {
         report.note("record \(id): its list of references can't be read")
         continue
       }
-      // Rows of a deleted zone go table by table.
+      // The rows of a deleted zone are removed table by table, so they need not agree.
       if try snapshot.isDoomed(zone) { continue }
       try entries.check(stored, rowID: id, zone: zone, &report)
       referenceCount += references.count
@@ -113,7 +114,7 @@ struct ShardVerification {
     if let indexed, indexed != referenceCount { report.note("the index of references has \(indexed) rows, the records have \(referenceCount)") }
   }
 
-  /// Every past state is what was written; what it names is in use.
+  /// Verifies every past state, and counts its assets as used.
   private mutating func checkPast() throws {
     let rows = try statement(
       "verifyPast", "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM past ORDER BY id")
@@ -164,7 +165,7 @@ struct ShardVerification {
     }
   }
 
-  /// Every share is what was written, and has the invitations and members that it says.
+  /// Verifies every share, and compares its invitations and members with its state.
   private mutating func checkShares() throws {
     let rows = try statement("verifyShares", "SELECT id, zone, name, root, guid, sum, state FROM share WHERE zone NOT IN (SELECT zone FROM doomed) ORDER BY id")
     let guids = try statement("verifyInvitations", "SELECT guid FROM invitation WHERE share = ?1 ORDER BY guid")
@@ -192,7 +193,7 @@ struct ShardVerification {
     }
   }
 
-  /// What databases and zones say they hold.
+  /// Compares the byte counts of zones with those of their records.
   private mutating func checkByteCounts() throws {
     for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id").all({ ($0.int64(0), $0.int64(1)) })
     where byteCounts[zone, default: 0] != count && !damagedZones.contains(zone) {
@@ -200,19 +201,19 @@ struct ShardVerification {
     }
   }
 
-  /// Every file is used as often as its row says, and is there.
+  /// Verifies that every file is used as often as its row counts, and exists.
   private mutating func checkAssets(_ assets: AssetStore?, reads: Bool) throws {
     try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach { uses[Self.beginning($0.blob(0)), default: 0] += 1 }
     let rows = try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
     defer { rows.reset() }
     while try rows.step() {
       let (hash, byteCount, count) = (rows.blob(0), rows.int64(1), rows.int(2))
-      // Reading files asks nobody whether it may go on, as statements do.
+      // Reading files does not ask the watch by itself, as statements do.
       if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
       let asset = Asset(hash: hash, byteCount: byteCount)
       let found = Int(uses.removeValue(forKey: Self.beginning(hash)) ?? 0)
       if found > count || found < count && damagedZones.isEmpty { report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)") }
-      // What nobody uses may be on its way out.
+      // The file of an unused asset may be in the process of removal.
       guard count > 0, let assets else { continue }
       report.assetCount += 1
       if !assets.hasFile(of: asset, shard: snapshot.shard) {
@@ -239,7 +240,7 @@ struct ShardVerification {
 }
 
 extension SQLiteShardStore {
-  /// The write-ahead log can't begin anew meanwhile.
+  /// Verifies the shard in one read transaction. The write-ahead log cannot restart meanwhile.
   public func verify(readsAssets: Bool = false) async throws -> VerificationReport {
     try await readWhole { [assets] snapshot, _ in try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets) }
   }

@@ -1,13 +1,13 @@
-// The thread that writes a shard: group commit, fencing.
+// The thread that writes a shard: group commit, fencing, and background work between groups.
 
 import SQLite
 import Synchronization
 
-/// Everything a shard's writer thread owns. Not Sendable: it is made and used there.
+/// The state of a shard's writer thread. Not Sendable, because only that thread makes and uses it.
 ///
-/// A group is whatever waits: the next group gathers while the previous commit is synced, so that no timer is needed. Its bodies are taken one by
-/// one, a party's turn after the other: whoever comes while a group runs that has no end to it waits for that group only.
-/// Work that nobody waits for is done in slices between groups (`SlicePacing`).
+/// A group consists of the bodies that wait. The next group gathers while the previous commit is synced, so no timer is
+/// needed. Bodies are taken one by one, and parties take turns. A body that arrives during a large group waits for that
+/// group only. Work without a waiting caller is done in slices between groups (`SlicePacing`).
 final class ShardWriter {
   private let core: ShardCore
   private let connection: Connection
@@ -15,17 +15,17 @@ final class ShardWriter {
   private let checkpoints: ShardCheckpoints
   private let clock = ContinuousClock()
 
-  /// Caches are wrong after a failure and must be read again before the next group.
+  /// After a failure the caches are invalid, and are read again before the next group.
   private var mustReload = true
-  /// A slice of background work failed: the next one waits until so many groups were committed, each time twice as many, because after a
-  /// failure the next group has to read again what is cached.
+  /// After a failed slice of background work, the next one waits until so many groups are committed, and twice as many
+  /// after each further failure. Each failure makes the next group read its caches again.
   private var heldGroupCount = 0
   private var nextHoldCount = 1
   private var slices = SlicePacing()
-  /// A body that was taken and has to be alone in its group: the next one.
+  /// A body that was taken and needs a group of its own. It comes next.
   private var setAside: (any QueuedBody)?
 
-  /// - Parameter report: told of what work in the background had to pass over.
+  /// - Parameter report: called for each record that background work skips.
   init(
     core: ShardCore, connection: Connection, file: ShardFile, checkpoints: ShardCheckpoints, makeIncarnation: @escaping () -> UInt64,
     now: @escaping () -> Int64, report: @escaping (String) -> Void
@@ -42,14 +42,14 @@ final class ShardWriter {
     }
   }
 
-  /// Commits until the queue is closed and empty; then empties the log and closes the file.
+  /// Commits groups until the queue is closed and empty. Then empties the log and closes the file.
   func run() {
-    // Before the first group: deleted zones may be waiting for the sweep since the last owner.
+    // Loaded before the first group, because deleted zones may have waited for the sweep since the last owner.
     do {
       try transaction.reload()
       mustReload = false
     } catch {
-      // Dropped because the first group tries again, and has somebody to tell.
+      // Dropped because the first group tries again and reports the error to its callers.
     }
     working: while true {
       switch next() {
@@ -65,7 +65,7 @@ final class ShardWriter {
     checkpoints.close()
   }
 
-  /// Whether rows of deleted zones, objects to be noted or records for new indexes wait.
+  /// True when rows of deleted zones, unnoted objects or unfinished indexes wait.
   private var hasBackgroundWork: Bool {
     core.failure == nil && heldGroupCount == 0
       && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty || !transaction.indexes.unfinished.isEmpty)
@@ -73,7 +73,7 @@ final class ShardWriter {
 
   private enum Next {
     case body(any QueuedBody)
-    /// Background work waits, and it is time for a slice of it.
+    /// Background work waits, and its next slice is due.
     case background
     case end
   }
@@ -89,15 +89,15 @@ final class ShardWriter {
 
   // MARK: Groups
 
-  /// What ends a group before its commit, for everybody in it.
+  /// An error that ends a group before its commit, for all its bodies.
   private struct GroupFailure: Error {
     let error: StoreError
   }
 
-  /// Runs a body and those that wait, until the group is large enough, and commits them.
+  /// Runs a body and further waiting ones until the group is large enough, and commits them.
   private func commitGroup(_ first: any QueuedBody) {
     if let refusal = core.refusal { return first.settle(refusal) }
-    // Those that come meanwhile are for the next group: this one has an end, however fast they come.
+    // Bodies that arrive from here on belong to the next group, so this one ends however fast they come.
     let limit = min(core.options.groupBodyLimit, 1 + core.queue.count)
     var ran: [any QueuedBody] = []
     var refusals: [(any Error)?] = []
@@ -119,17 +119,18 @@ final class ShardWriter {
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
     } catch {
       let failure = abandonGroup(error)
-      // Where no group can begin, everybody in it is told, and nobody tries by himself.
+      // If no group can begin, all waiting bodies get the error, so that they need not fail one by one.
       if ran.isEmpty { ran = [first] + core.queue.takeWaiting(atMost: limit - 1) }
       for body in ran { body.settle(failure) }
     }
   }
 
-  /// The next body of the group; nil when it is large enough, or nobody else waits.
+  /// The next body of the group; nil when the group is large enough, no body waits, or the next one needs its own
+  /// group.
   private func another() -> (any QueuedBody)? {
     if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit { return nil }
     guard let body = core.queue.takeWaiting(atMost: 1).first else { return nil }
-    // What removes files has to know that nothing it goes by is undone.
+    // A body that removes files must not share a transaction that another body can still undo.
     if !body.runsAlone { return body }
     setAside = body
     return nil
@@ -157,14 +158,14 @@ final class ShardWriter {
   }
 
   /// Runs one body, and undoes it alone when it throws.
-  /// - Returns: what it threw.
-  /// - Throws: what the whole group fails with.
+  /// - Returns: the error of the body; nil when it returned.
+  /// - Throws: an error that fails the whole group.
   private func run(_ body: any QueuedBody) throws -> (any Error)? {
     transaction.bodyBegins()
     let thrown = body.run(in: transaction)
     let failure = transaction.bodyFailure ?? thrown
     if let error = failure as? SQLiteError, !error.isConstraintViolation { throw error }
-    // SQLite rolls back by itself when it can't write: what earlier bodies wrote is gone too.
+    // SQLite rolls back by itself when it cannot write, and the writes of earlier bodies are lost as well.
     guard connection.isInTransaction else { throw GroupFailure(error: .io("shard \(core.shard): the transaction was lost")) }
     guard let failure else {
       try transaction.bodyEnds()
@@ -175,7 +176,7 @@ final class ShardWriter {
   }
 
   /// Rolls the group back.
-  /// - Returns: what its bodies are told.
+  /// - Returns: the error for its bodies.
   private func abandonGroup(_ error: any Error) -> StoreError {
     mustReload = true
     var isFinal = false
@@ -183,7 +184,7 @@ final class ShardWriter {
     switch error {
     case let error as SQLiteError:
       failure = StoreError(error, shard: core.shard)
-      // After a failed sync the kernel may have dropped what it could not write, and says so only once.
+      // After a failed sync the kernel may have dropped the unwritten pages, and reports it only once.
       isFinal = error.isSyncError || error.isCorruption || error.isReadError
     case let error as GroupFailure:
       failure = error.error
@@ -197,7 +198,7 @@ final class ShardWriter {
     do {
       try connection.rollback()
     } catch {
-      // Dropped because the group has its failure; a connection that can't even roll back is of no more use.
+      // Dropped because the group has its failure; a connection that cannot roll back is unusable.
       isFinal = true
     }
     if isFinal { core.fail(failure) }
@@ -205,7 +206,7 @@ final class ShardWriter {
     return failure
   }
 
-  /// - Parameter synced: seconds of the commit in which its log was synced.
+  /// - Parameter synced: the seconds of the commit that its log's sync took.
   private func count(
     _ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant, end: ContinuousClock.Instant, synced: Double
   ) {
@@ -236,7 +237,7 @@ final class ShardWriter {
     slices.note(from: start, to: clock.now)
   }
 
-  /// Notes a slice of the objects of a database that has got its first store.
+  /// Notes a slice of the objects of a database that got its first store.
   private func fillPlacements() {
     guard hasBackgroundWork, !transaction.fillingDatabases.isEmpty else { return }
     let count = inSlice({ try $0.fillPlacements(&$1) }, isDone: \.fillingDatabases.isEmpty)
@@ -246,14 +247,14 @@ final class ShardWriter {
     }
   }
 
-  /// Removes a slice of a deleted zone's rows, once the objects that were in it are noted.
+  /// Removes a slice of a deleted zone's rows, once the objects in it are noted.
   private func sweepIfDoomed() {
     guard hasBackgroundWork, transaction.doomed?.isEmpty == false, transaction.fillingDatabases.isEmpty else { return }
     let count = inBackground { try $0.sweep(limit: core.options.sweepLimit) }
     core.statistics.update { $0.sweptRecords += count }
   }
 
-  /// Fills a slice of records into a new index, or removes one of an index that was dropped.
+  /// Adds a slice of records to a new index, or removes a slice of a dropped one's entries.
   private func advanceIndexes() {
     guard hasBackgroundWork, !transaction.indexes.unfinished.isEmpty else { return }
     let count = inSlice({ try $0.advanceIndexes(&$1) }, isDone: \.indexes.unfinished.isEmpty)
@@ -263,8 +264,9 @@ final class ShardWriter {
     }
   }
 
-  /// Commits steps of what goes through records by name, until the time or the budget of a slice is over, or all is done.
-  /// - Returns: what the steps counted; 0 when the slice failed.
+  /// Commits steps of work that goes through records by name, until the time or budget of a slice is used up or the
+  /// work is done.
+  /// - Returns: the sum of the steps' counts; 0 when the slice failed.
   private func inSlice(_ step: (SQLiteTransaction, inout IndexBudget) throws -> Int, isDone: (SQLiteTransaction) -> Bool) -> Int {
     let options = core.options
     let deadline = clock.now.advanced(by: core.queue.count > 0 ? options.indexSliceTime : options.idleIndexSliceTime)
@@ -281,13 +283,13 @@ final class ShardWriter {
     }
   }
 
-  /// Between two looks at the clock.
+  /// The budget of a step between two looks at the clock.
   private static let indexStep = IndexBudget(recordCount: 64, nameCount: 1024, byteCount: 256 * 1024)
 
   private static let longestHoldCount = 1024
 
-  /// Commits a slice of work that nobody waits for.
-  /// - Returns: what it counted; 0 when it failed.
+  /// Commits a slice of background work.
+  /// - Returns: the count of the slice; 0 when it failed.
   private func inBackground(_ slice: (SQLiteTransaction) throws -> Int) -> Int {
     do {
       try begin()
@@ -300,7 +302,7 @@ final class ShardWriter {
       checkpoints.runIfDue()
       return count
     } catch {
-      // Dropped because nobody waits for it: whoever writes next meets the same failure and hears of it.
+      // Dropped because no caller waits for it. The next write meets the same failure and reports it.
       _ = abandonGroup(error)
       heldGroupCount = nextHoldCount
       nextHoldCount = min(nextHoldCount * 2, Self.longestHoldCount)

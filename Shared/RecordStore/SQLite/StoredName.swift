@@ -1,14 +1,15 @@
-// How a record name is kept in a column: 16 bytes when it is a UUID as CloudKit writes them, text otherwise.
+// The form of a record name in a column: 16 bytes for a canonical upper-case UUID, text for other names.
 
 import SQLite
 
-/// The two forms never collide: SQLite never takes a blob for a text, and only the one spelling that the bytes give back is packed.
+/// Converts between both forms. They never collide: SQLite never treats a blob as text, and only the canonical spelling
+/// of a UUID becomes a blob.
 enum StoredName {
   struct UUIDBytes: Hashable {
     var high: UInt64
     var low: UInt64
 
-    /// The 16 bytes of the blob, most significant first, so that blobs sort like the texts they stand for (`RecordNameOrder`).
+    /// The 16 bytes of the blob, most significant first, so that blobs sort like their texts (`RecordNameOrder`).
     func withBytes<Value, Failure: Error>(_ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure) -> Value {
       let pair = (high.bigEndian, low.bigEndian)
       return try Swift.withUnsafeBytes(of: pair, body)
@@ -33,7 +34,7 @@ enum StoredName {
     }
   }
 
-  /// The UUID that `name` spells in canonical upper case, or nil.
+  /// The UUID that `name` spells in canonical upper case; nil for other names.
   static func uuid(_ name: String) -> UUIDBytes? {
     var name = name
     return name.withUTF8 { text in
@@ -53,7 +54,7 @@ enum StoredName {
     }
   }
 
-  /// The text of a blob; nil when it has not 16 bytes.
+  /// The text of a blob; nil unless it has 16 bytes.
   static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
     guard bytes.count == 16 else { return nil }
     return String(unsafeUninitializedCapacity: textLength) { text in
@@ -82,7 +83,7 @@ extension Statement {
     }
   }
 
-  /// A record name from its stored form; nil when the column holds neither form.
+  /// Reads a record name from its stored form; nil when the column has neither form.
   func recordName(_ column: Int32) -> String? {
     isBlob(column) ? withBytes(column, StoredName.text) : optionalText(column)
   }

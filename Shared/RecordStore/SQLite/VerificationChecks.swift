@@ -1,10 +1,10 @@
-// What the tables of a shard say of one another, as queries that find where it is not so.
+// The rules that hold between the tables of a shard, as queries that find violations.
 
 import Crypto
 import Records
 
 extension ShardVerification {
-  /// Queries that give the key of each row that contradicts another.
+  /// The name, query and problem text of each rule. The queries select the keys of violating rows.
   static let checks = [
     (
       "verifyNames", "SELECT min(id) FROM record GROUP BY zone, name HAVING count(*) > 1",

@@ -1,16 +1,16 @@
-// Brings to the disk what was written to shards' files, beside their writers.
+// Writes the changed pages of shards' files to the disk, on a thread apart from their writers.
 
 import CLinux
 import Glibc
 import Synchronization
 
-/// The thread that does: one for all shards of a store, so that one file's pages wait in the disk's queue at a time.
+/// One thread for all shards of a store, so that only one file's pages wait in the disk's queue at a time.
 final class WritebackThread: Sendable {
   private let files: BlockingQueue<Writeback>
 
   /// - Parameters:
-  ///   - shardCount: each waits once at most.
-  ///   - isStuck: for tests of a disk that never has done: nothing is ever written back.
+  ///   - shardCount: the capacity of the queue, because each shard waits in it at most once.
+  ///   - isStuck: whether nothing is ever written back, for tests of a disk that never finishes.
   init(shardCount: Int, isStuck: Bool = false) throws(StoreError) {
     let files = try BlockingQueue<Writeback>(limit: shardCount)
     self.files = files
@@ -23,18 +23,18 @@ final class WritebackThread: Sendable {
   fileprivate func submit(_ file: Writeback) -> Bool { files.push(file) == .pushed }
 }
 
-/// One shard's file. What was written to it goes to the disk a stretch at a time, and the next when that is there: a thousand pages in the disk's
-/// queue at once are what syncs of all logs, which somebody's save waits for, would have to wait behind.
+/// Writes the changes of one shard's file to the disk, one stretch after the other. A thousand pages in the disk's
+/// queue at once would delay the log syncs that saves wait for.
 ///
-/// Nothing depends on it but how long the sync of the file takes that comes afterwards. That one is SQLite's, on a descriptor of its own, and the kernel
-/// tells each descriptor of a file what failed.
+/// It only shortens the later sync of the file, and nothing else depends on it. That sync is SQLite's, on a descriptor
+/// of its own, and the kernel reports write errors to each descriptor.
 final class Writeback: Sendable {
   private enum Phase {
     case idle
-    /// The thread has not taken it yet.
+    /// Waits for the thread.
     case queued
     case running
-    /// More was written since it began to run.
+    /// More was written since the run began.
     case runningOnceMore
   }
 
@@ -43,22 +43,23 @@ final class Writeback: Sendable {
     var isClosing = false
   }
 
-  /// Has a stretch of a file written to the disk, and waits for that.
+  /// Writes a stretch of a file to the disk and waits for it.
   typealias WriteStretch = @Sendable (_ descriptor: Int32, _ start: Int, _ byteCount: Int) -> Void
 
   private let descriptor: Int32
   private let thread: WritebackThread
   private let writeStretch: WriteStretch
   private let state = Mutex(State())
-  /// Tells the writer that waits in `close`.
+  /// Wakes the writer that waits in `close`.
   private let ended: BlockingQueue<Bool>
 
-  /// A file has so many, unless they were shorter than this: a checkpoint's three thousand pages, spread evenly, are twelve a stretch. Many more
-  /// stretches, and a large file would be waited for page by page.
+  /// The number of stretches in a file, unless they would be shorter than `shortestStretch`. A checkpoint's three
+  /// thousand pages, spread evenly, are twelve a stretch. With far more stretches, the thread would wait for a large
+  /// file page by page.
   private static let stretchCount = 256
   private static let shortestStretch = 256 * 1024
 
-  /// - Parameter path: of a file that exists.
+  /// - Parameter path: an existing file.
   init(_ path: String, on thread: WritebackThread, writeStretch: @escaping WriteStretch = { _ = sync_stretch($0, $1, $2) }) throws(StoreError) {
     self.thread = thread
     self.writeStretch = writeStretch
@@ -67,13 +68,13 @@ final class Writeback: Sendable {
     guard descriptor >= 0 else { throw .io("\(path) can't be opened for writing back: \(String(cString: strerror(errno)))") }
   }
 
-  /// Whether what was written before `start` may still be on its way.
+  /// True when changes from before the latest `start` may not be on the disk yet.
   var isUnderWay: Bool { state.withLock { $0.phase != .idle } }
 
-  /// Whether `close` waits for what is under way.
+  /// True when `close` waits for the run to end.
   var isClosing: Bool { state.withLock { $0.isClosing } }
 
-  /// Begins to bring to the disk what was written so far.
+  /// Begins to write all changes so far to the disk.
   func start() {
     let isNew = state.withLock { state in
       switch state.phase {
@@ -88,13 +89,14 @@ final class Writeback: Sendable {
     if isNew, !thread.submit(self) { state.withLock { $0.phase = .idle } }
   }
 
-  /// Lets what is under way end early, and waits for that. The kernel gives up the process's locks of the file with this: the connection must be closed.
+  /// Makes a run end early and waits for it. Closing the descriptor drops the process's locks of the file, so the
+  /// connection must be closed before.
   func close() {
     state.withLock { state in
       state.isClosing = true
       if state.phase == .queued { state.phase = .idle }
     }
-    // A token may be from an earlier time that nobody waited for.
+    // A token may stem from an earlier run that no call waited for.
     while isUnderWay { _ = ended.take(atMost: 1) }
     _ = Glibc.close(descriptor)
   }
@@ -118,7 +120,7 @@ final class Writeback: Sendable {
 
   private func writeStretches() {
     var status = stat()
-    // Dropped because the sync comes in any case; so where a stretch fails, or a file system can't do this.
+    // Dropped because the sync of the file follows anyway. The same holds for a stretch that fails or is unsupported.
     guard fstat(descriptor, &status) == 0 else { return }
     let byteCount = Int(status.st_size)
     let stretch = max(Self.shortestStretch, byteCount / Self.stretchCount)

@@ -1,4 +1,4 @@
-// What a file that can't be written or read means for the store.
+// Translates errors of asset files into the store's errors.
 
 import Assets
 

@@ -1,13 +1,13 @@
-// Hands work from tasks to threads: pushing never blocks, taking sleeps in the kernel.
+// Hands work from tasks to threads. A push never blocks; a take sleeps in the kernel.
 
 import CLinux
 import Glibc
 import Queues
 import Synchronization
 
-/// A bounded queue. Parties take turns; each one's elements go first in, first out.
+/// A bounded queue. Parties take turns, and each party's elements leave in their order of arrival.
 ///
-/// The party without a name is the server itself: limits of one party are not for it.
+/// The party with the empty name is the server itself, which is exempt from the limits of one party.
 final class BlockingQueue<Element: Sendable>: Sendable {
   enum PushResult {
     case pushed, full, closed
@@ -15,7 +15,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
 
   private struct State {
     var elements = TurnQueue<Element>()
-    /// How many of each party's were taken and not finished, where that is limited.
+    /// The elements of each party that were taken and are not finished, where their number is limited.
     var underWay: [String: Int] = [:]
     var sleepers: UInt64 = 0
     var isClosed = false
@@ -31,13 +31,14 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   private let partyLimit: Int
   private let underWayLimit: Int?
   private let state = Mutex(State())
-  /// A semaphore: one token wakes one sleeper. Mutex has no condition variable.
+  /// A semaphore: one token wakes one sleeper. `Mutex` has no condition variable.
   private let wakeup: Int32
 
   /// - Parameters:
-  ///   - limit: how many may wait.
-  ///   - partyLimit: how many of one party may.
-  ///   - underWayLimit: how many of one party may be taken and not `finished`; nil: any number, and nobody says when one is.
+  ///   - limit: the most elements that may wait.
+  ///   - partyLimit: the most elements of one party that may wait.
+  ///   - underWayLimit: the most elements of one party that may be taken and not `finished`; nil for any number,
+  ///     without calls of `finished`.
   init(limit: Int, partyLimit: Int = .max, underWayLimit: Int? = nil) throws(StoreError) {
     self.limit = limit
     self.partyLimit = partyLimit
@@ -64,7 +65,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
     return result.0
   }
 
-  /// What was taken of a party's is done with.
+  /// Notes that a taken element of the party is finished.
   func finished(of party: String) {
     let mustWake = state.withLock { state in
       state.underWay[party, default: 1] -= 1
@@ -76,7 +77,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
     if mustWake { wake(1) }
   }
 
-  /// Refuses further elements; what is queued can still be taken.
+  /// Refuses further elements. Queued ones can still be taken.
   func close() {
     let sleepers = state.withLock { state in
       state.isClosed = true
@@ -86,7 +87,7 @@ final class BlockingQueue<Element: Sendable>: Sendable {
     if sleepers > 0 { wake(sleepers) }
   }
 
-  /// Takes up to `limit` elements, sleeping while there are none.
+  /// Takes up to `limit` elements, and sleeps while there are none.
   /// - Returns: nil when the queue is closed and empty.
   func take(atMost limit: Int) -> [Element]? {
     while true {
@@ -98,7 +99,8 @@ final class BlockingQueue<Element: Sendable>: Sendable {
     }
   }
 
-  /// Takes up to `limit` elements, waiting for them no longer than `patience`; empty when none came, or the queue is closed and empty.
+  /// Takes up to `limit` elements, and waits for them at most `patience`.
+  /// - Returns: empty when none came, or when the queue is closed and empty.
   func take(atMost limit: Int, within patience: Duration) -> [Element] {
     let deadline = ContinuousClock.now.advanced(by: patience)
     while true {
@@ -146,7 +148,8 @@ final class BlockingQueue<Element: Sendable>: Sendable {
       if result < 0 && errno == EINTR { continue }
       if result > 0 { break }
       if ContinuousClock.now < deadline { continue }
-      // A sleeper leaves, unless somebody has counted on all of them: then there is a token to be taken.
+      // A sleeper leaves the count. If another thread has counted on it already, its token is on the way and must be
+      // taken.
       let hasLeft = state.withLock { state in
         if state.sleepers > 0 { state.sleepers -= 1 } else { return false }
         return true
@@ -161,8 +164,9 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   private func sleep() {
     var token: UInt64 = 0
     while read(wakeup, &token, MemoryLayout<UInt64>.size) < 0 && errno == EINTR {}
-    // On busy cores, whoever is about to queue something gets to do so first. With 16 clients and four shards on two cores this makes
-    // groups of 2.2 bodies instead of 1.7, so a fifth fewer syncs; saves per second stay within the noise. On idle cores it returns at once.
+    // On busy cores this lets a thread that is about to queue something do so first. With 16 clients and four shards on
+    // two cores, groups have 2.2 bodies instead of 1.7, which saves a fifth of the syncs; saves per second stay the
+    // same. On idle cores the call returns at once.
     sched_yield()
   }
 }

@@ -1,6 +1,6 @@
-// The order of names in lists.
+// Orders names in lists by their UTF-8 bytes.
 
 extension String {
-  /// Order of UTF-8 bytes; `<` on String is Unicode's.
+  /// Compares UTF-8 bytes; `<` on String compares by Unicode.
   func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 }

@@ -1,4 +1,4 @@
-// Threads of the store's own: SQLite and fsync block, and Swift's cooperative threads must not.
+// Starts threads for SQLite and fsync, which block and must not run on Swift's cooperative threads.
 
 import CLinux
 import Glibc
@@ -15,7 +15,7 @@ enum WorkerThread {
   }
 
   /// Starts a detached thread that ends with `body`.
-  /// - Parameter name: what operators see: 15 bytes at most.
+  /// - Parameter name: the name that operators see, at most 15 bytes.
   static func start(_ name: String, _ body: @escaping @Sendable () -> Void) throws(StoreError) {
     let box = Unmanaged.passRetained(Body(name, body))
     var thread = pthread_t()
