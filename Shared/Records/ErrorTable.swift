@@ -32,7 +32,6 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
   public struct Row: Sendable {
     /// The status when the whole request fails; an item that fails alone travels in a 200.
     public let httpStatus: Int
-    /// CKError's number.
     public let ckErrorCode: Int
     /// Whether the same request may succeed later, unchanged.
     public let isRetryable: Bool
@@ -146,7 +145,7 @@ public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
   case historyTokenExpired = 134301
   /// A run that was interrupted, and continues by itself.
   case interrupted = 134409
-  /// The store belongs to another account than the one that is signed in.
+  /// The store belongs to an account other than the one that is signed in.
   case accountChanged = 134405
   /// A state that needs help from outside: another process has the store, or the store is reset again and again.
   case unrecoverable = 134410

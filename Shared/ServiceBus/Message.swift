@@ -101,7 +101,6 @@ public struct BusError: Error, Hashable, Sendable {
   }
 }
 
-/// The roles of processes.
 public enum Role: String, Hashable, Sendable, Codable, CaseIterable {
   case gateway, worker, share, notifier
 }

@@ -16,7 +16,6 @@ struct Subscribers<Value: Sendable>: Sendable {
     streams.removeAll { if case .terminated = $0.yield(value) { true } else { false } }
   }
 
-  /// Ends all streams.
   mutating func finish() {
     for stream in streams { stream.finish() }
     streams = []

@@ -4,7 +4,6 @@ public import Records
 
 /// States that a browser's user signed in to a container; valid as long as that session.
 public struct KeptSignIn: Hashable, Sendable {
-  /// The cookie's name.
   public static let cookieName = "aquifer-signed-in"
 
   public let container: ContainerID

@@ -18,7 +18,7 @@ public enum ModelReader {
       switch node.name {
       case "entity": entities.append(try EntityReader(node: node, composites: composites).read())
       case "configuration": configurations[try node.required("name"), default: []] += try members(of: node)
-      // Fetch requests, diagram positions, composite definitions, and whatever later versions of Xcode add.
+      // Fetch requests, diagram positions, composite definitions, and anything that later versions of Xcode add.
       default: break
       }
     }

@@ -45,7 +45,7 @@ public struct Exporter {
   var toldAgain: [String] = []
 
   /// - Parameters:
-  ///   - stamp: who exports, from which device, and when.
+  ///   - stamp: the user and device that export, and the time.
   ///   - elsewhere: finds an object outside the exporter's zone: another exporter handles its changes, and nothing here
   ///     points to it.
   ///   - reverting: objects that the store's user may not write (E5): their changes are not made, and the plan undoes them in the store.

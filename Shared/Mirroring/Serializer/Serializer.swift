@@ -4,7 +4,7 @@ public import History
 public import ObjectModel
 public import Records
 
-/// Where contents of assets come from and go to while records are written.
+/// Reads and stores the contents of assets while records are written.
 ///
 /// Large values arrive as assets already (the object plane writes them, durably, when a transaction is received), and the R8 decision
 /// may put them inline; a small value of a record that is nearly full goes the other way. Both are looked up here, so that the

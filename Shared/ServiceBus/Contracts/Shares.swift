@@ -40,9 +40,7 @@ public struct ResolveShortGUIDs: Message {
 
   public enum Purpose: String, Codable, Sendable {
     case resolve, accept
-    /// Asks the owner for access.
     case requestAccess
-    /// Declines an invitation.
     case decline
   }
 

@@ -17,7 +17,6 @@ public struct Caller: Hashable, Sendable, Codable {
     self.standing = standing
   }
 
-  /// The caller's custom roles.
   public var roles: [String] { standing?.roles ?? [] }
 
   /// The party that takes turns with others where requests wait: a user with all of their tokens; in each container all

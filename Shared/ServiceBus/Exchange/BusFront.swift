@@ -25,7 +25,6 @@ struct Connection: Hashable, Sendable {
   let peer: Destination?
 }
 
-/// The callers' side of a bus.
 final class BusFront: Sendable {
   private let ownPeer: Mutex<Peer>
   let handlers: BusHandlers

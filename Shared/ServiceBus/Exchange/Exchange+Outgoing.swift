@@ -105,7 +105,6 @@ extension Exchange {
     pump(call.peer, call.lane)
   }
 
-  /// The caller's task was cancelled.
   mutating func cancel(_ correlation: UInt64) {
     guard let call = outgoing[correlation] else { return }
     giveUp(call, BusError(.cancelled, "the call was cancelled"))

@@ -2,7 +2,6 @@
 
 import Synchronization
 
-/// A network of in-memory buses.
 public final class InMemoryNetwork: Sendable {
   /// The clock for deadlines and heartbeats.
   public enum Time: Sendable {

@@ -85,7 +85,6 @@ extension JSONValue {
     return elements
   }
 
-  /// A list of strings.
   func optionalStrings(_ key: String) throws(RecordError) -> [String]? {
     guard let items = try optionalArray(key) else { return nil }
     var texts: [String] = []
@@ -127,7 +126,7 @@ public struct DesiredKeys: Hashable, Sendable {
   }
 }
 
-/// How an answer shows its records.
+/// The form in which an answer shows its records.
 public struct RecordPresentation: Hashable, Sendable {
   public var desiredKeys: DesiredKeys
   public var numbersAsStrings: Bool

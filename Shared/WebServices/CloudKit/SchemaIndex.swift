@@ -6,7 +6,6 @@ public import Records
 
 /// The record types of an environment by name.
 public struct SchemaIndex: Sendable {
-  /// A field's declaration.
   public struct FieldDeclaration: Hashable, Sendable {
     public let type: FieldType
     public let isEncrypted: Bool

@@ -76,7 +76,7 @@ public enum StoreAnswer {
       writer.key("accountChange")
       writer.beginObject()
       writer.member("reason", accountChange.name)
-      // Objects that were made without an account are the user's who signs in; another's are not.
+      // Objects made without an account go to the user who signs in; objects of another account do not.
       writer.member("action", accountChange == .accountLogin ? ZonePolicy.keepAndReupload.action : ZonePolicy.delete.action)
       if accountChange != .accountLogin { writer.member("cocoaErrorCode", CocoaErrorCode.accountChanged.rawValue) }
       writer.endObject()

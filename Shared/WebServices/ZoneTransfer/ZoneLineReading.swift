@@ -38,7 +38,6 @@ public struct ZoneLines: Hashable, Sendable {
   }
 }
 
-/// Reads one line at a time.
 private struct RecordLineReader {
   let receipts: AssetReader
   let takesHashes: Bool
