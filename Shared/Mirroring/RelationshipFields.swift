@@ -3,9 +3,10 @@
 public import ObjectModel
 public import Records
 
-/// The to-one fields of every record type, in all models of an environment. A record is indexed by the relationships of
-/// every model version, so that a deletion by a client with a later model finds the pointers that earlier clients
-/// wrote.
+/// The to-one fields of every record type, in all models of an environment.
+///
+/// A record is indexed by the relationships of every model version, so that a deletion by a client with a later model
+/// finds the pointers that earlier clients wrote.
 public struct RelationshipFields: Sendable {
   /// Field names by record type, ascending.
   private let fieldNames: [String: [String]]

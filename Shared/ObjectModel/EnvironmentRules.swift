@@ -3,8 +3,9 @@
 /// Rules that an operator declares beside the schema. Neither the schema's text, which keeps Apple's grammar, nor a
 /// model's hash contains them.
 public struct EnvironmentRules: Hashable, Sendable, Codable {
-  /// A combination of attributes that no two objects of an entity and its subentities may share within a zone. An
-  /// object that lacks one of the values, or keeps it as an asset because it is large, has no duplicates.
+  /// A combination of attributes that no two objects of an entity and its subentities may share within a zone.
+  ///
+  /// An object that lacks one of the values, or keeps it as an asset because it is large, has no duplicates.
   public struct Unique: Hashable, Sendable, Codable {
     /// The treatment of duplicates.
     public enum Policy: String, Hashable, Sendable, Codable, CaseIterable {

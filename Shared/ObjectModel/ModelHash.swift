@@ -4,10 +4,11 @@ import Crypto
 import Records
 
 extension ModelIndex {
-  /// SHA-256 of the mirrored shape in a stable order, 64 lower-case hex digits. It covers everything that decides how
-  /// objects become records and back: hierarchies, mirrored attributes with types, defaults and encryption,
-  /// relationships with their inverses, configurations. It leaves out transient, derived and ignored attributes, delete
-  /// rules, class names and diagrams, which only clients use.
+  /// SHA-256 of the mirrored shape in a stable order, 64 lower-case hex digits.
+  ///
+  /// It covers everything that decides how objects become records and back: hierarchies, mirrored attributes with
+  /// types, defaults and encryption, relationships with their inverses, configurations. It leaves out transient,
+  /// derived and ignored attributes, delete rules, class names and diagrams, which only clients use.
   public var modelHash: String {
     var text = CanonicalText()
     text.add("aquifer-model-1")

@@ -2,8 +2,9 @@
 
 import Records
 
-/// A model with inheritance, inverses and field names resolved. Every model has an index: dangling names and cycles
-/// stay unresolved here, and `ModelValidator` reports them.
+/// A model with inheritance, inverses and field names resolved.
+///
+/// Every model has an index: dangling names and cycles stay unresolved here, and `ModelValidator` reports them.
 public final class ModelIndex: Sendable {
   public let model: ManagedObjectModel
   /// Ascending by name; where several entities have one name, only the first of them.

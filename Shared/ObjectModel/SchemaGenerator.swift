@@ -4,9 +4,10 @@ public import Records
 
 /// Generates the schema that mirrored objects need.
 public enum SchemaGenerator {
-  /// The schema of a model's hierarchies, together with the system types. Each hierarchy becomes one record type with
-  /// the fields of all its entities. Where two fields clash, the first stays: the validator refuses such a model.
-  /// `CDMR` is included if a relationship is many-to-many.
+  /// The schema of a model's hierarchies, together with the system types.
+  ///
+  /// Each hierarchy becomes one record type with the fields of all its entities. Where two fields clash, the first
+  /// stays: the validator refuses such a model. `CDMR` is included if a relationship is many-to-many.
   /// - Parameter configuration: nil is the default configuration; an unknown one has no entities.
   public static func schema(for index: ModelIndex, configuration: String? = nil) -> Schema {
     let entities = index.entities(inConfiguration: configuration) ?? []

@@ -2,6 +2,7 @@
 
 /// Steps that an evaluation may take. A step is about the work of comparing two short values, some tens of
 /// nanoseconds. The budget measures no time, so that the same input always costs the same.
+///
 /// Evaluations spend steps before they do the work, inside loops too: work that is not paid for does not begin.
 public struct CostBudget {
   /// The work costs more steps than the limit.

@@ -42,6 +42,7 @@ public enum DatabaseScope: String, Hashable, Sendable, Codable, CaseIterable {
 }
 
 /// A stored database: one owner's zones in one container and environment.
+///
 /// A participant's shared database has no storage of its own: its zones live in their owners' private databases.
 public struct DatabaseID: Hashable, Sendable, Codable {
   public let container: ContainerID

@@ -3,6 +3,7 @@
 import Crypto
 
 /// A position in a change feed.
+///
 /// On the wire it is base64 of `kind, version, count, count × (incarnation, sequence), checksum`: 48 characters for one
 /// position. A zone or database that is created anew or restored gets another incarnation, so that an old token is
 /// refused instead of skipping changes.

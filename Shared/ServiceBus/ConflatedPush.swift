@@ -4,12 +4,13 @@
 public import Queues
 public import Synchronization
 
-/// Pushes values to subscribers and keeps at most one waiting value per key for each of them. One batch per subscriber
-/// is under way at a time, and values that arrive meanwhile merge. A failed batch is put back beneath later values and
-/// sent again while the subscriber is connected. A lost subscriber's values wait for `absence`, because a process that
-/// stood still for a moment still has its own listeners; they are dropped then, or when a process of that name starts
-/// anew. The number of keys bounds the memory, or else `limit`: where every value has a key of its own nothing merges,
-/// and the oldest values are dropped and counted.
+/// Pushes values to subscribers and keeps at most one waiting value per key for each of them.
+///
+/// One batch per subscriber is under way at a time, and values that arrive meanwhile merge. A failed batch is put back
+/// beneath later values and sent again while the subscriber is connected. A lost subscriber's values wait for
+/// `absence`, because a process that stood still for a moment still has its own listeners; they are dropped then, or
+/// when a process of that name starts anew. The number of keys bounds the memory, or else `limit`: where every value
+/// has a key of its own nothing merges, and the oldest values are dropped and counted.
 public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// Sends one batch; it returns when the subscriber has acknowledged it.
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void

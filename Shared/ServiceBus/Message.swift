@@ -2,9 +2,11 @@
 
 import MessagePack
 
-/// A request between services and its reply. On the wire a message is MessagePack with string keys. Fields are only
-/// added, optional or with a default; any other change is a second name (`…/2`) beside the first for one release. Bulk
-/// data (request bodies, record batches) travel as an opaque body in a frame of their own.
+/// A request between services and its reply.
+///
+/// On the wire a message is MessagePack with string keys. Fields are only added, optional or with a default; any other
+/// change is a second name (`…/2`) beside the first for one release. Bulk data (request bodies, record batches) travel
+/// as an opaque body in a frame of their own.
 public protocol Message: Codable, Sendable {
   associatedtype Reply: Codable & Sendable
   /// The wire name, such as `database.request/1`; it stays when the type is renamed.
@@ -38,9 +40,11 @@ extension Message {
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try MessagePackDecoder().decode(Reply.self, from: bytes) }
 }
 
-/// A separate set of windows, handler places and queues. A handler that calls others could wait for ever: their
-/// handlers may all wait for calls of the same kind. Handlers therefore call in the lane `nested`, and a handler of a
-/// nested message makes no call on either lane to a process that may wait for it.
+/// A separate set of windows, handler places and queues.
+///
+/// A handler that calls others could wait for ever: their handlers may all wait for calls of the same kind. Handlers
+/// therefore call in the lane `nested`, and a handler of a nested message makes no call on either lane to a process
+/// that may wait for it.
 public enum Lane: Sendable, CaseIterable {
   case usual, nested
 }

@@ -1,8 +1,10 @@
 // Streams that deliver every new value to several readers: peers, cluster maps.
 
-/// Streams that yield under their owner's lock, so that values arrive in order. They have no `onTermination`: it would
-/// take the owner's lock inside a task's cancellation, which holds a lock of that task, while a yield takes the two
-/// locks in the opposite order. Instead, a stream without a reader is removed at the next yield.
+/// Streams that yield under their owner's lock, so that values arrive in order.
+///
+/// They have no `onTermination`: it would take the owner's lock inside a task's cancellation, which holds a lock of
+/// that task, while a yield takes the two locks in the opposite order. Instead, a stream without a reader is removed at
+/// the next yield.
 struct Subscribers<Value: Sendable>: Sendable {
   private var streams: [AsyncStream<Value>.Continuation] = []
 

@@ -4,6 +4,7 @@ public import Records
 
 extension ShareState {
   /// The share after `user` accepted what `shortGUID` offers them; a second call changes nothing.
+  ///
   /// The share's own URL accepts an invitation for this user. The first person to open a one-time URL claims it. On a
   /// share that is open to everybody with the link, anybody else joins.
   /// - Returns: nil where the URL leads nowhere for this user.

@@ -2,8 +2,9 @@
 
 import Records
 
-/// The path on a gateway to which content is posted: `/assets/1/upload/{signed text}`. It names no zone, record or
-/// field, because CloudKit JS does not always tell where the record will be.
+/// The path on a gateway to which content is posted: `/assets/1/upload/{signed text}`.
+///
+/// It names no zone, record or field, because CloudKit JS does not always tell where the record will be.
 public struct AssetUploadURL: Hashable, Sendable {
   /// The user who gets the receipt.
   public let user: AssetUser

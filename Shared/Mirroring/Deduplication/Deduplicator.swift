@@ -3,9 +3,10 @@
 public import ObjectModel
 public import Records
 
-/// Plans the writes that merge duplicates, on top of a zone as it is stored. A duplicate stays alive without
-/// relationships, and keeps its attributes, until its owner calls `remove`. All writes count as the server's own, so
-/// that every store imports them.
+/// Plans the writes that merge duplicates, on top of a zone as it is stored.
+///
+/// A duplicate stays alive without relationships, and keeps its attributes, until its owner calls `remove`. All writes
+/// count as the server's own, so that every store imports them.
 public struct Deduplicator {
   private var exporter: Exporter
   /// Survivors by the names of other duplicates, which may stand at the other end of a pair.

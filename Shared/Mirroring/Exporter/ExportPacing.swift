@@ -1,8 +1,10 @@
 // How long a store's exports wait when they fail: decided without a clock (E10, T-E11).
 
 /// The pace of one store whose exports fail. A store has one pace, and every export asks it, so that retries do not
-/// multiply. It needs no ladder of smaller batches like Apple's after `limitExceeded`: a batch fits into a commit, and
-/// the worker's `ExportIsolation` finds and holds back a record that cannot be stored.
+/// multiply.
+///
+/// It needs no ladder of smaller batches like Apple's after `limitExceeded`: a batch fits into a commit, and the
+/// worker's `ExportIsolation` finds and holds back a record that cannot be stored.
 public struct ExportPacing: Hashable, Sendable {
   private static let longestDelay: Int64 = 300_000
 

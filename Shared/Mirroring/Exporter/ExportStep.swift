@@ -4,8 +4,9 @@
 public import History
 import Records
 
-/// One step of a transaction: an object's insert, update or delete, or a part of one relationship. Steps of objects
-/// come before steps of relationships: an object may point to one that is inserted further down.
+/// One step of a transaction: an object's insert, update or delete, or a part of one relationship.
+///
+/// Steps of objects come before steps of relationships: an object may point to one that is inserted further down.
 public struct ExportStep: Hashable, Sendable {
   public enum Work: Hashable, Sendable {
     case object

@@ -65,9 +65,10 @@ extension Exporter {
     overlay.set(entry, named: change.objectID)
   }
 
-  /// Deletes an object with its links, and clears the pointers to it. Deleting a deleted object is no error. Deleting a
-  /// duplicate deletes the survivor too, unless the store has imported since the merge: then the store may be merging
-  /// duplicates by itself.
+  /// Deletes an object with its links, and clears the pointers to it. Deleting a deleted object is no error.
+  ///
+  /// Deleting a duplicate deletes the survivor too, unless the store has imported since the merge: then the store may
+  /// be merging duplicates by itself.
   mutating func delete(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
     if let redirect = try redirect(of: change.objectID), importedAt < redirect.since, try overlay.entry(redirect.survivor).record != nil {

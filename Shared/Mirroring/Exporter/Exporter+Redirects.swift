@@ -4,9 +4,10 @@ import History
 import ObjectModel
 
 extension Exporter {
-  /// Replaces the names of duplicates in a transaction; its changes and their values keep their places. A store that
-  /// changed a duplicate has not changed the survivor, so it imports everything that was replaced. Objects that the
-  /// transaction itself inserts keep their names.
+  /// Replaces the names of duplicates in a transaction; its changes and their values keep their places.
+  ///
+  /// A store that changed a duplicate has not changed the survivor, so it imports everything that was replaced. Objects
+  /// that the transaction itself inserts keep their names.
   /// - Parameter places: the indexes of the changes that matter; nil means all.
   mutating func redirected(_ transaction: HistoryTransaction, only places: Set<Int>? = nil) throws -> HistoryTransaction {
     guard overlay.hasRedirects else { return transaction }

@@ -4,9 +4,10 @@ public import History
 public import ObjectModel
 public import Records
 
-/// Applies a store's transactions, in order, to the zone of its objects, and plans the writes. An exporter serves one
-/// run: it sees the zone in one state, keeps changes on top, and compares the two at the end. It collects errors of
-/// single objects and throws only errors of its source.
+/// Applies a store's transactions, in order, to the zone of its objects, and plans the writes.
+///
+/// An exporter serves one run: it sees the zone in one state, keeps changes on top, and compares the two at the end. It
+/// collects errors of single objects and throws only errors of its source.
 public struct Exporter {
   let model: ModelIndex
   let links: LinkResolver
@@ -100,8 +101,10 @@ public struct Exporter {
   /// Whether a transaction's changes are exported: the mirroring's own are not.
   public static func exports(author: String?) -> Bool { Treatment(author: author) == .export }
 
-  /// Adds a transaction. Its objects are made, changed and deleted first, in their order; then its relationships are
-  /// set, in their order. An object may therefore point to one that is inserted further down.
+  /// Adds a transaction.
+  ///
+  /// Its objects are made, changed and deleted first, in their order; then its relationships are set, in their order.
+  /// An object may therefore point to one that is inserted further down.
   /// - Throws: errors of the source and of assets, unless errors are isolated; the exporter is of no use afterwards.
   public mutating func apply(_ transaction: HistoryTransaction) throws {
     switch Treatment(author: transaction.author) {
@@ -180,8 +183,10 @@ public struct Exporter {
     }
   }
 
-  /// Adds a slice of a transaction's steps (`ExportSteps`); the slices before it are exported already. If an object's
-  /// own step is left out, so is its whole change: later slices find no object whose relationships they could set.
+  /// Adds a slice of a transaction's steps (`ExportSteps`); the slices before it are exported already.
+  ///
+  /// If an object's own step is left out, so is its whole change: later slices find no object whose relationships they
+  /// could set.
   /// - Throws: like `apply(_:)`.
   public mutating func apply(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction) throws {
     switch Treatment(author: transaction.author) {

@@ -89,8 +89,10 @@ public enum MoveRefusal: Error, Hashable, Sendable {
   case sharedByItself(String)
 }
 
-/// Follows every relationship from the given objects on, breadth first. The walk stops at share boundaries. `finish`
-/// decides about the cuts there: a relationship stays if both of its ends move by other paths.
+/// Follows every relationship from the given objects on, breadth first.
+///
+/// The walk stops at share boundaries. `finish` decides about the cuts there: a relationship stays if both of its ends
+/// move by other paths.
 public struct MovePlanner {
   private let source: MoveSource
   private let boundaries: ShareBoundaries

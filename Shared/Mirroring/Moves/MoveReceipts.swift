@@ -3,9 +3,11 @@
 import JSON
 public import Records
 
-/// A record's moves, the oldest first. The field `CD_moveReceipt` holds them as JSON: `{"database": "<incarnation>",
-/// "moves": [{"zoneName", "movedAt", "sequence"}]}`. A record client that reads a receipt for a zone knows that this
-/// name's tombstone there is no deletion. Unreadable content is no receipt: other clients write their own.
+/// A record's moves, the oldest first.
+///
+/// The field `CD_moveReceipt` holds them as JSON: `{"database": "<incarnation>", "moves": [{"zoneName", "movedAt",
+/// "sequence"}]}`. A record client that reads a receipt for a zone knows that this name's tombstone there is no
+/// deletion. Unreadable content is no receipt: other clients write their own.
 public struct MoveReceipts: Hashable, Sendable {
   /// The record's departure from a zone.
   public struct Move: Hashable, Sendable {
@@ -93,9 +95,10 @@ public struct MoveView: Hashable, Sendable {
 
   /// The zone in which the store knows an object that lies in another zone now; nil if the store has imported the move,
   /// or imports the object for the first time. An object made and moved since the last import also counts as moved,
-  /// which does no harm to a store without it. The record in its new zone tells the move alone, so that the feeds of
-  /// both zones may be read in any order. Of several moves, the first one that the store has not imported left the zone
-  /// it knows.
+  /// which does no harm to a store without it.
+  ///
+  /// The record in its new zone tells the move alone, so that the feeds of both zones may be read in any order. Of
+  /// several moves, the first one that the store has not imported left the zone it knows.
   /// - Parameters:
   ///   - mayBeUnknown: true also reports objects that the store may know from a page of its first run, or not at all.
   ///   - sees: whether the store may know a zone.

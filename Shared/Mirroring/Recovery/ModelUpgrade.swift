@@ -3,8 +3,9 @@
 public import ObjectModel
 public import Records
 
-/// Finds the records that give a store more with its present model than they gave with the earlier one. Records that
-/// gave everything already stay as they are, even if the present model reads less of them.
+/// Finds the records that give a store more with its present model than they gave with the earlier one.
+///
+/// Records that gave everything already stay as they are, even if the present model reads less of them.
 public struct ModelUpgrade: Sendable {
   private let model: ModelIndex
   private let links: LinkResolver

@@ -55,6 +55,7 @@ public struct Serializer {
   }
 
   /// Sets the fields of `values` in `record`. Attributes that are not mirrored, or that the entity lacks, are left out.
+  ///
   /// Only the given attributes are placed; the others keep their place, and their inline bytes count. Apple places all
   /// attributes at every export; readers cannot tell, and an edit here writes no fields but its own.
   /// - Throws: `MirroringProblem` for a value that does not fit its attribute; errors of `AssetContents`. `record` may

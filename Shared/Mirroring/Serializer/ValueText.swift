@@ -22,8 +22,9 @@ public enum DecimalText {
   }
 
   /// The canonical text of a decimal number that can be kept exactly: its digits, without an exponent and without
-  /// superfluous zeros. It has the range of NSDecimalNumber: at most 38 significant digits times a power of ten from
-  /// −128 to 127.
+  /// superfluous zeros.
+  ///
+  /// It has the range of NSDecimalNumber: at most 38 significant digits times a power of ten from −128 to 127.
   /// - Returns: nil for text that is no such number.
   public static func exact(_ text: String) -> String? {
     guard double(text) != nil else { return nil }

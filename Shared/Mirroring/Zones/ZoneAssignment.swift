@@ -14,9 +14,11 @@ public enum ObjectHome: Hashable, Sendable {
   case nowhere
 }
 
-/// Assigns the objects of saves to zones. A component of the stored graph lies in one zone, so only the relationships
-/// that a save adds matter: they join stored objects, which have a zone, with new ones, which get it. Objects that are
-/// named but unknown are assigned too: the zone that points to them expects them.
+/// Assigns the objects of saves to zones.
+///
+/// A component of the stored graph lies in one zone, so only the relationships that a save adds matter: they join
+/// stored objects, which have a zone, with new ones, which get it. Objects that are named but unknown are assigned too:
+/// the zone that points to them expects them.
 public struct ZoneAssignment {
   /// The reason for refusing a save; nothing of it is assigned then.
   public enum Refusal: Error, Hashable, Sendable {
@@ -139,8 +141,9 @@ public struct ZoneAssignment {
   }
 
   /// The objects to assign, in the order in which they were met: those that go to a zone other than the default one,
-  /// and those that have a tombstone in another zone. An unconnected object that is made again returns to its earlier
-  /// zone.
+  /// and those that have a tombstone in another zone.
+  ///
+  /// An unconnected object that is made again returns to its earlier zone.
   /// - Throws: `noZone`.
   public mutating func assignments() throws(Refusal) -> [(objectID: String, zone: Zone.ID)] {
     for (objectID, _) in homeless {

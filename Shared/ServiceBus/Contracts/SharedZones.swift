@@ -48,7 +48,7 @@ public struct NoteSharedZones: Message {
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
-  /// The number of entries in one message.
+  /// The most entries that one message holds.
   public static let countLimit = 1000
 
   public let zones: [SharedZone]
@@ -87,7 +87,7 @@ public struct CompareSharedZones: Message {
     public init(correctedCount: Int) { self.correctedCount = correctedCount }
   }
 
-  /// The number of entries in one page.
+  /// The most entries that one page holds.
   public static let countLimit = 2000
 
   /// The number of `BeginComparison`: entries noted since are newer than the page.
@@ -163,7 +163,7 @@ public struct IdentifyUsers: Message {
   public static let senders: Set<Role> = [.gateway, .worker]
   public static let isRepeatable = true
 
-  /// The number of lookups in one message.
+  /// The most lookups that one message holds.
   public static let countLimit = 1000
 
   public struct Identity: Codable, Sendable, Hashable {

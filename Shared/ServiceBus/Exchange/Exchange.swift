@@ -3,9 +3,10 @@
 
 import Queues
 
-/// The decisions of one process's end of the bus. A shell passes it commands, frames and the time, then carries out its
-/// actions in order. It never blocks and keeps no reference to the shell. Times are milliseconds of a clock that never
-/// goes back.
+/// The decisions of one process's end of the bus.
+///
+/// A shell passes it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no
+/// reference to the shell. Times are milliseconds of a clock that never goes back.
 struct Exchange {
   enum Action {
     case send(Frame, LinkID)

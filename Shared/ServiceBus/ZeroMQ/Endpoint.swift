@@ -1,11 +1,12 @@
 // Decides which addresses the bus may use: without keys it does not encrypt, so its data must not leave the machine.
 
 public enum Endpoint {
-  /// One sentence with the reason why an endpoint may be neither bound nor connected to; nil if it may. Without keys
-  /// the transport accepts `ipc://path` and `tcp://` on literal loopback addresses: a host name could resolve to any
-  /// address. Services without keys use `ipc://` alone (`BusEndpoints`), because other users of the machine are not
-  /// trusted. With keys any `tcp://` address is fit, but a bound one must be an address that others can connect to,
-  /// since they are told it.
+  /// One sentence with the reason why an endpoint may be neither bound nor connected to; nil if it may.
+  ///
+  /// Without keys the transport accepts `ipc://path` and `tcp://` on literal loopback addresses: a host name could
+  /// resolve to any address. Services without keys use `ipc://` alone (`BusEndpoints`), because other users of the
+  /// machine are not trusted. With keys any `tcp://` address is fit, but a bound one must be an address that others can
+  /// connect to, since they are told it.
   public static func refusal(_ endpoint: String, hasKeys: Bool = false, isBound: Bool = false) -> String? {
     if endpoint.hasPrefix("ipc://") {
       let path = endpoint.dropFirst(6)

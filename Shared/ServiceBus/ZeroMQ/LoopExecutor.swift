@@ -1,7 +1,9 @@
 // Runs short handlers on the bus's own thread, so that neither their start nor their end wakes another one.
 
-/// Runs steps of tasks on the thread that owns the sockets, between two rounds of reading them. A long step delays
-/// every call of the process, and a blocking one stops them all: only code that is known to be short may run here.
+/// Runs steps of tasks on the thread that owns the sockets, between two rounds of reading them.
+///
+/// A long step delays every call of the process, and a blocking one stops them all: only code that is known to be short
+/// may run here.
 final class LoopExecutor: TaskExecutor {
   private let queue: CommandQueue
 

@@ -4,9 +4,11 @@
 import CZeroMQ
 import Glibc
 
-/// A socket, and the monitor that reports its connections. Its descriptor signals news only once, and any call on the
-/// socket may swallow that signal. The thread may wait for the descriptor only if it has found the socket empty since
-/// its last use (`mayHaveFrames`); otherwise messages would lie there unseen.
+/// A socket, and the monitor that reports its connections.
+///
+/// Its descriptor signals news only once, and any call on the socket may swallow that signal. The thread may wait for
+/// the descriptor only if it has found the socket empty since its last use (`mayHaveFrames`); otherwise messages would
+/// lie there unseen.
 final class ZeroMQSocket {
   enum Kind { case router, dealer }
 

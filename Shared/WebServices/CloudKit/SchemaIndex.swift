@@ -40,8 +40,9 @@ public struct SchemaIndex: Sendable {
 }
 
 extension SchemaIndex {
-  /// The uses that the schema allows for a field of a type. Schemas cannot name a record's parent and share: queries
-  /// may always use those.
+  /// The uses that the schema allows for a field of a type.
+  ///
+  /// Schemas cannot name a record's parent and share: queries may always use those.
   public func indexes(of key: RecordKey, in recordType: String) -> Schema.Indexes {
     switch key {
     case .field(let name):

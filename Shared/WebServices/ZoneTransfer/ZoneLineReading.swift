@@ -14,7 +14,7 @@ public struct ZoneLines: Hashable, Sendable {
     public let record: Record
   }
 
-  /// The number of records that one commit writes.
+  /// The most records that one commit writes.
   public static let recordLimit = 400
 
   /// - Parameters:
