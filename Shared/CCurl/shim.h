@@ -4,11 +4,11 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
-// Swift does not import variadic functions, and the parentheses keep libcurl's type-checking macros out.
+// Swift does not import variadic functions. The parentheses around names keep libcurl's type-checking macros away.
 
 static inline CURLcode ccurl_set_long(CURL *_Nonnull handle, CURLoption option, long value) { return (curl_easy_setopt)(handle, option, value); }
 static inline CURLcode ccurl_set_offset(CURL *_Nonnull handle, CURLoption option, curl_off_t value) { return (curl_easy_setopt)(handle, option, value); }
-/// For what libcurl copies at once, such as a URL.
+/// For values that libcurl copies at once, such as a URL.
 static inline CURLcode ccurl_set_string(CURL *_Nonnull handle, CURLoption option, const char *_Nonnull value) {
   return (curl_easy_setopt)(handle, option, value);
 }
@@ -27,14 +27,14 @@ static inline void *_Nullable ccurl_private(CURL *_Nonnull handle) {
   return value;
 }
 
-/// Whether anything of the request was written to a connection.
+/// Whether any byte of the request was written to a connection.
 static inline bool ccurl_was_sent(CURL *_Nonnull handle) {
   long size = 0;
   (curl_easy_getinfo)(handle, CURLINFO_REQUEST_SIZE, &size);
   return size > 0;
 }
 
-/// A finished transfer's result, read out of the union that libcurl answers with.
+/// The next finished transfer, with its result from the union in libcurl's message; NULL if there is none.
 static inline CURL *_Nullable ccurl_next_finished(CURLM *_Nonnull multi, CURLcode *_Nonnull result) {
   int left = 0;
   CURLMsg *message;

@@ -8,11 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* glibc's <string.h> keeps it for GNU sources, and Swift's are none. */
+/* Declared here, because glibc's <string.h> declares it only with _GNU_SOURCE, which Swift does not define. */
 void *memmem(const void *haystack, size_t haystack_byte_count, const void *needle, size_t needle_byte_count);
 
-/* <fcntl.h> keeps this one for them, too. Writes what is dirty of a stretch of a file to the disk, and waits for it; neither the file's length nor
-   its blocks' places are made durable by that. -1: it failed, and errno says how. */
+/* Declared here for the same reason: <fcntl.h> hides it. Writes the dirty pages of a range of a file to the disk and
+   waits for them; it makes neither the file's length nor the places of its blocks durable. Returns -1 with errno on
+   failure. */
 int sync_file_range(int descriptor, __off64_t start, __off64_t byte_count, unsigned int flags);
 
 static inline int sync_stretch(int descriptor, __off64_t start, __off64_t byte_count) {
@@ -20,7 +21,7 @@ static inline int sync_stretch(int descriptor, __off64_t start, __off64_t byte_c
   return sync_file_range(descriptor, start, byte_count, wait_before | write | wait_after);
 }
 
-/* What `top -H` and /proc call the calling thread: 15 bytes at most. A new thread has the name of the one that made it. */
+/* Names the calling thread for `top -H` and /proc, with at most 15 bytes. A thread inherits the name of its creator. */
 static inline void name_this_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
 #endif

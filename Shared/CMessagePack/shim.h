@@ -4,9 +4,10 @@
 #include <msgpack.h>
 #include <string.h>
 
-// The packer hands its bytes to a callback; these put one value, or the header of one, straight into memory.
+// The packer passes its bytes to a callback. These functions write one value, or the header of one, straight into
+// memory.
 
-/// No single value but text and bytes, and no header, takes more.
+/// The most bytes that a header, or a value other than text and bytes, can take.
 #define CMP_LONGEST 9
 
 static inline int cmp_append(void *data, const char *bytes, size_t length) {

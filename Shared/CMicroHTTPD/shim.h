@@ -2,12 +2,13 @@
 #define CMICROHTTPD_SHIM_H
 
 #include <microhttpd.h>
-/* The library's TLS: certificates are handed to it as this one's objects. */
+/* The library's TLS: it takes certificates as GnuTLS objects. */
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <gnutls/abstract.h>
 
-/* Swift imports neither variadic functions nor unions well: starting a daemon and asking a connection go through these. */
+/* Swift does not import variadic functions, and unions are awkward there: these functions start a daemon and query a
+   connection. */
 
 struct aquifer_mhd_options {
   int listen_fd;
@@ -15,7 +16,7 @@ struct aquifer_mhd_options {
   unsigned int idle_seconds;
   unsigned int thread_count;
   size_t connection_memory;
-  /* NULL: plain HTTP. */
+  /* NULL for plain HTTP. */
   gnutls_certificate_retrieve_function2 *certificate;
 };
 
@@ -74,7 +75,7 @@ aquifer_mhd_socket_context (struct MHD_Connection *connection)
   return info ? info->socket_context : NULL;
 }
 
-/* The library keeps its connection there. */
+/* The library stores its connection in the session's pointer. */
 static inline struct MHD_Connection *
 aquifer_mhd_connection_of_session (gnutls_session_t session)
 {

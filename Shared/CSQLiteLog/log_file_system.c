@@ -1,23 +1,27 @@
-// SQLite writes every page of a commit to its log with two system calls, 24 bytes of frame header and the page. Here they are
-// gathered, and written at once before anybody can miss them: when a frame that ends a commit is complete, before anything is
-// synced, read, truncated, measured or closed, and when the next write is not the continuation.
+// SQLite writes each page of a commit to its log with two system calls: one for the 24 bytes of the frame's header, one
+// for the page. This file system gathers the frames and writes them with one call: when the last frame of a commit is
+// complete, before the log is synced, read, truncated, measured or closed, and when the next write does not continue
+// the last one.
 //
-// Why nobody misses them: other connections read only frames of commits that the log's index names, and SQLite enters a commit
-// there after it has written the commit's last frame. The writing connection reads through here.
+// Nobody misses the gathered frames. Other connections read only frames of commits in the log's index, and SQLite
+// enters a commit there after it has written the commit's last frame. The writing connection reads through this file
+// system.
 //
-// A log that grows is given zeros ahead of its frames, a stretch at a time. To sync bytes that a file had already is one write of the
-// disk's; to sync a file that has become longer is a commit of the file system's journal, too: twice the time and half as much again of
-// the processor's. Recovery takes zeros for what they are, no frame. They are a favour: where there is no room for them, there are none.
+// A log that grows gets zeros ahead of its frames, a stretch at a time. Syncing bytes that a file had already is one
+// write of the disk. Syncing a file that became longer also commits the file system's journal, which takes twice the
+// time and half as much processor time again. Recovery recognizes zeros as no frame. They are optional: without room
+// for them, the log goes without.
 //
-// A log that is there when it is opened is written again, byte for byte, and synced, before anybody reads it. After a sync that failed,
-// the kernel takes the pages that it could not write for written: they are in its memory, and nowhere else, and no later sync would
-// bring them to the disk. Commits that come after them would be acknowledged and yet end with the power, because recovery stops at the
-// first frame that is missing. Whether a sync failed before this process began nobody knows, so every log that was left is taken for
-// such a one. Each byte is replaced by itself: power that ends meanwhile leaves what there was.
+// A log that exists when it is opened is rewritten byte for byte and synced before anybody reads it. After a failed
+// sync the kernel takes the pages that it could not write for written: they exist only in its memory, and no later sync
+// would write them. Commits after them would be acknowledged and yet lost with the power, because recovery stops at the
+// first missing frame. A process cannot know whether a sync failed before it began, so it rewrites every log that it
+// finds. Each byte replaces itself, so a loss of power meanwhile changes nothing.
 //
-// Recovery stops as silently at a frame that the disk did not keep as it was written. So a log is refused as damaged when a commit was
-// begun behind the one with the first frame that is wrong: the next commit is written only when the one before it is synced, so that
-// power that ends can spoil the last commit, and no other. What is damaged in the last one can't be told from that.
+// Recovery also stops silently at a frame that the disk did not keep as it was written. A log is therefore refused as
+// damaged if frames of a later commit follow the commit with the first wrong frame: a commit is written only after the
+// one before it is synced, so a loss of power can spoil no commit but the last. Damage in the last commit cannot be
+// told from a loss of power.
 
 #include "CSQLiteLog.h"
 
@@ -29,26 +33,27 @@
 const char *const csqlitelog_name = "aquifer-log";
 const char *const csqlitelog_reader_name = "unix-excl";
 
-/// The file system below writes at most 0x1ffff bytes a call: it takes larger counts modulo that.
+/// The file system below writes at most 0x1ffff bytes per call: it takes larger counts modulo that.
 enum { frame_header_size = 24, capacity = 0x1ffff };
 
-/// How far a log is made longer at a time: some ten commits of a few records. A longer stretch is a longer wait for whoever meets it.
+/// The length of one stretch: some ten commits of a few records. A longer one makes the commit that writes it wait
+/// longer.
 enum { stretch = 512 * 1024, piece = 128 * 1024 - 4096 };
 
-/// A log file. The file system below's object lies behind it.
+/// A log file; the object of the file system below follows it in memory.
 typedef struct {
   sqlite3_file base;
   unsigned char *bytes;
   int count;
-  /// Where in the file `bytes` belong.
+  /// The place of `bytes` in the file.
   sqlite3_int64 start;
-  /// Behind the last byte written since the log began anew: whatever comes before it is a rewrite, and not gathered.
+  /// The end of the bytes written since the log began anew. Writes before it are rewrites and are not gathered.
   sqlite3_int64 end;
-  /// How long the file is; less where nobody knows.
+  /// The file's length; less where it is not known.
   sqlite3_int64 size;
-  /// The last frame header says that its frame ends a commit.
+  /// The last frame header marks its frame as the end of a commit.
   int ends_commit;
-  /// Nothing was written since the last sync. Checkpoints ask for another one all the same, and the disk would empty its cache for it.
+  /// Nothing was written since the last sync. Checkpoints sync again all the same, and the disk would flush its cache.
   int is_synced;
 } log_file;
 
@@ -61,11 +66,11 @@ static int write_below(log_file *file, const void *bytes, int count, sqlite3_int
   return below(file)->pMethods->xWrite(below(file), bytes, count, offset);
 }
 
-/// Makes the file longer than `end`, as far as there is room.
+/// Extends the file beyond `end`, as far as there is room.
 static void stretch_beyond(log_file *file, sqlite3_int64 end) {
   file->size = end;
   for (sqlite3_int64 last = end + stretch; file->size < last;) {
-    // Up to a page of the file: what is written next ends within one anyway.
+    // Ends at a page boundary of the file, because the next write ends within a page anyway.
     int count = piece - (int)(file->size % 4096);
     if (write_below(file, zeros, count, file->size) != SQLITE_OK) return;
     file->size += count;
@@ -75,7 +80,7 @@ static void stretch_beyond(log_file *file, sqlite3_int64 end) {
 static int flush(log_file *file) {
   if (file->count == 0) return SQLITE_OK;
   int count = file->count;
-  // Whatever happens, it is not tried again: SQLite rolls back after a failure, and writes what comes then to the same place.
+  // Dropped even if the write fails: SQLite rolls back then, and writes the next commit to the same place.
   file->count = 0;
   int code = write_below(file, file->bytes, count, file->start);
   if (code != SQLITE_OK) {
@@ -90,7 +95,7 @@ static int log_write(sqlite3_file *base, const void *bytes, int count, sqlite3_i
   log_file *file = (log_file *)base;
   if (offset == 0) file->end = 0;
   int is_header = count == frame_header_size;
-  // Bytes 4 to 7 of a frame's header: the database's size in pages after the commit that the frame ends, else 0.
+  // Bytes 4 to 7 of a frame's header: the database's size in pages if the frame ends a commit, or else 0.
   static const unsigned char none[4] = {0};
   if (is_header) file->ends_commit = memcmp((const unsigned char *)bytes + 4, none, sizeof none) != 0;
   int is_rewrite = offset < file->end;
@@ -197,7 +202,7 @@ static unsigned number_at(const unsigned char *bytes) {
   return (unsigned)bytes[0] << 24 | (unsigned)bytes[1] << 16 | (unsigned)bytes[2] << 8 | bytes[3];
 }
 
-/// SQLite's sum over `count` bytes, a multiple of eight, going on from `sums`.
+/// Continues SQLite's checksum in `sums` over `count` bytes, a multiple of eight.
 static void add_sums(int is_big_endian, const unsigned char *bytes, int count, unsigned sums[2]) {
   for (int index = 0; index < count; index += 8) {
     unsigned words[2];
@@ -211,18 +216,18 @@ static void add_sums(int is_big_endian, const unsigned char *bytes, int count, u
   }
 }
 
-/// What is looked for, frame after frame.
+/// The state of the check, frame after frame.
 typedef struct {
   int is_big_endian;
   int page_size;
   unsigned char salts[8];
-  /// The sums in the header or frame before.
+  /// The sums in the previous frame, or in the log's header.
   unsigned sums[2];
-  /// A frame was wrong, and then the commit that it belongs to ended.
+  /// A frame was wrong, and the commit that it belongs to has ended.
   int has_wrong_frame, has_ended;
 } log_scan;
 
-/// - Returns: whether a frame shows that a commit follows the one that is damaged.
+/// - Returns: whether the frame proves that a commit follows the damaged one.
 static int shows_damage(log_scan *scan, const unsigned char *frame) {
   unsigned sums[2] = {scan->sums[0], scan->sums[1]};
   add_sums(scan->is_big_endian, frame, 8, sums);
@@ -237,7 +242,7 @@ static int shows_damage(log_scan *scan, const unsigned char *frame) {
   return 0;
 }
 
-/// - Returns: `SQLITE_CORRUPT` for a log with a damaged commit that is not its last.
+/// - Returns: `SQLITE_CORRUPT` if a commit other than the last one is damaged.
 static int look_over(log_file *file, sqlite3_int64 size) {
   enum { header_size = 32, usual_page_size = 4096 };
   sqlite3_file *log = below(file);
@@ -252,7 +257,7 @@ static int look_over(log_file *file, sqlite3_int64 size) {
   int frame_size = frame_header_size + scan.page_size;
   sqlite3_int64 offset = header_size;
   if (scan.sums[0] != number_at(header + 24) || scan.sums[1] != number_at(header + 28)) {
-    // The header is synced before the first frame is written: what is wrong with it came later, if frames continue one another.
+    // The header is synced before the first frame is written: if frames continue one another, it was damaged later.
     code = log->pMethods->xRead(log, header, frame_header_size, offset);
     scan.has_ended = 1;
     memcpy(scan.salts, header + 8, sizeof scan.salts);
@@ -267,7 +272,7 @@ static int look_over(log_file *file, sqlite3_int64 size) {
   return code;
 }
 
-/// Makes durable what the file has; see above.
+/// Makes the file's present content durable, by writing it again.
 static int write_again(log_file *file) {
   sqlite3_file *log = below(file);
   sqlite3_int64 size = 0;
@@ -285,7 +290,7 @@ static int write_again(log_file *file) {
 
 static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base, int flags, int *flags_out) {
   (void)system;
-  // Everything but the log is the file system's own below.
+  // The file system below handles every file but the log.
   if (!(flags & SQLITE_OPEN_WAL)) return default_system->xOpen(default_system, name, base, flags, flags_out);
   log_file *file = (log_file *)base;
   memset(file, 0, sizeof *file);

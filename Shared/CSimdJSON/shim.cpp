@@ -1,5 +1,5 @@
-// simdjson's DOM flattened into an array of nodes. The checks simdjson leaves to its callers are made here: duplicate keys, depth,
-// integers beyond Int64, lone surrogates.
+// simdjson's DOM, flattened into an array of nodes. This file makes the checks that simdjson leaves to its callers:
+// duplicate keys, depth, integers beyond Int64, lone surrogates.
 #include "CSimdJSON.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace {
 
 using namespace simdjson;
 
-/// Buffers of up to this many input bytes are kept for the thread's next document; larger ones (some 14 bytes each) are given back.
+/// The input length up to which a thread keeps its buffers (some 14 bytes per input byte) for its next document.
 constexpr size_t kept_capacity = 1 << 20;
-/// Objects up to this size are checked for duplicates pair by pair, larger ones by sorting.
+/// The size up to which objects are checked for duplicate keys pair by pair; larger ones are sorted.
 constexpr size_t pairwise_limit = 8;
 
 csj_outcome outcome_of(error_code error) {
@@ -40,7 +40,7 @@ csj_outcome outcome_of(error_code error) {
   }
 }
 
-/// What a thread keeps between documents.
+/// The buffers that a thread keeps between documents.
 struct workspace {
   dom::parser parser;
   std::vector<uint8_t> input;
@@ -123,7 +123,7 @@ csj_outcome workspace::flatten_array(dom::array array, size_t depth) {
   return csj_outcome_ok;
 }
 
-/// Looks among the keys of the object just read.
+/// Searches the keys of the object that was just read.
 bool workspace::has_duplicate(size_t first_key) {
   auto begin = keys.begin() + static_cast<std::ptrdiff_t>(first_key);
   auto found = keys.end();
@@ -175,7 +175,8 @@ csj_result workspace::parse(const uint8_t *bytes, size_t length, size_t maximum_
     result.key = reinterpret_cast<const uint8_t *>(duplicate.data());
     result.key_length = duplicate.size();
   }
-  // An escaped lone surrogate comes out of simdjson 3.0 as three bytes that are not UTF-8; without a backslash the input was checked already.
+  // simdjson 3.0 turns an escaped lone surrogate into three bytes that are not UTF-8. Input without a backslash is
+  // checked already.
   if (result.outcome == csj_outcome_ok && memchr(bytes, '\\', length) != nullptr) {
     for (const csj_node &node : nodes) {
       if (node.kind == csj_kind_string && !validate_utf8(reinterpret_cast<const char *>(strings) + (node.bits & UINT32_MAX), node.bits >> 32)) {
@@ -192,7 +193,7 @@ csj_result workspace::parse(const uint8_t *bytes, size_t length, size_t maximum_
 
 csj_result csj_parse(const uint8_t *bytes, size_t length, size_t maximum_depth) {
   thread_local std::unique_ptr<workspace> kept;
-  // A large document's workspace lives until the next parse, because the result may point at a key inside.
+  // The workspace of a large document lives until the next parse, because the result may point at a key inside it.
   thread_local std::unique_ptr<workspace> large;
   large.reset();
   auto &chosen = length > kept_capacity ? large : kept;

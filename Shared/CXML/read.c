@@ -22,7 +22,7 @@ static void element_began(void *data, const xmlChar *name, const xmlChar *prefix
   struct reading *reading = data;
   struct cxml_attribute *list = count > 0 ? calloc(count, sizeof *list) : NULL;
   if (count > 0 && !list) return stop(reading);
-  // libxml2 gives five texts for each: name, prefix, the prefix's URI, the value's beginning and its end.
+  // libxml2 gives five texts per attribute: name, prefix, the prefix's URI, the value's start and its end.
   for (int i = 0; i < count; i++, attributes += 5)
     list[i] = (struct cxml_attribute){(const char *)attributes[1], (const char *)attributes[0], (const char *)attributes[3], attributes[4] - attributes[3]};
   int line = reading->parser->input ? reading->parser->input->line : 0;
@@ -56,7 +56,7 @@ struct cxml_outcome cxml_read(const char *bytes, int byte_count, const struct cx
       .startElementNs = element_began,
       .endElementNs = element_ended,
       .characters = characters_read,
-      // The same for both: else libxml2 guesses which spaces mean nothing.
+      // One handler for both kinds: otherwise libxml2 guesses which spaces carry no meaning.
       .ignorableWhitespace = characters_read,
       .cdataBlock = characters_read,
       .serror = error_met,
@@ -65,7 +65,8 @@ struct cxml_outcome cxml_read(const char *bytes, int byte_count, const struct cx
   if (!reading.parser) return (struct cxml_outcome){.code = XML_ERR_NO_MEMORY};
   *reading.parser->sax = events;
   reading.parser->userData = &reading;
-  // Without handlers for them no document is built and no entity declared. Without XML_PARSE_NOENT `&amp;` would come as `&#38;` in values.
+  // Without handlers for them, libxml2 builds no document and declares no entities. Without XML_PARSE_NOENT, `&amp;`
+  // would arrive as `&#38;` in values.
   xmlCtxtReadMemory(reading.parser, bytes, byte_count, NULL, "UTF-8", XML_PARSE_NONET | XML_PARSE_NOENT);
   reading.outcome.is_well_formed = !reading.is_stopped && reading.parser->wellFormed;
   xmlFreeParserCtxt(reading.parser);

@@ -1,16 +1,17 @@
-// The stored form of a history transaction. One place for both directions, so that they can't drift apart.
+// The stored form of a history transaction. One file encodes and decodes it, so that the two directions agree.
 //
 // One MessagePack array; its first value is the number of the format:
 //
-//   format, transaction ID, timestamp, author, context name, bundle ID, process ID (each of the four or null), in format 2 base and time of
-//   the edit, then for each change:
-//   change type, entity, object ID, [attributes], [relationships], [tombstone]
+//   format, transaction ID, timestamp, author, context name, bundle ID, process ID (each of the last four may be null),
+//   format 2 only: base and time of the edit,
+//   then for each change: change type, entity, object ID, [attributes], [relationships], [tombstone]
 //
-// Attributes and tombstone are flat arrays of name, tag, payload; a composite's elements follow its tag and count in the same array, so
-// that values nest as deep as they like while the MessagePack stays three levels deep:
+// Attributes and tombstone are flat arrays of name, tag, payload. A composite's elements follow its tag and count in
+// the same array: values nest as deep as they like while the MessagePack stays three levels deep.
 //
-//   0 null  –          2 double   double   4 string   text            6 date  integer   8 uri     text    10 asset      hash, byte count
-//   1 integer integer  3 decimal  text     5 boolean  boolean         7 uuid  text      9 binary  bytes   11 composite  count, elements
+//   0 null –           3 decimal text      6 date integer     9 binary bytes
+//   1 integer integer  4 string text       7 uuid text       10 asset hash, byte count
+//   2 double double    5 boolean boolean   8 uri text        11 composite count, elements
 //
 // Relationships are name, kind, payload: 1 to-one, text or null · 2 to-many, [targets] · 3 delta, [added], [removed].
 
@@ -19,7 +20,7 @@ public import Records
 
 extension HistoryTransaction {
   private static let format: Int64 = 1
-  /// With an edit.
+  /// The format of a transaction that carries an `Edit`.
   private static let editFormat: Int64 = 2
 
   /// The transaction as the store keeps it. Equal transactions have equal bytes.
@@ -48,13 +49,13 @@ extension HistoryTransaction {
     return writer.bytes
   }
 
-  /// Reads what `encoded` wrote.
-  /// - Throws: for a format of a later release and for any byte that is not as written.
+  /// Reads the bytes that `encoded` wrote.
+  /// - Throws: `StoredFormatError` for a format of a later release and for bytes that `encoded` does not write.
   public init(decoding blob: [UInt8]) throws(StoredFormatError) {
     self = try blob.withUnsafeBufferPointer { blob throws(StoredFormatError) in try HistoryTransaction(decoding: UnsafeRawBufferPointer(blob)) }
   }
 
-  /// The same straight from a database's memory, which is not kept.
+  /// Reads a transaction straight from a database's memory, and keeps no reference to that memory.
   public init(decoding blob: UnsafeRawBufferPointer) throws(StoredFormatError) {
     var unknownFormat: Int64?
     do throws(MessagePackError) {
@@ -94,11 +95,11 @@ private enum AttributeTag: Int64 {
   case null, integer, double, decimal, string, boolean, date, uuid, uri, binary, asset, composite
 }
 
-/// Composites inside each other: more than any request can hold (`Limit.jsonDepth`), few enough for the stack.
+/// How deep composites nest: deeper than any request (`Limit.jsonDepth`), and shallow enough for the stack.
 private let compositeDepthLimit = 64
 
 extension AttributeValue {
-  /// How many values of the flat array this takes, its tag included.
+  /// The number of values of the flat array that this value takes, its tag included.
   fileprivate var storedCount: Int {
     switch self {
     case .null: 1

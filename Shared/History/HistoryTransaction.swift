@@ -2,12 +2,12 @@
 
 public import Records
 
-/// An attribute's value as the object plane carries it, before and after mirroring.
+/// An attribute's value on the object plane, before and after mirroring.
 public enum AttributeValue: Hashable, Sendable {
   case null
   case integer(Int64)
   case double(Double)
-  /// Decimal text, kept as sent.
+  /// Decimal text, exactly as the client sent it.
   case decimal(String)
   case string(String)
   case boolean(Bool)
@@ -16,11 +16,11 @@ public enum AttributeValue: Hashable, Sendable {
   /// Upper-case UUID text.
   case uuid(String)
   case uri(String)
-  /// Binary, Transformable.
+  /// The value of a Binary or Transformable attribute.
   case binary([UInt8])
-  /// Binary or text that was uploaded, or that is too large to send inline.
+  /// Binary or text that the client uploaded, or that is too large to send inline.
   case asset(Asset)
-  /// Composite: names in ascending order.
+  /// A composite: its elements, by ascending name.
   case composite([CompositeElement])
 
   public struct CompositeElement: Hashable, Sendable {
@@ -34,11 +34,11 @@ public enum AttributeValue: Hashable, Sendable {
   }
 }
 
-/// What a change says of one relationship. Targets are object IDs.
+/// One relationship's new value in a change. Targets are object IDs.
 public enum RelationshipValue: Hashable, Sendable {
-  /// nil clears it.
+  /// The target's object ID; nil clears the relationship.
   case toOne(String?)
-  /// The whole set.
+  /// The whole set of targets; it replaces the earlier one.
   case toMany([String])
   case toManyDelta(add: [String], remove: [String])
 }
@@ -56,7 +56,7 @@ public struct NamedValue<Value: Hashable & Sendable>: Hashable, Sendable {
 
 /// One object's change within a transaction.
 public struct HistoryChange: Hashable, Sendable {
-  /// The number is NSPersistentHistoryChangeType's.
+  /// The raw value is `NSPersistentHistoryChangeType`'s.
   public enum ChangeType: Int, Hashable, Sendable {
     case insert = 0
     case update = 1
@@ -83,9 +83,9 @@ public struct HistoryChange: Hashable, Sendable {
   public let changeType: ChangeType
   /// The concrete entity's name.
   public let entity: String
-  /// The record name.
+  /// The record name of the object's record.
   public let objectID: String
-  /// In ascending order of names; for an update just what changed.
+  /// By ascending name; for an update only the attributes that changed.
   public let attributes: [NamedValue<AttributeValue>]
   public let relationships: [NamedValue<RelationshipValue>]
   /// Values preserved on deletion, for a delete (T-H05).
@@ -103,32 +103,32 @@ public struct HistoryChange: Hashable, Sendable {
     self.tombstone = tombstone
   }
 
-  /// Names of what an update touched, in ascending order; empty for other changes.
+  /// Names of the attributes and relationships that an update sets, ascending; empty for other changes.
   public var updatedProperties: [String] {
     changeType == .update ? (attributes.map(\.name) + relationships.map(\.name)).sorted() : []
   }
 }
 
-/// One save of a client.
+/// One save of a client: a history transaction.
 public struct HistoryTransaction: Hashable, Sendable {
-  /// The client's idempotency key.
+  /// The client's idempotency key: a transaction that arrives twice is stored once.
   public var transactionID: String
-  /// The client's clock, milliseconds since 1970.
+  /// Milliseconds since 1970, by the client's clock.
   public var timestamp: Int64
   public var author: String?
   public var contextName: String?
   public var bundleID: String?
   public var processID: String?
-  /// In the order they were made.
+  /// In the order in which the client made them.
   public var changes: [HistoryChange]
-  /// What decides over conflicts; nil: nothing is known, and the last arrival wins.
+  /// The edit's place and time, for conflicts; nil: neither is known, and the last edit to arrive wins.
   public var edit: Edit?
 
   /// The time of the edits, and the state that they knew (C1).
   public struct Edit: Hashable, Sendable {
-    /// The sequence up to which the store had imported the database.
+    /// The database's sequence number up to which the store had imported when the edit was made.
     public let base: Int64
-    /// Milliseconds since 1970: the client's clock as far as it is believed (`EditTime` of Mirroring).
+    /// Milliseconds since 1970: the client's clock, within the bounds of `EditTime` in Mirroring.
     public let time: Int64
 
     public init(base: Int64, time: Int64) {
@@ -150,7 +150,7 @@ public struct HistoryTransaction: Hashable, Sendable {
     self.changes = changes
   }
 
-  /// The assets its values name, in no particular order.
+  /// The assets that attributes and tombstones name, composites included, in no particular order.
   public var assets: [Asset] {
     var assets: [Asset] = []
     for change in changes {

@@ -1,4 +1,4 @@
-// Which saved changes carry values that may rest only encrypted.
+// Finds saved changes with values that may be stored only encrypted.
 
 public import History
 public import ObjectModel

@@ -3,7 +3,7 @@
 public import ObjectModel
 public import Records
 
-/// A link record taken apart, before any model was asked.
+/// A link record split into its parts, without a model.
 public struct LinkRecord: Hashable, Sendable {
   public enum Form: Hashable, Sendable {
     /// CDMR: entity and relationship names in the order of `recordNames`.
@@ -18,7 +18,7 @@ public struct LinkRecord: Hashable, Sendable {
 
     /// nil unless `text` is two non-empty parts with one separator between them.
     init?(_ text: String) {
-      // By bytes: characters are many times dearer, and each link that comes or goes is taken apart.
+      // Compares bytes: characters cost many times more, and every link that is made or deleted passes here.
       let bytes = text.utf8
       guard let mark = ReservedName.linkSeparator.asciiValue, let separator = bytes.firstIndex(of: mark), separator > bytes.startIndex else { return nil }
       let rest = bytes.index(after: separator)
@@ -40,7 +40,7 @@ public struct LinkRecord: Hashable, Sendable {
 
   public var recordNames: (String, String) { (ends.first, ends.second) }
 
-  /// Whether a record of that type is meant to be a link, well-formed or not.
+  /// Whether a record type is one of links; the record may still be malformed.
   public static func isLink(recordType: String) -> Bool {
     recordType == ReservedName.linkRecordType || recordType.hasPrefix(ReservedName.legacyLinkPrefix)
   }
@@ -85,10 +85,10 @@ public struct MirroredLink: Sendable {
   func other(than objectID: String) -> String { objectID == self.objectID ? targetID : self.objectID }
 }
 
-/// Finds the relationships of a model that link records speak of.
+/// Finds a model's relationship for a link record.
 public struct LinkResolver: Sendable {
   private let model: ModelIndex
-  /// By `CD_M2M_<Entity>_<relationship>`.
+  /// By record type, `CD_M2M_<Entity>_<relationship>`.
   private let legacy: [String: (entity: EntityDescription, relationship: RelationshipDescription)]
 
   public init(_ model: ModelIndex) {

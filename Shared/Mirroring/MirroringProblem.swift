@@ -1,15 +1,15 @@
-// Why one record or object was left out of an export or import: listed per record in events, never a reason to stop the others.
+// The reason why an export or import left out one record or object. Events list these per record; the others go on.
 
 public import Records
 
 /// A record that could not be mirrored.
 public struct MirroringProblem: Error, Hashable, Sendable {
   public let recordName: String
-  /// The entity, or the record type where no entity is known.
+  /// The entity's name, or the record type if no entity is known.
   public let entity: String
   public let code: ServerErrorCode
   public let cocoaErrorCode: CocoaErrorCode?
-  /// Names the property; never a user's value.
+  /// One sentence that names the property; never a user's value.
   public let reason: String
   public let cause: QuarantineCause
 
@@ -24,12 +24,12 @@ public struct MirroringProblem: Error, Hashable, Sendable {
     self.cause = cause
   }
 
-  /// CKError's number: 28 where the object's zone is gone.
+  /// CKError's number; 28 (userDeletedZone) if the object's zone has ended.
   public var ckErrorCode: Int { cause == .zoneEnded || cause == .zonePaused ? Self.userDeletedZone : code.row.ckErrorCode }
 
   private static let userDeletedZone = 28
 
-  /// Something that is stored can't be read; what it was the log says, and not the client.
+  /// Stored bytes that cannot be read. The log has the details, the client does not get them.
   public static func damaged(_ recordName: String, _ entity: String) -> MirroringProblem {
     MirroringProblem(
       recordName: recordName, entity: entity, code: .internalError, reason: "something stored that the change needs can't be read", cause: .damaged)
@@ -38,6 +38,6 @@ public struct MirroringProblem: Error, Hashable, Sendable {
 
 /// A value that does not fit its attribute (R10).
 struct ValueMismatch: Error {
-  /// `entity.attribute` and what was expected.
+  /// `entity.attribute` and the expected value, in words.
   let reason: String
 }

@@ -1,16 +1,18 @@
-// What the mirroring may ask of the zone it works on: a few synchronous lookups, so that it stays free of stores and transactions.
+// The lookups that mirroring makes in its zone: few and synchronous, so that Mirroring needs neither stores nor
+// transactions.
 
 public import Records
 
-/// A record as the zone holds it.
+/// A record as its zone holds it.
 public struct SourceRecord: Hashable, Sendable {
-  /// For a tombstone only its name, type, stamps and `Tombstone.keptFields` mean something.
+  /// The record; of a tombstone only the name, the type, the stamps and `Tombstone.keptFields` are valid.
   public var record: Record
   public var isDeleted: Bool
-  /// When it was changed last, and by whom: a mirrored store's key, 0 for others. As in the store's rows.
+  /// The sequence number of the last change, and the key of the mirrored store that made it; origin 0 stands for every
+  /// other writer.
   public var sequence: Int64
   public var origin: Int64
-  /// When somebody else than `origin` changed it last.
+  /// The sequence number of the last change by a writer other than `origin`.
   public var sequenceOfOthers: Int64
 
   public init(record: Record, isDeleted: Bool, sequence: Int64 = 0, origin: Int64 = 0, sequenceOfOthers: Int64 = 0) {
@@ -21,11 +23,11 @@ public struct SourceRecord: Hashable, Sendable {
     self.sequenceOfOthers = sequenceOfOthers
   }
 
-  /// Whether somebody else than a mirrored store changed it after a sequence.
+  /// Whether a writer other than the store changed the record after a sequence number.
   func isNews(to store: Int64, after sequence: Int64) -> Bool { (origin == store ? sequenceOfOthers : self.sequence) > sequence }
 }
 
-/// What is known of a record's past since a sequence.
+/// A record's past since a sequence number, as far as the zone keeps it.
 public struct RecordHistory: Hashable, Sendable {
   public struct State: Hashable, Sendable {
     public let record: Record
@@ -37,16 +39,16 @@ public struct RecordHistory: Hashable, Sendable {
     }
   }
 
-  /// What it was then.
+  /// A record's state at that sequence number.
   public enum Ancestor: Hashable, Sendable {
-    /// Nothing is kept from so long ago.
+    /// The zone keeps nothing from that time.
     case unknown
     case nothing
     case record(Record)
   }
 
   public var ancestor: Ancestor
-  /// The states since then, ascending; the last one is the present.
+  /// The states since then, ascending; the last one is the present state.
   public var states: [State]
 
   public init(ancestor: Ancestor, states: [State]) {
@@ -55,11 +57,11 @@ public struct RecordHistory: Hashable, Sendable {
   }
 }
 
-/// What went when an object was deleted: its links, and pointers to it.
+/// The links of a deleted object and the pointers to it, which went with it.
 public struct DeletedCompany: Hashable, Sendable {
-  /// Link records as they were.
+  /// Link records as they were before the deletion.
   public var links: [Record] = []
-  /// Live records whose to-one field was cleared.
+  /// Live records whose to-one field the deletion cleared.
   public var pointers: [RecordPointer] = []
 
   public init(links: [Record] = [], pointers: [RecordPointer] = []) {
@@ -68,7 +70,7 @@ public struct DeletedCompany: Hashable, Sendable {
   }
 }
 
-/// A record that points somewhere, and the field it points with.
+/// A record that points to another, and the field that does.
 public struct RecordPointer: Hashable, Sendable {
   public let field: String
   public let source: String
@@ -82,9 +84,9 @@ public struct RecordPointer: Hashable, Sendable {
 /// The object that the name of a duplicate stands for (D5).
 public struct RecordRedirect: Hashable, Sendable {
   public let survivor: String
-  /// When they were found to be the same: milliseconds since 1970.
+  /// Milliseconds since 1970: the time when the two were found to be duplicates.
   public let since: Int64
-  /// The duplicate is not removed yet.
+  /// The duplicate is not deleted yet.
   public let isPending: Bool
 
   public init(survivor: String, since: Int64, isPending: Bool) {
@@ -96,18 +98,21 @@ public struct RecordRedirect: Hashable, Sendable {
 
 /// One zone of records, in one consistent state.
 public protocol RecordSource {
-  /// The record or its tombstone; nil when the name was never used.
+  /// The record or its tombstone; nil if the name was never used.
   func record(named recordName: String) throws -> SourceRecord?
-  /// Live records that point to `target` by a to-one field, or as a link record (field `CD_recordNames`), in a stable order.
+  /// Live records that point to `target` by a to-one field, or as link records (field `CD_recordNames`), in a stable
+  /// order.
   func pointers(to target: String) throws -> [RecordPointer]
-  /// Whether `redirect(of:)` need be asked.
+  /// False if the zone has no redirects: `redirect(of:)` is nil for every name then.
   var hasRedirects: Bool { get }
   func redirect(of recordName: String) throws -> RecordRedirect?
-  /// The zone to which a record of this one was moved; nil: it was not, or nothing is left of it there.
+  /// The zone to which a record was moved from this one; nil if it was not moved, or the other zone has nothing left of
+  /// it.
   func source(ofMoved recordName: String) throws -> (any RecordSource)?
-  /// What a record was at a sequence, and has been since; asked only about conflicts.
+  /// A record's state at a sequence number and its states since; asked only about conflicts.
   func history(of recordName: String, since sequence: Int64) throws -> RecordHistory
-  /// What went with a tombstone, as far as that is known; asked only about conflicts.
+  /// The links and pointers that a tombstone's deletion took along, as far as they are kept; asked only about
+  /// conflicts.
   func company(ofDeleted recordName: String) throws -> DeletedCompany
 }
 
@@ -122,16 +127,16 @@ extension RecordSource {
 
   public func company(ofDeleted recordName: String) throws -> DeletedCompany { DeletedCompany() }
 
-  /// Whether the name's record was deleted; not so for one that was never used, whose record may still arrive.
+  /// Whether the record was deleted. False for a name that was never used: its record may still arrive.
   func isTombstone(named recordName: String) throws -> Bool { try record(named: recordName)?.isDeleted ?? false }
 }
 
-/// What is left of a deleted record: enough to tell an importing client what went.
+/// The fields that a deleted record keeps, for clients that import the deletion.
 public enum Tombstone {
-  /// The concrete entity of an object, and the two ends of a link.
+  /// The concrete entity of an object, and both ends of a link.
   public static let keptFields = [ReservedName.entityName, ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships]
 
-  /// The name of the zone to which the tombstone's record was moved; nil: it was deleted, or has come back since.
+  /// The name of the zone to which the tombstone's record was moved; nil if the record was deleted or has come back.
   public static func movedTo(_ record: Record) -> String? { record.fields.string(ReservedName.movedTo) }
 
   /// The fields of a record that its tombstone keeps.

@@ -1,14 +1,14 @@
-// Which fields of a record point to other records: what the index of references is filled from, for both planes.
+// Finds the fields that point to other records, on both planes: they fill the index of references.
 
 public import ObjectModel
 public import Records
 
-/// The to-one fields of every record type in all models of an environment.
+/// The to-one fields of every record type, in all models of an environment.
 ///
-/// A record written by a client of one model version is indexed with the relationships of every version, so that a newer
-/// client's deletion finds the pointers an older one wrote.
+/// A record is indexed by the relationships of every model version, so that a deletion by a client with a later model
+/// finds the pointers that earlier clients wrote.
 public struct RelationshipFields: Sendable {
-  /// By record type, ascending.
+  /// Field names by record type, ascending.
   private let fieldNames: [String: [String]]
 
   public init(models: some Sequence<ModelIndex>) {
@@ -23,10 +23,10 @@ public struct RelationshipFields: Sendable {
     fieldNames = names.mapValues { $0.sorted() }
   }
 
-  /// The names of the to-one fields of a record type, ascending.
+  /// The names of a record type's to-one fields, ascending.
   public func fieldNames(ofRecordType recordType: String) -> [String] { fieldNames[recordType] ?? [] }
 
-  /// The pointers out of a record: its to-one fields, or both ends of a link record under `CD_recordNames`.
+  /// A record's pointers: its to-one fields, or both ends of a link record under `CD_recordNames`.
   public func references(of record: Record) -> [(field: String, target: String)] {
     if let link = LinkRecord(record) {
       let (first, second) = link.recordNames

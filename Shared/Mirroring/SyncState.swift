@@ -1,29 +1,29 @@
 // How far an object, and a store, has come on its way to the server, and why it goes no further (V3).
 
-/// Where an object stands.
+/// An object's progress towards the server.
 public enum SyncState: String, Hashable, Sendable, CaseIterable {
-  /// The server has everything that was saved of it.
+  /// The server has every saved change of the object.
   case clean
-  /// A saved change of it waits for its export.
+  /// A saved change of the object waits for its export.
   case dirty
-  /// A saved change of it is being exported.
+  /// A saved change of the object is being exported.
   case inFlight
-  /// Changes of it are held back.
+  /// Changes of the object are held back.
   case quarantined
-  /// Somebody has to decide between two values of it.
+  /// Two values of the object wait for somebody's decision.
   case conflict
 }
 
-/// What is known of an object in one store.
+/// The facts about an object in one store, from which its state and the reasons follow.
 public struct SyncFacts: Hashable, Sendable {
-  /// What the zone has under its name.
+  /// The zone's content under the object's name.
   public enum Stored: Hashable, Sendable {
     case nothing, record, tombstone
   }
 
-  /// Why something is as it is.
+  /// A reason for the state.
   public struct Reason: Hashable, Sendable {
-    /// Of the cases below; never translated.
+    /// A fixed word, such as `quarantined`; never translated.
     public let code: String
     /// One sentence; never a user's value.
     public let text: String
@@ -32,11 +32,11 @@ public struct SyncFacts: Hashable, Sendable {
   public var stored: Stored
   /// Numbers of the saved transactions that name the object and are not exported, ascending.
   public var pendingTransactions: [Int64]
-  /// What the latest export that tried said of it.
+  /// The problem that the latest export found with the object.
   public var problem: MirroringProblem?
-  /// A change of it is held back, to be tried again.
+  /// A change of the object is held back and will be tried again.
   public var isHeld: Bool
-  /// Numbers of conflicts that wait for somebody's decision, ascending.
+  /// Numbers of the conflicts that wait for a decision, ascending.
   public var conflicts: [Int64]
   public var store: StoreFacts
 
@@ -51,7 +51,7 @@ public struct SyncFacts: Hashable, Sendable {
     self.store = store
   }
 
-  /// Neither the zone nor the store has heard of it.
+  /// Neither the zone nor the store knows the object.
   public var isUnknown: Bool { stored == .nothing && pendingTransactions.isEmpty && problem == nil && !isHeld && conflicts.isEmpty }
 
   public var state: SyncState {
@@ -61,7 +61,7 @@ public struct SyncFacts: Hashable, Sendable {
     return .clean
   }
 
-  /// Every reason for the state, the first one first.
+  /// All reasons for the state, the most important one first.
   public var reasons: [Reason] {
     var reasons: [Reason] = []
     if let problem { reasons.append(Reason(code: isHeld ? "quarantined" : "leftOut", text: "The latest export that tried left it out: \(problem.reason)")) }
@@ -82,17 +82,17 @@ public struct SyncFacts: Hashable, Sendable {
   private static func count(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 }
 
-/// What is known of a store's exports.
+/// The facts about a store's exports.
 public struct StoreFacts: Hashable, Sendable {
-  /// Transactions that are not exported.
+  /// The number of transactions that are not exported.
   public var pendingCount: Int64
-  /// Objects that exports left out.
+  /// The number of objects that exports left out.
   public var quarantinedCount: Int
   public var isExporting: Bool
-  /// Exports of it fail, and are tried again.
+  /// Exports of the store fail and are repeated.
   public var isFailing: Bool
   public var isModelKnown: Bool
-  /// Milliseconds since 1970; nothing is tried before.
+  /// Milliseconds since 1970: the earliest time of the next export; nil if it need not wait.
   public var throttledUntil: Int64?
 
   public init(
@@ -106,7 +106,7 @@ public struct StoreFacts: Hashable, Sendable {
     self.throttledUntil = throttledUntil
   }
 
-  /// What an export of the store does now, or waits for.
+  /// The present activity of the store's exports, or the thing they wait for.
   public enum Activity: String, Hashable, Sendable, CaseIterable {
     case nothingPending, quarantined, modelUnknown, throttled, failing, exporting
   }

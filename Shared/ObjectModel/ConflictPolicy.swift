@@ -2,26 +2,27 @@
 
 import Records
 
-/// Which of two edits of an attribute, neither of which knew of the other, is kept. Declared in the user info of the attribute, or of its
-/// entity (or the nearest superentity that declares one) for all of the attributes that it fits, under `AquiferConflictPolicy`.
+/// The rule that picks one of two concurrent edits of an attribute. Models declare it under `AquiferConflictPolicy`, in
+/// the user info of the attribute or of its entity; an entity's policy is for every attribute that it fits, and
+/// subentities inherit it.
 public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
-  /// The one that arrives last, as with Apple.
+  /// The edit that arrives last, as with Apple.
   case arrival
-  /// The one that was made last, by the clocks of the devices as far as they can be believed (`EditTime`).
+  /// The edit that was made last, by the devices' clocks within the bounds of `EditTime`.
   case hlc
-  /// The larger value, whoever brings it and whenever.
+  /// The larger value, regardless of device and time.
   case max
   /// The smaller value.
   case min
-  /// Text that holds a JSON array: an element that one of the two adds is in it, one that is removed is not, and of two that disagree about
-  /// an element the later one is right.
+  /// Text that holds a JSON array. It keeps each element that one edit adds and drops each element that one edit
+  /// removes; where the two edits disagree about an element, the later edit decides.
   case setUnion = "set-union"
-  /// A whole number: both differences are added.
+  /// A whole number: the differences of both edits are added.
   case counter
-  /// The server's, until somebody decides between the two.
+  /// The server's value stays until somebody decides between the two.
   case manual
 
-  /// Whether values of a type can be merged so.
+  /// Whether the policy can merge values of a type.
   public func fits(_ type: AttributeType) -> Bool {
     switch self {
     case .arrival, .hlc, .manual: true
@@ -35,7 +36,7 @@ public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
     }
   }
 
-  /// What it fits, for sentences.
+  /// The types that the policy fits, in words for a message.
   var fittingTypes: String {
     switch self {
     case .arrival, .hlc, .manual: "every type"
@@ -46,14 +47,14 @@ public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// What happens when one device deletes an object that another one edits without knowing. Declared in the user info of an entity under
-/// `AquiferDeletePolicy`.
+/// The rule for a deletion and a concurrent edit of the same object. Models declare it in the user info of an entity
+/// under `AquiferDeletePolicy`.
 public enum DeletePolicy: String, Hashable, Sendable, CaseIterable {
   case deleteWins, editWins
 }
 
 extension AttributeType {
-  /// The values of an integer type; nil for others.
+  /// The range of an integer type; nil for other types.
   public var range: ClosedRange<Int64>? {
     switch self {
     case .integer16: Int64(Int16.min)...Int64(Int16.max)
@@ -64,13 +65,14 @@ extension AttributeType {
   }
 }
 
-/// The policies of all entities of a model: of an environment's latest one, so that stores with older models merge alike.
+/// The policies of all entities of a model. Callers use an environment's latest model, so that stores with older models
+/// merge alike.
 public struct ConflictRules: Sendable {
-  /// By entity, then by attribute; without those that are `arrival`.
+  /// By entity, then by attribute; without attributes whose policy is `arrival`.
   private let policies: [String: [String: ConflictPolicy]]
   private let editWinners: Set<String>
 
-  /// - Parameter model: nil: every policy is the default.
+  /// - Parameter model: nil gives every attribute and entity the default policy.
   public init(_ model: ModelIndex? = nil) {
     var policies: [String: [String: ConflictPolicy]] = [:]
     var editWinners: Set<String> = []
@@ -86,14 +88,15 @@ public struct ConflictRules: Sendable {
     self.editWinners = editWinners
   }
 
-  /// Of the attributes that have another policy than `arrival`; nil: none has.
+  /// The policies of an entity's attributes that differ from `arrival`; nil if none does.
   public func policies(of entity: String) -> [String: ConflictPolicy]? { policies[entity] }
 
   public func deletePolicy(of entity: String) -> DeletePolicy { editWinners.contains(entity) ? .editWins : .deleteWins }
 }
 
 extension EntityDescription {
-  /// The attribute's own policy, or that of the nearest entity that declares one, where it fits the attribute; else nil.
+  /// The attribute's own policy, or else that of the nearest entity that declares one, if it fits the attribute's type.
+  /// nil if there is none or its name is unknown.
   func conflictPolicy(of attribute: AttributeDescription) -> ConflictPolicy? {
     if let own = attribute.attribute.userInfo[ReservedName.conflictPolicyKey] { return ConflictPolicy(rawValue: own) }
     return ConflictPolicy(rawValue: inherited(ReservedName.conflictPolicyKey) ?? "").flatMap { $0.fits(attribute.type) ? $0 : nil }

@@ -3,7 +3,8 @@
 public import Records
 
 extension Attribute {
-  /// The default value; nil when there is none, when the type can't have one in a model file, or when `hasUnreadableDefault`.
+  /// The default value; nil if there is none, if the type cannot have one in a model file, or if
+  /// `hasUnreadableDefault`.
   public var defaultFieldValue: FieldValue? {
     guard let text = defaultValue else { return nil }
     switch type {
@@ -19,7 +20,7 @@ extension Attribute {
     }
   }
 
-  /// The model file spells a default that is no value of the type.
+  /// The model file has a default that cannot be read as a value of the attribute's type.
   public var hasUnreadableDefault: Bool {
     switch type {
     case .binary, .transformable, .composite, .undefined, .objectID: false
@@ -42,7 +43,7 @@ extension Attribute {
     guard let seconds = Double(text) else { return nil }
     let milliseconds = (seconds + referenceDateSeconds) * 1000
     guard milliseconds.magnitude < 0x1p63 else { return nil }
-    // By hand: `rounded()` would be this pure module's only need of libm.
+    // Rounded by hand: this pure module needs libm for nothing but `rounded()`.
     return .timestamp(Int64(milliseconds + (milliseconds < 0 ? -0.5 : 0.5)))
   }
 

@@ -1,23 +1,24 @@
-// Entities, attributes and relationships as mirroring needs them: inheritance, inverses, field names and link order resolved once.
+// Entities, attributes and relationships for mirroring: inheritance, inverses, field names and link order are resolved
+// once.
 
 public import Records
 
-/// An entity with everything it inherits. One instance per entity and `ModelIndex`.
+/// An entity with all inherited properties. A `ModelIndex` has one instance per entity.
 public final class EntityDescription: Sendable {
   public let entity: Entity
   /// Position in `ModelIndex.entities`.
   public let ordinal: Int
-  /// The entity at the top of its inheritance chain; itself when it has no parent.
+  /// The entity at the top of the inheritance chain; for an entity without a parent its own name.
   public let rootName: String
   /// `CD_<root>` (R1).
   public let recordType: String
-  /// Nearest first.
+  /// Names of superentities, nearest first.
   public let superentityNames: [String]
-  /// Itself and everything below it, ascending.
+  /// Names of the entity and all of its subentities, ascending.
   public let kindNames: [String]
-  /// Own and inherited, ascending by name.
+  /// Own and inherited attributes, ascending by name.
   public let attributes: [AttributeDescription]
-  /// Own and inherited, ascending by name.
+  /// Own and inherited relationships, ascending by name.
   public let relationships: [RelationshipDescription]
   /// The attributes that become fields (R5), ascending by name.
   public let mirroredAttributes: [AttributeDescription]
@@ -62,8 +63,9 @@ public final class EntityDescription: Sendable {
 
   public func attribute(named name: String) -> AttributeDescription? { attributesByName[name].map { attributes[$0] } }
 
-  /// The same for callers that ask for one after the other in ascending order of names, which then costs no search.
-  /// - Parameter place: 0 at first.
+  /// Finds an attribute without a search, for callers that ask for names in ascending order.
+  /// - Parameter place: the position to begin at, 0 for the first call; moves behind the attribute that was found
+  ///   there.
   public func attribute(named name: String, near place: inout Int) -> AttributeDescription? {
     for index in place..<min(place + Self.nearCount, attributes.count) where attributes[index].name == name {
       place = index + 1
@@ -76,19 +78,20 @@ public final class EntityDescription: Sendable {
 
   public func relationship(named name: String) -> RelationshipDescription? { relationshipsByName[name].map { relationships[$0] } }
 
-  /// Whether objects of this entity may stand where `other` is the destination: itself or one of its subentities.
+  /// Whether objects of this entity may be targets where `other` is the destination: the entity is `other` or one of
+  /// its subentities.
   public func isKind(of other: EntityDescription) -> Bool { name == other.name || superentityNames.contains(other.name) }
 }
 
 extension Attribute {
-  /// A Decimal whose model asks for all of its digits (user info `AquiferExactDecimal`).
+  /// A Decimal attribute whose model asks for all of its digits (user info `AquiferExactDecimal`).
   public var isExactDecimal: Bool { type == .decimal && userInfo.isSet(ReservedName.exactDecimalKey) }
 }
 
-/// An attribute with its place in the hierarchy and its field.
+/// An attribute with the entity that declares it and the field that holds it.
 public final class AttributeDescription: Sendable {
   public let attribute: Attribute
-  /// The entity that declares it: the owner or one of its superentities.
+  /// The entity that declares the attribute: the owner or one of its superentities.
   public let declaringEntityName: String
   /// False for transient, derived, ignored and reserved attributes (R5), and for the two types without a field.
   public let isMirrored: Bool
@@ -98,7 +101,7 @@ public final class AttributeDescription: Sendable {
   public let fieldName: String
   /// `CD_<name>_ckAsset` for variable-length types; nil for the others.
   public let assetFieldName: String?
-  /// `CD_<name>_exact` for a Decimal whose digits are all kept (`AquiferExactDecimal`); nil for the others.
+  /// `CD_<name>_exact` for a Decimal attribute that keeps all digits (`AquiferExactDecimal`); nil for the others.
   public let exactFieldName: String?
   /// By the table of docs/protocol/mirroring.md#attribute-types; `.bytes` for the two types without a field.
   public let fieldType: FieldType
@@ -122,9 +125,9 @@ public final class AttributeDescription: Sendable {
   }
 }
 
-/// A relationship with its place in the hierarchy, its inverse, and how it is written.
+/// A relationship with the entity that declares it, its inverse, and its storage.
 public final class RelationshipDescription: Sendable {
-  /// How a relationship is kept in records.
+  /// How records hold a relationship.
   public enum Storage: Sendable {
     /// A STRING field with the target's record name (R11).
     case field(name: String)
@@ -132,14 +135,15 @@ public final class RelationshipDescription: Sendable {
     case inverseField(name: String)
     /// A record per pair (R13).
     case link(LinkDescription)
-    /// Transient, ignored, or without an inverse or destination; the validator refuses all but the first.
+    /// Not stored: the relationship is transient or ignored, or has no inverse or destination. The validator refuses
+    /// all of these but a transient one.
     case none
   }
 
   public let relationship: Relationship
-  /// The entity that declares it: the owner or one of its superentities.
+  /// The entity that declares the relationship: the owner or one of its superentities.
   public let declaringEntityName: String
-  /// The inverse, found on the destination or one of its superentities; nil when it dangles.
+  /// The inverse, declared by the destination or one of its superentities; nil if there is no such relationship.
   public let inverse: Inverse?
   public let storage: Storage
 
@@ -160,12 +164,12 @@ public final class RelationshipDescription: Sendable {
   public var name: String { relationship.name }
   public var destinationName: String { relationship.destinationName }
   public var isToMany: Bool { relationship.isToMany }
-  /// What is shared or moved ends at it, whichever of the two sides says so.
+  /// A shared or moved graph ends at this relationship: either side may declare the boundary.
   public var isShareBoundary: Bool {
     relationship.userInfo.isSet(ReservedName.shareBoundaryKey) || inverse?.relationship.userInfo.isSet(ReservedName.shareBoundaryKey) == true
   }
   public var isMirrored: Bool { if case .none = storage { false } else { true } }
-  /// nil unless many-to-many.
+  /// The link's description; nil unless the relationship is many-to-many.
   public var link: LinkDescription? { if case .link(let link) = storage { link } else { nil } }
 }
 
@@ -184,13 +188,13 @@ public struct LinkDescription: Hashable, Sendable {
   /// Whether the source's record name comes first in the identity key. Meaningless when `isSymmetric`.
   public let isSourceFirstInKey: Bool
 
-  /// `CD_recordNames` of a pair.
+  /// `CD_recordNames` of the pair.
   public func recordNames(source: String, target: String) -> String {
     let sourceFirst = isSymmetric ? source <= target : isSourceFirst
     return sourceFirst ? "\(source):\(target)" : "\(target):\(source)"
   }
 
-  /// The pair's identity key, equal from both sides, so that a pair is exported once.
+  /// The pair's identity key, equal from both sides, so that one pair is exported once.
   public func key(source: String, target: String) -> String {
     let sourceFirst = isSymmetric ? source <= target : isSourceFirstInKey
     return sourceFirst ? "\(keyPrefix):\(source):\(target)" : "\(keyPrefix):\(target):\(source)"
@@ -210,7 +214,7 @@ extension AttributeType {
     }
   }
 
-  /// Whether there is a `_ckAsset` companion.
+  /// Whether values may move to a `_ckAsset` companion field.
   public var isVariableLength: Bool {
     switch self {
     case .string, .uri, .binary, .transformable, .composite: true
@@ -220,7 +224,7 @@ extension AttributeType {
 }
 
 extension [String: String] {
-  /// Whether a user info key is true, as `NSString.boolValue` reads it: `YES`, `true`, `1` and the like.
+  /// Whether a user info value is true by the rules of `NSString.boolValue`: `YES`, `true`, `1` and the like.
   func isSet(_ key: String) -> Bool {
     guard let value = self[key] else { return false }
     let digits = value.utf8.drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }

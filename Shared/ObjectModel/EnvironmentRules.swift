@@ -1,23 +1,25 @@
 // Rules of an environment that neither model nor schema can say: uniqueness, and the fate of duplicates (D1).
 
-/// What an operator declared beside the schema. It is no part of the schema's text, which stays Apple's, nor of a model's hash.
+/// Rules that an operator declares beside the schema. Neither the schema's text, which keeps Apple's grammar, nor a
+/// model's hash contains them.
 public struct EnvironmentRules: Hashable, Sendable, Codable {
-  /// A combination of attributes that objects of an entity, or of its subentities, shall not share within a zone.
+  /// A combination of attributes that no two objects of an entity and its subentities may share within a zone.
   ///
-  /// An object that lacks one of the values, or has it as an asset because it is large, is a duplicate of nobody.
+  /// An object that lacks one of the values, or keeps it as an asset because it is large, has no duplicates.
   public struct Unique: Hashable, Sendable, Codable {
-    /// What becomes of duplicates.
+    /// The treatment of duplicates.
     public enum Policy: String, Hashable, Sendable, Codable, CaseIterable {
-      /// The object with the lowest name stays, those others' relationships become its own, and they go when all have heard of it.
+      /// The object with the lowest name survives and takes over the others' relationships. The others are deleted
+      /// after every device has learned of it.
       case mergeLowestUUID = "merge-lowest-uuid"
-      /// A save that would make one is refused.
+      /// A save that would make a duplicate is refused.
       case reject
-      /// They are listed for the operator.
+      /// Duplicates are listed for the operator.
       case report
     }
 
     public let entity: String
-    /// In the order they were declared, at least one.
+    /// In the order of declaration, at least one.
     public let attributes: [String]
     public let policy: Policy
 
@@ -27,7 +29,7 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
       self.policy = policy
     }
 
-    /// `Tag(name)`: for lists and logs.
+    /// The rule as `Tag(name)`, for lists and logs.
     public var text: String { "\(entity)(\(attributes.joined(separator: ", ")))" }
 
     fileprivate func saysWhatIsUniqueLike(_ other: Unique) -> Bool { entity == other.entity && Set(attributes) == Set(other.attributes) }
@@ -38,18 +40,19 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
   public init(unique: [Unique] = []) { self.unique = unique }
 
   public static let none = EnvironmentRules()
-  /// Rules of one environment: each is an index that every save of its record type keeps up.
+  /// Rules of one environment: every save of a record type updates an index for each rule.
   public static let countLimit = 50
   /// Attributes of one rule.
   public static let attributeLimit = 8
 
-  /// These rules with those of `other` added; of two that name the same attributes of an entity `other`'s policy holds.
+  /// These rules and those of `other`; where both have a rule for the same attributes of an entity, the policy of
+  /// `other` holds.
   public func merging(_ other: EnvironmentRules) -> EnvironmentRules {
     EnvironmentRules(unique: unique.filter { rule in !other.unique.contains { $0.saysWhatIsUniqueLike(rule) } } + other.unique)
   }
 
-  /// What is wrong with the rules for an environment's models, a sentence each that names `entity.attribute`, and the model where there are several;
-  /// empty for rules that can hold. A rule holds if one of the models knows what it speaks of.
+  /// Problems with the rules, one sentence each that names `entity.attribute`, and the model where there are several. A
+  /// rule holds if it fits one of the models; no problems means that all rules hold.
   public func problems(in models: [NamedModel]) -> [String] {
     var problems: [String] = []
     for (index, rule) in unique.enumerated() {
@@ -60,9 +63,9 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
   }
 }
 
-/// One of an environment's models, with the name that operators know it by.
+/// One of an environment's models, with its name for operators.
 public struct NamedModel: Sendable {
-  /// `model` where there is but one.
+  /// `model` if the environment has one model only.
   public let name: String
   public let index: ModelIndex
 
@@ -71,7 +74,7 @@ public struct NamedModel: Sendable {
     self.index = index
   }
 
-  /// The latest first, then by hash.
+  /// The latest model first, then the others by hash.
   public static func all(of models: [String: ManagedObjectModel], latest: String?) -> [NamedModel] {
     let ordered = models.sorted { ($0.key != latest ? 1 : 0, $0.key) < ($1.key != latest ? 1 : 0, $1.key) }
     return ordered.map { hash, model in
@@ -81,13 +84,13 @@ public struct NamedModel: Sendable {
 }
 
 extension EnvironmentRules.Unique {
-  /// Whether the rule can hold in a model.
+  /// Whether the model has the rule's entity, and its attributes can be compared.
   public func fits(_ model: ModelIndex) -> Bool { problems(in: model, called: "model").isEmpty }
 
   fileprivate func problems(in models: [NamedModel]) -> [String] {
     let problems = models.map { self.problems(in: $0.index, called: $0.name) }
     if problems.contains(where: \.isEmpty) { return [] }
-    // Those that know the entity say more than those that don't.
+    // Problems of models that know the entity help more than those of models that do not.
     let near = zip(models, problems).filter { $0.0.index.entity(named: entity) != nil }.map(\.1)
     return Array((near.isEmpty ? problems : near).joined())
   }
@@ -109,7 +112,7 @@ extension EnvironmentRules.Unique {
 }
 
 extension AttributeDescription {
-  /// Why objects can't be told apart by the attribute; nil: they can.
+  /// The reason why the attribute cannot tell objects apart; nil if it can.
   fileprivate var reasonNotToBeUnique: String? {
     if !isMirrored { return "is not mirrored" }
     if isEncrypted { return "is encrypted, and encrypted values are not compared" }

@@ -1,8 +1,8 @@
 // A schema's GRANTs made ready for asking about permissions, once per version of the schema (S10).
 
-/// Who may do what with the records of each type in the public database.
+/// The permissions of roles for the records of each type in the public database.
 public struct GrantIndex: Sendable {
-  /// What may be done; `write` says that an existing record may be changed and deleted.
+  /// A set of permissions; `write` allows changing and deleting existing records.
   public struct Permissions: OptionSet, Hashable, Sendable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -13,26 +13,27 @@ public struct GrantIndex: Sendable {
 
   /// The grants of one type.
   public struct TypeGrants: Hashable, Sendable {
-    /// `_world`: everybody, also without a user.
+    /// `_world`: everybody, signed in or not.
     public fileprivate(set) var world: Permissions = []
-    /// `_icloud`: everybody who is signed in.
+    /// `_icloud`: every signed-in user.
     public fileprivate(set) var signedIn: Permissions = []
-    /// `_creator`: who made the record, and only for that record.
+    /// `_creator`: the user who created the record, for that record only.
     public fileprivate(set) var creator: Permissions = []
-    /// By custom role.
+    /// By the name of a custom role.
     public fileprivate(set) var roles: [String: Permissions] = [:]
   }
 
   private let grants: [String: TypeGrants]
 
-  /// What every type starts with, and what one without any GRANT has: everybody reads, who is signed in creates, the creator writes.
+  /// The grants that a record type starts with, also in force where it has none: everybody reads, signed-in users
+  /// create, the creator writes.
   public static let standard = TypeGrants(Schema.Grant.forMirroredTypes)
 
   public init(_ schema: Schema) {
     var grants: [String: TypeGrants] = [:]
     for recordType in schema.recordTypes {
       let own = TypeGrants(recordType.grants)
-      // Most types have the standard ones: they need no entry.
+      // Most types have the standard grants and need no entry.
       if !recordType.grants.isEmpty, own != Self.standard { grants[recordType.name] = own }
     }
     self.grants = grants
@@ -56,7 +57,7 @@ extension GrantIndex.TypeGrants {
 }
 
 extension GrantIndex.Permissions {
-  /// Who may write a record sees it in the answer, and needs its tag to begin with: so WRITE grants READ, too.
+  /// The answer to a write shows the record, and a write begins from its change tag: WRITE therefore includes READ.
   fileprivate init(_ permissions: [Schema.Grant.Permission]) {
     self = []
     for permission in permissions {

@@ -1,10 +1,11 @@
 // Core Data's model as values: entities, attributes, relationships.
 
-/// A managed object model, as read from an `.xcdatamodel`. Codable: it travels from the directory to the workers.
+/// A managed object model, as an `.xcdatamodel` describes it. Codable, because the directory sends it to the workers.
 public struct ManagedObjectModel: Hashable, Sendable, Codable {
   /// Ascending by name.
   public var entities: [Entity]
-  /// Configuration name → the names of its entities, ascending. The default configuration, which has all of them, is not listed.
+  /// Configuration name → names of its entities, ascending. The default configuration has all entities and is not
+  /// listed.
   public var configurations: [String: [String]]
 
   public init(entities: [Entity], configurations: [String: [String]] = [:]) {
@@ -19,16 +20,16 @@ public struct Entity: Hashable, Sendable, Codable {
   public var name: String
   public var parentName: String?
   public var isAbstract: Bool
-  /// Kept as the file says it; a relic of Sync Services that mirroring doesn't look at.
+  /// The file's value. Mirroring ignores it: it is a relic of Sync Services.
   public var isSyncable: Bool
-  /// Declared here; inherited ones are found through the parent.
+  /// Attributes that this entity declares; its parents have the inherited ones.
   public var attributes: [Attribute]
   public var relationships: [Relationship]
-  /// Each a list of attribute names.
+  /// Each constraint is a list of attribute names.
   public var uniquenessConstraints: [[String]]
   public var fetchIndexes: [String]
   public var userInfo: [String: String]
-  /// What the entity was called in earlier versions of the model (`elementID` of the file); nil: it has always been called so.
+  /// The entity's name in earlier versions of the model (`elementID` in the file); nil if the name never changed.
   public var renamingIdentifier: String?
 
   public init(
@@ -47,7 +48,7 @@ public struct Entity: Hashable, Sendable, Codable {
   }
 }
 
-/// The raw value is `attributeType` in the model file.
+/// An attribute's type. The raw value is `attributeType` in the model file.
 public enum AttributeType: String, Hashable, Sendable, Codable, CaseIterable {
   case undefined = "Undefined"
   case integer16 = "Integer 16"
@@ -73,17 +74,17 @@ public struct Attribute: Hashable, Sendable, Codable {
   public var isOptional: Bool
   public var isTransient: Bool
   public var isDerived: Bool
-  /// The default as the model file spells it; nil when there is none.
+  /// The default in the model file's notation; nil if there is none.
   public var defaultValue: String?
   public var allowsCloudEncryption: Bool
   public var allowsExternalBinaryDataStorage: Bool
   public var preservesValueOnDeletion: Bool
   public var usesMergeableStorage: Bool
   public var valueTransformerName: String?
-  /// Elements of a composite attribute.
+  /// The elements of a composite attribute; empty for other types.
   public var elements: [Attribute]
   public var userInfo: [String: String]
-  /// What the attribute was called in earlier versions of the model (`elementID` of the file); nil: it has always been called so.
+  /// The attribute's name in earlier versions of the model (`elementID` in the file); nil if the name never changed.
   public var renamingIdentifier: String?
 
   public init(
@@ -120,9 +121,9 @@ public struct Relationship: Hashable, Sendable, Codable {
   public var inverseName: String?
   public var inverseEntityName: String?
   public var isToMany: Bool
-  /// 0: none is required.
+  /// 0 requires no target.
   public var minCount: Int
-  /// 1 for a to-one; 0: no limit.
+  /// 1 for a to-one relationship; 0 means no limit.
   public var maxCount: Int
   public var isOrdered: Bool
   public var isOptional: Bool

@@ -1,4 +1,4 @@
-// One name for equal models, whatever tool wrote the file.
+// A hash that is equal for equal models, regardless of the tool that wrote the file.
 
 import Crypto
 import Records
@@ -6,9 +6,9 @@ import Records
 extension ModelIndex {
   /// SHA-256 of the mirrored shape in a stable order, 64 lower-case hex digits.
   ///
-  /// Covers what decides how objects become records and back: hierarchies, mirrored attributes with types, defaults and encryption,
-  /// relationships with their inverses, configurations. Leaves out what clients keep to themselves: transient, derived and ignored
-  /// attributes, delete rules, class names, diagrams.
+  /// It covers everything that decides how objects become records and back: hierarchies, mirrored attributes with
+  /// types, defaults and encryption, relationships with their inverses, configurations. It leaves out transient,
+  /// derived and ignored attributes, delete rules, class names and diagrams, which only clients use.
   public var modelHash: String {
     var text = CanonicalText()
     text.add("aquifer-model-1")
@@ -32,12 +32,12 @@ extension ModelIndex {
     text.add("attribute", attribute.name, attribute.type.rawValue, attribute.isOptional, isEncrypted, attribute.defaultValue != nil)
     text.add(attribute.defaultValue ?? "", attribute.preservesValueOnDeletion, attribute.allowsExternalBinaryDataStorage, attribute.elements.count)
     for element in attribute.elements { add(element, false, to: &text) }
-    // Only where it is said: models from before have the names they had.
+    // Added only where it is set, so that models without it keep their hashes.
     if attribute.isExactDecimal { text.add(ReservedName.exactDecimalKey) }
   }
 }
 
-/// Values one after the other, each with its length, so that no two lists have the same bytes.
+/// A sequence of values, each with its length, so that no two sequences have the same bytes.
 private struct CanonicalText {
   private(set) var bytes: [UInt8] = []
 

@@ -1,13 +1,13 @@
-// A model made ready for lookups: every save and import asks it, so everything is resolved once.
+// A model prepared for lookups: every save and import uses it, so names are resolved once.
 
 import Records
 
 /// A model with inheritance, inverses and field names resolved.
 ///
-/// Total on any model: what dangles or goes in circles is left unresolved here and named by `ModelValidator`.
+/// Every model has an index: dangling names and cycles stay unresolved here, and `ModelValidator` reports them.
 public final class ModelIndex: Sendable {
   public let model: ManagedObjectModel
-  /// Ascending by name; of entities with equal names only the first.
+  /// Ascending by name; where several entities have one name, only the first of them.
   public let entities: [EntityDescription]
   /// Whether any entity has an encrypted attribute (R7).
   public let hasEncryptedAttributes: Bool
@@ -25,12 +25,12 @@ public final class ModelIndex: Sendable {
 
   public func entity(named name: String) -> EntityDescription? { entitiesByName[name] }
 
-  /// The top of an entity's inheritance chain.
+  /// The entity at the top of an entity's inheritance chain.
   public func rootEntity(of name: String) -> EntityDescription? {
     entitiesByName[name].flatMap { entitiesByName[$0.rootName] }
   }
 
-  /// The root entity whose hierarchy is mirrored as records of that type.
+  /// The root entity whose hierarchy is mirrored as records of that type; nil if there is none.
   public func rootEntity(forRecordType recordType: String) -> EntityDescription? { rootsByRecordType[recordType] }
 
   /// The entity a record is an object of (R2); nil when the model doesn't know it.
@@ -48,7 +48,7 @@ public final class ModelIndex: Sendable {
   }
 
   /// The entities of a configuration, ascending by name; nil when the model has no such configuration.
-  /// - Parameter name: nil is the default configuration, which has all entities.
+  /// - Parameter name: nil selects the default configuration, which has all entities.
   public func entities(inConfiguration name: String?) -> [EntityDescription]? {
     guard let name else { return entities }
     guard let members = model.configurations[name] else { return nil }
@@ -56,12 +56,12 @@ public final class ModelIndex: Sendable {
   }
 }
 
-/// The walk over parents and inverses while an index is built.
+/// Resolves parents and inverses while an index is built.
 private struct Resolver {
-  /// Without later entities of the same name.
+  /// Without entities whose name an earlier entity has.
   let entities: [Entity]
   private let byName: [String: Entity]
-  /// Nearest first, cut where a parent is missing or the chain closes on itself.
+  /// Superentities, nearest first; a chain ends where a parent is missing or the chain meets itself.
   private let chains: [String: [Entity]]
   private let kinds: [String: [String]]
 
@@ -95,7 +95,7 @@ private struct Resolver {
     let chain = chains[entity.name] ?? []
     var attributes: [String: AttributeDescription] = [:]
     var relationships: [String: RelationshipDescription] = [:]
-    // From the root down, so that what an entity declares itself wins (the validator refuses such a pair).
+    // From the root down, so that an entity's own declaration wins (the validator refuses a model that has both).
     for declaring in chain.reversed() + [entity] {
       for attribute in declaring.attributes { attributes[attribute.name] = AttributeDescription(attribute, declaredBy: declaring.name) }
       for relationship in declaring.relationships { relationships[relationship.name] = describe(relationship, declaredBy: declaring.name) }
@@ -157,7 +157,8 @@ private struct LinkEnd {
   let rootName: String
   let relationshipName: String
 
-  /// By an entity name, then the relationship's, both case-insensitively; names that differ only in case fall back to their exact order.
+  /// Orders by entity name, then by relationship name, ignoring case; names that differ only in case fall back to their
+  /// exact order.
   static func precedes(_ a: LinkEnd, _ b: LinkEnd, by name: KeyPath<LinkEnd, String>) -> Bool {
     let keysA = [a[keyPath: name].lowercased(), a.relationshipName.lowercased(), a[keyPath: name], a.relationshipName]
     let keysB = [b[keyPath: name].lowercased(), b.relationshipName.lowercased(), b[keyPath: name], b.relationshipName]

@@ -1,8 +1,8 @@
 // The problems of models, one row a rule (docs/protocol/mirroring.md#problems-of-models), each with its remedy.
 
-/// A limitation of CloudKit that a model breaks. All of a model's problems make one 134060 report.
+/// A CloudKit limitation that a model breaks. One 134060 report carries all of a model's problems.
 public struct ModelProblem: Hashable, Sendable {
-  /// The raw value is the `rule` of reports: stable, for CI filters.
+  /// The raw value is the `rule` of reports: never change it, CI filters use it.
   public enum Rule: String, Hashable, Sendable, CaseIterable {
     case emptyModel, unknownConfiguration, unknownMember
     case duplicateEntity, duplicateProperty, unknownParent, parentCycle
@@ -14,15 +14,15 @@ public struct ModelProblem: Hashable, Sendable {
     case uniquenessConstraint, fieldTypeClash, fieldEncryptionClash, fieldCount, recordByteCount
   }
 
-  /// nil when it concerns the whole model.
+  /// nil if the problem concerns the whole model.
   public let entity: String?
-  /// nil when it concerns the whole entity.
+  /// nil if the problem concerns the whole entity.
   public let property: String?
   public let rule: Rule
-  /// One sentence naming entity and property.
+  /// One sentence that names entity and property.
   public let message: String
 
-  /// What to change.
+  /// One sentence with the change that solves the problem.
   public var suggestion: String {
     switch rule {
     case .emptyModel: "Add an entity, or name the configuration that has the mirrored ones."

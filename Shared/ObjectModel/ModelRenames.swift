@@ -1,19 +1,21 @@
-// What a model calls otherwise than an earlier one did, and what it has no more.
+// The attributes and entities that a model renames or drops, compared with an earlier model.
 
 import Records
 
-/// A mirrored attribute that a model has no more.
+/// A mirrored attribute that a model does not have any more.
 public struct LostAttribute: Hashable, Sendable {
-  /// Where records have its values.
+  /// The field in which records hold its values.
   public let name: SchemaFieldName
-  /// The field that the model has in its place.
+  /// The field that replaces it; nil if there is none.
   public let successor: String?
-  /// The model says that it is the same attribute (`renamingIdentifier`); otherwise the successor is the only new one of its type.
+  /// True if the model declares the successor as the same attribute (`renamingIdentifier`); false if the successor is
+  /// the only added attribute of its type.
   public let isDeclared: Bool
 }
 
 extension ModelIndex {
-  /// What `earlier` mirrored of entities that both have, or that this model says to be the same, and this one does not mirror; ascending.
+  /// Attributes that `earlier` mirrors and this model does not, of entities that both have or that this model declares
+  /// as renamed; ascending.
   public func lostAttributes(since earlier: ModelIndex) -> [LostAttribute] {
     var lost: [LostAttribute] = []
     for old in earlier.entities {
@@ -36,7 +38,8 @@ extension ModelIndex {
     return lost.sorted { $0.name < $1.name }
   }
 
-  /// Root entities whose records no object of this model stands for any more: record type, and the entity that the model has in its place.
+  /// Record types of root entities that this model does not have, each with the record type of the renamed entity, if
+  /// there is one.
   public func lostEntities(since earlier: ModelIndex) -> [(recordType: String, successor: String?)] {
     earlier.entities.filter { $0.name == $0.rootName && rootEntity(forRecordType: $0.recordType) == nil }.map { old in
       (old.recordType, entities.first { $0.entity.renamingIdentifier == old.name }?.recordType)

@@ -1,4 +1,4 @@
-// The policies of conflicts that a model declares: spelled as they are known, and where they fit.
+// Checks the conflict policies and delete policies that a model declares: the name must exist, and the policy must fit.
 
 import Records
 

@@ -2,10 +2,12 @@
 
 import Records
 
-/// Finds what keeps a model from being mirrored. A value transformer's registration is the client's to check: no file says it.
+/// Finds the problems that keep a model from being mirrored. Clients check that value transformers are registered: the
+/// file does not tell.
 public struct ModelValidator {
-  /// All problems: the model's own first, then by entity and property, ascending; empty for a model that can be mirrored.
-  /// - Parameter configuration: checks only its entities; nil is the default configuration with all of them.
+  /// All problems: the model's own first, then by entity and property, ascending; empty if the model can be mirrored.
+  /// - Parameter configuration: the configuration whose entities are checked; nil is the default one, with all
+  ///   entities.
   public static func problems(of index: ModelIndex, configuration: String? = nil) -> [ModelProblem] {
     guard let entities = index.entities(inConfiguration: configuration) else {
       let name = configuration ?? ""
@@ -113,7 +115,7 @@ public struct ModelValidator {
 
   private mutating func check(_ attribute: Attribute, of entity: String) {
     let path = "\(entity).\(attribute.name)"
-    // What never reaches a record may be anything.
+    // Transient and derived attributes never reach a record.
     guard !attribute.isTransient, !attribute.isDerived else { return }
     if attribute.userInfo.isSet(ReservedName.ignoredPropertyKey) {
       if !attribute.isOptional { report(.ignoredAttribute, entity, attribute.name, "\(path) is ignored but not optional.") }
@@ -169,7 +171,7 @@ public struct ModelValidator {
     guard let inverse = index.entity(named: entity)?.relationship(named: name)?.inverse else {
       return report(.missingInverse, entity, name, "The inverse \(destination.name).\(inverseName) of \(path) does not exist.")
     }
-    // The way back must lead to this very relationship, on this entity or an ancestor of it.
+    // The inverse must lead back to this relationship, declared by this entity.
     let leadsBack = index.entity(named: inverse.relationship.destinationName).flatMap { $0.relationship(named: inverse.relationship.inverseName ?? "") }
     if leadsBack?.name != name || leadsBack?.declaringEntityName != entity {
       report(.inverseMismatch, entity, name, "\(path) names \(inverse.declaringEntityName).\(inverseName) as its inverse, but not the other way round.")
@@ -214,7 +216,7 @@ public struct ModelValidator {
     }
   }
 
-  /// The fields of what an entity declares itself, with the property each comes from.
+  /// The fields of the properties that an entity declares itself, each with its property's name.
   private func ownFields(of entity: EntityDescription) -> [(Schema.Field, String)] {
     var fields: [(Schema.Field, String)] = []
     for attribute in entity.mirroredAttributes where attribute.declaringEntityName == entity.name {

@@ -2,14 +2,14 @@
 
 public import Records
 
-/// An environment's schema. Record types ascend by name, fields by name; system fields (`___…`) are implied.
+/// An environment's schema. Record types and fields ascend by name; system fields (`___…`) are implied.
 public struct Schema: Hashable, Sendable, Codable {
   public struct RecordType: Hashable, Sendable, Codable {
     public var name: String
     /// Ascending by name, without system fields.
     public var fields: [Field]
     public var grants: [Grant]
-    /// Indexes on system fields, e.g. `___recordID QUERYABLE`.
+    /// Indexes on system fields, such as `___recordID QUERYABLE`, by the field's name.
     public var systemIndexes: [String: Indexes]
 
     public init(name: String, fields: [Field], grants: [Grant], systemIndexes: [String: Indexes] = [:]) {
@@ -50,7 +50,7 @@ public struct Schema: Hashable, Sendable, Codable {
       case create = "CREATE"
       case write = "WRITE"
     }
-    /// In the order they were written.
+    /// In the order of the schema's text.
     public var permissions: [Permission]
     public var role: String
 
@@ -61,7 +61,7 @@ public struct Schema: Hashable, Sendable, Codable {
   }
 
   public var recordTypes: [RecordType]
-  /// Custom roles.
+  /// Names of custom roles.
   public var roles: [String]
 
   public init(recordTypes: [RecordType] = [], roles: [String] = []) {

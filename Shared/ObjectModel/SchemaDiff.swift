@@ -1,6 +1,6 @@
 // The difference between two schemas, and the part of it that production takes (M5).
 
-/// A record type's field, as answers list it; `field` is nil for a type without fields.
+/// The name of a record type's field in answers; `field` is nil where an entry concerns the type itself.
 public struct SchemaFieldName: Hashable, Sendable, Comparable {
   public let recordType: String
   public let field: String?
@@ -13,7 +13,7 @@ public struct SchemaFieldName: Hashable, Sendable, Comparable {
   public static func < (a: SchemaFieldName, b: SchemaFieldName) -> Bool { (a.recordType, a.field ?? "") < (b.recordType, b.field ?? "") }
 }
 
-/// A change that a deployed schema refuses.
+/// A change that production refuses.
 public struct SchemaRefusal: Hashable, Sendable {
   public enum Change: Hashable, Sendable {
     case removed
@@ -24,12 +24,12 @@ public struct SchemaRefusal: Hashable, Sendable {
     case roleRemoved
   }
 
-  /// The role's name with `roleRemoved`.
+  /// The record type's name; for `roleRemoved` the role's.
   public let recordType: String
   public let field: String?
   public let change: Change
 
-  /// One sentence naming the field.
+  /// One sentence that names the field.
   public var reason: String {
     let subject = field.map { "field '\($0)' of record type '\(recordType)'" } ?? "record type '\(recordType)'"
     return switch change {
@@ -44,15 +44,15 @@ public struct SchemaRefusal: Hashable, Sendable {
   }
 }
 
-/// The way from one schema to another. All lists ascend.
+/// The differences between two schemas. All lists ascend.
 public struct SchemaDiff: Hashable, Sendable {
-  /// New fields, those of new record types included; a new type without fields has one entry without a field.
+  /// Added fields, those of added record types included; an added type without fields has one entry without a field.
   public private(set) var added: [SchemaFieldName] = []
   public private(set) var addedTypes: [String] = []
-  /// Fields that gain indexes, and record types that gain grants (without a field).
+  /// Fields that gain indexes, and record types that gain grants (entries without a field).
   public private(set) var extended: [SchemaFieldName] = []
   public private(set) var addedRoles: [String] = []
-  /// What a deployed schema refuses; development takes it.
+  /// Changes that production refuses and development accepts.
   public private(set) var refusals: [SchemaRefusal] = []
 
   public var isAdditive: Bool { refusals.isEmpty }
@@ -124,8 +124,9 @@ public struct SchemaDiff: Hashable, Sendable {
 }
 
 extension Schema {
-  /// The union of both: types, fields, indexes, grants and roles of either.
-  /// - Parameter replacesConflicts: of fields that differ in type or encryption, `other`'s wins; otherwise the present one stays.
+  /// The union of both schemas: types, fields, indexes, grants and roles of either.
+  /// - Parameter replacesConflicts: true takes the other schema's field where the two differ in type or encryption;
+  ///   false keeps this schema's.
   public func merging(_ other: Schema, replacesConflicts: Bool) -> Schema {
     var types = Dictionary(recordTypes.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     for type in other.recordTypes { types[type.name] = types[type.name]?.merging(type, replacesConflicts: replacesConflicts) ?? type }

@@ -1,4 +1,4 @@
-// The gate between saves and a schema that does not cover them: production's words, and what a model still needs.
+// Refuses saves that a production schema does not cover, and lists the fields that a model still needs.
 
 public import Records
 
@@ -18,7 +18,7 @@ public enum SchemaGate {
     let changed = diff.refusals.compactMap { refusal -> SchemaFieldName? in
       switch refusal.change {
       case .retyped, .encryptionChanged: SchemaFieldName(recordType: refusal.recordType, field: refusal.field)
-      // What other models or texts added is no gap of this one.
+      // Removals are no gap: other models or schema texts added those parts.
       case .removed, .indexRemoved, .grantRemoved, .roleRemoved: nil
       }
     }

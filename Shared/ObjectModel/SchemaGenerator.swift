@@ -4,10 +4,10 @@ public import Records
 
 /// Generates the schema that mirrored objects need.
 public enum SchemaGenerator {
-  /// The schema of a model's hierarchies, and the system types.
+  /// The schema of a model's hierarchies, together with the system types.
   ///
-  /// Each hierarchy is one record type with the union of all its entities' fields; of two that clash the first stays (the validator
-  /// refuses such a model). `CDMR` is there when a relationship is many-to-many.
+  /// Each hierarchy becomes one record type with the fields of all its entities. Where two fields clash, the first
+  /// stays: the validator refuses such a model. `CDMR` is included if a relationship is many-to-many.
   /// - Parameter configuration: nil is the default configuration; an unknown one has no entities.
   public static func schema(for index: ModelIndex, configuration: String? = nil) -> Schema {
     let entities = index.entities(inConfiguration: configuration) ?? []
@@ -22,7 +22,7 @@ public enum SchemaGenerator {
     return Schema(recordTypes: types).withSystemTypes
   }
 
-  /// The fields an entity's objects may have, companions included.
+  /// The fields of an entity's objects, asset companions included.
   static func fields(of entity: EntityDescription) -> [Schema.Field] {
     var fields = mirroringFields
     for attribute in entity.mirroredAttributes {
@@ -36,7 +36,7 @@ public enum SchemaGenerator {
     return fields
   }
 
-  /// What mirroring itself writes into every record of an object.
+  /// Fields that mirroring itself writes into an object's record.
   fileprivate static let mirroringFields = [
     Schema.Field(standard: ReservedName.entityName, .string), Schema.Field(standard: ReservedName.moveReceipt, .bytes),
     Schema.Field(standard: ReservedName.moveReceipt + ReservedName.assetSuffix, .asset),
@@ -49,7 +49,7 @@ public enum SchemaGenerator {
 }
 
 extension Schema {
-  /// The types every environment has: without `cloudkit.share` no zone could be shared.
+  /// The types of every environment: sharing a zone needs `cloudkit.share`.
   public static let systemRecordTypes: [RecordType] = [
     RecordType(
       name: ReservedName.usersRecordType, fields: [Field(name: "roles", type: .int64List)],
@@ -62,14 +62,14 @@ extension Schema {
       ], grants: [Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.read], role: "_world")]),
   ]
 
-  /// An environment's schema before anything was added to it: with the type of link records, too, which a model of any device may need.
+  /// The schema of an environment without models. It has the type of link records, which any device's model may need.
   public static let initial = Schema(recordTypes: systemRecordTypes + [SchemaGenerator.linkRecordType])
 
-  /// With the system types added where they are missing.
+  /// The schema with those system types added that it lacks.
   public var withSystemTypes: Schema { merging(Schema(recordTypes: Self.systemRecordTypes), replacesConflicts: false) }
 
-  /// With what every environment has added where it is missing: the types of `initial`, and in types of mirrored objects, whoever declared
-  /// them, the fields that mirroring itself writes. A type that has no room for those stays as it is.
+  /// The schema with the parts added that every environment has: the types of `initial`, and mirroring's own fields in
+  /// every type of mirrored objects. A type without room for those fields stays as it is.
   public var inEnvironment: Schema {
     var schema = merging(Schema.initial, replacesConflicts: false)
     for (index, type) in schema.recordTypes.enumerated() where type.isOfObjects {
@@ -82,14 +82,14 @@ extension Schema {
 }
 
 extension Schema.RecordType {
-  /// Not the link records of old, nor names that stand for no entity.
+  /// True for `CD_` types, except legacy link records (`CD_M2M_`) and names of no entity (`CD_FAKE_`).
   fileprivate var isOfObjects: Bool {
     name.hasPrefix(ReservedName.fieldPrefix) && !["M2M_", "FAKE_"].contains { name.dropFirst(ReservedName.fieldPrefix.count).hasPrefix($0) }
   }
 }
 
 extension Schema.Grant {
-  /// What record types get that a model or a save brings up.
+  /// The grants of record types that a model or a save creates.
   public static let forMirroredTypes = [
     Schema.Grant(permissions: [.write], role: "_creator"), Schema.Grant(permissions: [.create], role: "_icloud"),
     Schema.Grant(permissions: [.read], role: "_world"),
@@ -97,7 +97,7 @@ extension Schema.Grant {
 }
 
 extension Schema.Indexes {
-  /// The indexes a field gets unless a schema text says otherwise, as CloudKit gives them: none on encrypted fields, bytes and assets.
+  /// CloudKit's indexes for a field whose schema text names none: no index on encrypted fields, bytes and assets.
   public static func standard(for type: FieldType, isEncrypted: Bool = false) -> Schema.Indexes {
     if isEncrypted { return [] }
     return switch type {

@@ -1,10 +1,10 @@
-// `.ckdb` text cut into tokens with their places.
+// Cuts `.ckdb` text into tokens and notes their places.
 
-/// Why a schema text was refused, and where.
+/// The reason why a schema text was refused, and the place.
 public struct SchemaSyntaxError: Error, Hashable, Sendable, CustomStringConvertible {
   /// One sentence.
   public let reason: String
-  /// The first line and column are 1; columns count bytes.
+  /// Lines and columns count from 1; columns count bytes.
   public let line: Int
   public let column: Int
 
@@ -14,22 +14,22 @@ public struct SchemaSyntaxError: Error, Hashable, Sendable, CustomStringConverti
 struct SchemaToken: Hashable {
   enum Kind: Hashable {
     case word
-    /// In quotation marks: a name, whatever it spells.
+    /// A name in quotation marks; it may spell a reserved word.
     case quoted
     case symbol(UInt8)
     case end
   }
 
   let kind: Kind
-  /// Without the quotation marks.
+  /// The token's text without quotation marks.
   let text: String
   let line: Int
   let column: Int
 
-  /// Words that name something else unless they are quoted.
+  /// Keywords: a name that equals one must be quoted.
   static let reservedWords: Set<String> = ["grant", "preferred", "queryable", "sortable", "searchable"]
 
-  /// `[A-Za-z][A-Za-z0-9_]*`.
+  /// True for `[A-Za-z][A-Za-z0-9_]*`.
   static func isPlainIdentifier(_ text: String) -> Bool {
     guard let first = text.utf8.first, isLetter(first) else { return false }
     return text.utf8.dropFirst().allSatisfy(isWordByte)

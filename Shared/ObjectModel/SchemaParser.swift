@@ -4,14 +4,15 @@ import Records
 
 /// Turns `.ckdb` text into a schema.
 public struct SchemaParser {
-  /// Record types in one text, so that a hostile one can't make every later save slow.
+  /// Record types in one text: the limit keeps a hostile text from making every later save slow.
   static let recordTypeLimit = 2_000
   static let builtInRoles: Set<String> = ["_creator", "_icloud", "_world"]
 
   private var lexer: SchemaLexer
   private var token: SchemaToken
 
-  /// - Throws: `SchemaSyntaxError` with line and column; comments are dropped, indexes on BYTES are read and dropped.
+  /// Reads a schema. Comments are dropped, and so are indexes on BYTES fields.
+  /// - Throws: `SchemaSyntaxError` with line and column.
   public static func parse(_ text: String) throws(SchemaSyntaxError) -> Schema {
     var parser = try SchemaParser(text)
     return try parser.schema()
@@ -108,7 +109,7 @@ public struct SchemaParser {
       guard indexes.insert(index).inserted else { throw error("\(keyword) is given twice.", at: token) }
       try advance()
     }
-    // Exports show indexes on BYTES that no query can use.
+    // CloudKit's exports show indexes on BYTES, which no query can use.
     return Schema.Field(name: name.text, type: type, isEncrypted: isEncrypted, indexes: type == .bytes ? [] : indexes)
   }
 

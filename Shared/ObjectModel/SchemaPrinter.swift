@@ -1,10 +1,10 @@
-// A schema as `.ckdb` text: the form exports have, byte-identical for equal schemas.
+// Prints a schema as `.ckdb` text, the form of exports: equal schemas have equal bytes.
 
 public import Records
 
-/// Prints what `SchemaParser` reads.
+/// Prints the text that `SchemaParser` reads.
 public enum SchemaPrinter {
-  /// The text, ending in a line feed: roles, then record types ascending by name, system fields first in each.
+  /// The text, ending in a line feed: roles, then record types ascending by name, each with its system fields first.
   public static func text(of schema: Schema) -> String {
     var whole = "DEFINE SCHEMA\n"
     for role in schema.roles.sorted() { whole += "\n    CREATE ROLE \(spell(role));\n" }
@@ -36,7 +36,7 @@ public enum SchemaPrinter {
   }
 }
 
-/// The fields every record has; no schema declares others with three underscores.
+/// A field that every record has; only system fields begin with three underscores.
 struct SystemField {
   let name: String
   let type: FieldType
@@ -49,18 +49,18 @@ struct SystemField {
 }
 
 extension Schema.Indexes {
-  /// In the order they are printed.
+  /// Keywords in the order of the printed text.
   static let keywords: [(Schema.Indexes, String)] = [(.queryable, "QUERYABLE"), (.searchable, "SEARCHABLE"), (.sortable, "SORTABLE")]
 }
 
 extension FieldType {
-  /// As `.ckdb` text spells it, such as `LIST<INT64>`.
+  /// The type in `.ckdb` text, such as `LIST<INT64>`.
   public var schemaName: String {
     if let element { return "LIST<\(element.schemaName)>" }
     return self == .asset ? "ASSET" : wireName
   }
 
-  /// Of a scalar, by its upper-case name.
+  /// Scalar types by upper-case name.
   static let scalarsBySchemaName: [String: FieldType] = [
     "STRING": .string, "INT64": .int64, "DOUBLE": .double, "TIMESTAMP": .timestamp, "BYTES": .bytes, "ASSET": .asset, "REFERENCE": .reference,
     "LOCATION": .location,

@@ -1,11 +1,11 @@
-// The error table: one row an error. HTTP statuses, retry classes, counters and deploy/ERRORS.md derive from it.
+// The error table, one row per error. HTTP statuses, retry classes, counters and deploy/ERRORS.md derive from it.
 
-/// What clients and operators make of an error; each is a sentence or two.
+/// An error explained to clients and operators, in a sentence or two for each.
 public struct ErrorAdvice: Hashable, Sendable {
   public let meaning: String
-  /// What the client should do.
+  /// The client's remedy.
   public let client: String
-  /// What the operator should look at.
+  /// The places where the operator should look.
   public let operators: String
 }
 
@@ -28,13 +28,12 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
   case zoneNotFound = "ZONE_NOT_FOUND"
   case zoneBusy = "ZONE_BUSY"
 
-  /// What one row of the table says.
+  /// A row of the table.
   public struct Row: Sendable {
-    /// The status when the whole request fails; single items travel in a 200.
+    /// The status when the whole request fails; an item that fails alone travels in a 200.
     public let httpStatus: Int
-    /// CKError's number.
     public let ckErrorCode: Int
-    /// Whether the same request may succeed later without a change.
+    /// Whether the same request may succeed later, unchanged.
     public let isRetryable: Bool
     public let advice: ErrorAdvice
 
@@ -140,19 +139,19 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
 public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
   /// A model or object graph that can't be mirrored.
   case mirroring = 134060
-  /// A record larger than a record can be.
+  /// A record above the size limit.
   case recordTooLarge = 134411
-  /// A history token older than the history that is kept.
+  /// A history token from before the oldest history that is kept.
   case historyTokenExpired = 134301
-  /// A run that was cut short, and goes on by itself.
+  /// A run that was interrupted, and continues by itself.
   case interrupted = 134409
-  /// The store belongs to another account than the one that is signed in.
+  /// The store belongs to an account other than the one that is signed in.
   case accountChanged = 134405
-  /// What only somebody else can solve: another process has the store, or it is reset again and again.
+  /// A state that needs help from outside: another process has the store, or the store is reset again and again.
   case unrecoverable = 134410
-  /// An invitation that is accepted into a store of another database than the shared one.
+  /// An invitation that a store of a database other than the shared one accepts.
   case noSharedStore = 134091
-  /// An object of a shared store with no zone to go to.
+  /// An object of a shared store that has no zone to go to.
   case noZoneAssigned = 2988
 
   public var advice: ErrorAdvice {
@@ -194,15 +193,15 @@ public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
   }
 }
 
-/// CKError's numbers that come instead of the table's where they say more.
+/// CKError numbers that replace the table's where they are more precise.
 public enum SpecialCKErrorCode: Int, Sendable, CaseIterable {
-  /// A token of a database that was restored, reset or began anew, or is none.
+  /// A token of a database that was restored, reset or created anew, or text that is no token.
   case changeTokenExpired = 21
-  /// A share with more participants than it can have.
+  /// A share with more participants than the limit.
   case tooManyParticipants = 29
-  /// A record or zone that is shared already.
+  /// A record or zone that has a share already.
   case alreadyShared = 30
-  /// A person who is invited already and has to accept that invitation.
+  /// A person with a pending invitation, which they have to accept.
   case participantAlreadyInvited = 37
 
   public var advice: ErrorAdvice {

@@ -1,13 +1,14 @@
-// Who last said something of a field, and when: what policies of conflicts compare. Only records of entities that declare a policy have any.
+// The last edits of a record's fields, which conflict policies compare. Only records of entities with a policy have
+// any.
 
 /// The known edits of one field, device by device (C1).
 public struct FieldVersion: Hashable, Sendable {
   /// The last edit of one device.
   public struct Edit: Hashable, Sendable {
     public let device: String
-    /// Milliseconds since 1970, never less than what the device had seen before (`EditTime` of Mirroring).
+    /// Milliseconds since 1970, never less than any time the device had seen (`EditTime` of Mirroring).
     public let time: Int64
-    /// What it said, where that is not what the field holds or held afterwards.
+    /// The value that the edit sent, where the field's own value does not tell it.
     public var sent: FieldValue?
 
     public init(device: String, time: Int64, sent: FieldValue? = nil) {
@@ -25,7 +26,7 @@ public struct FieldVersion: Hashable, Sendable {
     /// The element as JSON.
     public let text: String
     public let edit: Edit
-    /// Whether that edit put it in, or took it out.
+    /// True if the edit added the element, false if it removed it.
     public let isPresent: Bool
 
     public init(text: String, edit: Edit, isPresent: Bool) {
@@ -36,9 +37,9 @@ public struct FieldVersion: Hashable, Sendable {
   }
 
   public let field: String
-  /// One a device; the first is the one that the field's value comes from.
+  /// One edit per device; the first gave the field its value.
   public var edits: [Edit]
-  /// Of a set, ascending by text; elements that nobody touched since the policy was declared have none.
+  /// The elements of a set, ascending by text. Elements that nobody edited since the policy was declared are left out.
   public var elements: [Element]
 
   public init(field: String, edits: [Edit] = [], elements: [Element] = []) {
@@ -53,7 +54,7 @@ public struct FieldVersion: Hashable, Sendable {
 extension Record {
   public func version(of field: String) -> FieldVersion? { versions.first { $0.field == field } }
 
-  /// Sets the version of its field, in its place.
+  /// Sets the version of one field, and keeps the versions in ascending order of fields.
   public mutating func set(_ version: FieldVersion) {
     if let index = versions.firstIndex(where: { $0.field >= version.field }) {
       if versions[index].field == version.field { versions[index] = version } else { versions.insert(version, at: index) }
@@ -62,7 +63,8 @@ extension Record {
     }
   }
 
-  /// What is known of fields that were changed since `earlier` by somebody who knows nothing of versions: his own clock is all there is.
+  /// Replaces the versions of fields that a writer without versions changed since `earlier`: each gets one edit, by the
+  /// device and at the time of the record's modification.
   public mutating func renewVersions(since earlier: Record) {
     for index in versions.indices {
       let version = versions[index]

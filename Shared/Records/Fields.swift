@@ -1,4 +1,4 @@
-// The values a record's fields can hold, and the ordered map that holds them.
+// The values that fields can hold, and the ordered map that holds a record's fields.
 
 /// One value of a record's field, typed as the schema types it (docs/protocol/record-plane.md#fields).
 public enum FieldValue: Hashable, Sendable {
@@ -8,11 +8,11 @@ public enum FieldValue: Hashable, Sendable {
   case bytes([UInt8])
   /// Milliseconds since 1970, possibly negative.
   case timestamp(Int64)
-  // What is large and seldom is kept apart: a value is as long as its longest case.
+  // Large, rare payloads live behind a pointer: every value takes as much memory as the longest case.
   indirect case reference(Reference)
   indirect case location(Location)
   case asset(Asset)
-  /// All elements are of `element`'s type; an empty list keeps its type.
+  /// All elements are of type `element`, so that an empty list keeps its type.
   case list(element: FieldType, [FieldValue])
 
   public var type: FieldType {
@@ -39,13 +39,13 @@ public enum FieldType: UInt8, Hashable, Sendable, Codable, CaseIterable {
 
   private static let listOffset: UInt8 = 16
 
-  /// The list of a scalar type; a list of lists does not exist.
+  /// The list type of a scalar type; lists of lists do not exist.
   public static func list(of element: FieldType) -> FieldType {
     guard let list = FieldType(rawValue: element.rawValue + listOffset) else { preconditionFailure("no list of \(element)") }
     return list
   }
 
-  /// The element's type of a list, nil for a scalar.
+  /// The type of a list's elements; nil for a scalar type.
   public var element: FieldType? {
     rawValue > Self.listOffset ? FieldType(rawValue: rawValue - Self.listOffset) : nil
   }
@@ -66,9 +66,9 @@ public enum FieldType: UInt8, Hashable, Sendable, Codable, CaseIterable {
   }
 }
 
-/// A pointer to another record of the same zone.
+/// A pointer to another record.
 public struct Reference: Hashable, Sendable {
-  /// What becomes of the source when the target is deleted.
+  /// The effect on the source when the target is deleted.
   public enum Action: String, Hashable, Sendable, CaseIterable {
     case none = "NONE"
     case deleteSelf = "DELETE_SELF"
@@ -77,7 +77,7 @@ public struct Reference: Hashable, Sendable {
 
   public var recordName: String
   public var action: Action
-  /// nil: the source's own zone.
+  /// The target's zone; nil: the source's own.
   public var zoneID: Zone.ID?
 
   public init(recordName: String, action: Action, zoneID: Zone.ID? = nil) {
@@ -125,7 +125,7 @@ public struct Asset: Hashable, Sendable {
   }
 }
 
-/// A field: its value, and whether it belongs to the record's encrypted bag.
+/// A field: its value, and whether it is encrypted.
 public struct Field: Hashable, Sendable {
   public var value: FieldValue
   public var isEncrypted: Bool
@@ -136,7 +136,8 @@ public struct Field: Hashable, Sendable {
   }
 }
 
-/// A record's fields, in ascending order of their names' UTF-8, so that equal records have equal bytes. A missing name means nil.
+/// A record's fields in ascending order of their names' UTF-8, so that equal records have equal bytes. An absent name
+/// means nil.
 public struct Fields: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequence {
   public struct Element: Hashable, Sendable {
     public let name: String
@@ -162,7 +163,7 @@ public struct Fields: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequen
   public func makeIterator() -> IndexingIterator<[Element]> { elements.makeIterator() }
   public mutating func reserveCapacity(_ count: Int) { elements.reserveCapacity(count) }
 
-  /// Appends a field that is known to sort last: for decoders of stored blobs.
+  /// Appends a field whose name sorts last: for decoders of stored blobs.
   /// - Precondition: `name` sorts after every name present.
   public mutating func append(_ name: String, _ field: Field) {
     precondition(elements.last.map { $0.name < name } ?? true, "fields come in ascending order of their names")
@@ -186,7 +187,7 @@ public struct Fields: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequen
     }
   }
 
-  /// The value of a string field; nil when absent or of another type.
+  /// The value of a string field; nil if the field is absent or of another type.
   public func string(_ name: String) -> String? {
     if case .string(let text)? = self[name]?.value { text } else { nil }
   }
@@ -204,7 +205,7 @@ public struct Fields: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequen
 }
 
 extension Fields {
-  /// What the fields count towards the record limit: names and values, without assets' content.
+  /// The bytes that count towards the record limit: names and values, without the content of assets.
   public var byteCount: Int { elements.reduce(0) { $0 + $1.name.utf8.count + $1.field.value.byteCount } }
 }
 

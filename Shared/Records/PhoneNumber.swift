@@ -1,16 +1,15 @@
-// Telephone numbers as people write them, made comparable.
+// Telephone numbers in any notation, made comparable.
 
-/// A telephone number as it is stored and compared: a plus sign, if it was given, and digits.
+/// A telephone number as the directory stores and compares it: a plus sign, if the person wrote one, and digits.
 public struct PhoneNumber: Hashable, Sendable, CustomStringConvertible {
-  /// E.164 has at most fifteen.
+  /// E.164 allows at most fifteen.
   private static let digitCounts = 3...15
   private static let separators: Set<Character> = [" ", "-", ".", "(", ")", "/", "\u{a0}"]
 
   /// `+` and digits, or digits.
   public let description: String
 
-  /// - Returns: nil for what is no telephone number: other characters than digits, a leading plus sign and what separates groups, or fewer than
-  ///   3 or more than 15 digits.
+  /// - Returns: nil unless the text is 3 to 15 digits, an optional plus sign before them and separators between them.
   public init?(_ text: String) {
     guard text.utf8.count <= 64 else { return nil }
     let characters = text.filter { !Self.separators.contains($0) }

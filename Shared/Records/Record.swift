@@ -1,6 +1,6 @@
-// A record as it is stored and sent.
+// A record, as the store keeps it and answers carry it.
 
-/// Who did something to a record, when and from where.
+/// Who created or modified a record, when, and on which device.
 public struct Stamp: Hashable, Sendable {
   /// Milliseconds since 1970.
   public var timestamp: Int64
@@ -15,18 +15,18 @@ public struct Stamp: Hashable, Sendable {
   }
 }
 
-/// A record of one zone; the zone is named by whoever holds the record.
+/// A record of one zone. It does not name its zone: the holder of the record knows it.
 public struct Record: Hashable, Sendable {
   public var recordName: String
   public var recordType: String
   public var fields: Fields
   public var created: Stamp
   public var modified: Stamp
-  /// The root record's name of the hierarchy that a share may cover.
+  /// The name of the record above it, in a hierarchy that a share may cover.
   public var parent: String?
-  /// What follows the last slash of the record's share URL.
+  /// The last path component of the record's share URL.
   public var shortGUID: String?
-  /// Of fields with a policy of conflicts, ascending by field; part of no answer.
+  /// The versions of fields with a conflict policy, ascending by field; answers never carry them.
   public var versions: [FieldVersion] = []
 
   public init(
@@ -42,13 +42,13 @@ public struct Record: Hashable, Sendable {
   }
 }
 
-/// The version of a record: the sequence number of the commit that wrote it, in base 36 (`"1g"`); opaque to clients.
+/// A record's version: the sequence number of the commit that wrote it, in base 36 (`"1g"`); opaque to clients.
 public struct RecordChangeTag: Hashable, Sendable {
   public let sequence: Int64
 
   public init(sequence: Int64) { self.sequence = sequence }
 
-  /// nil when `text` is not a tag this server ever made.
+  /// nil unless `text` is a positive number in the form that `text` writes: lower-case base 36 without leading zeros.
   public init?(_ text: String) {
     guard (1...13).contains(text.utf8.count), let value = Int64(text, radix: 36), value > 0, String(value, radix: 36) == text else { return nil }
     sequence = value

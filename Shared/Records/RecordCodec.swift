@@ -1,31 +1,33 @@
-// The stored form of a record. One place for both directions, so that they can't drift apart.
+// The stored form of a record. One file encodes and decodes it, so that the two directions agree.
 //
-// One MessagePack array; its first value is the number of the format, so that a store that was written by an older release can be read:
+// One MessagePack array; its first value is the number of the format, so that stores of older releases stay readable:
 //
-//   format, created timestamp, created user, created device, modified timestamp, modified user or null, modified device or null,
-//   parent or null, shortGUID or null, then for each field in ascending order of names: name, tag, value
+//   format, created timestamp, created user, created device,
+//   modified timestamp, modified user or null, modified device or null, parent or null, shortGUID or null,
+//   then for each field in ascending order of names: name, tag, value
 //
-// Format 2 has the versions of fields after shortGUID, where there are any, as one array: for each field its name, the number of edits, for
-// each of them device, time, and what was sent (a tag and a value, or null); the number of elements, and for each of them its text, device,
-// time and whether it is present.
+// Format 2 is written for records with versions of fields. It has them after shortGUID, as one array. For each field:
+// its name; the number of edits, and for each edit device, time and the value it sent (a tag and a value, or null); the
+// number of elements, and for each element text, device, time and whether it is present.
 //
-// A null in `modified` means: the same as in `created`. The tag is the `FieldType` number, plus 64 for an encrypted field. Values:
+// A null in `modified` means the same value as in `created`. The tag is the `FieldType` number, plus 64 for an
+// encrypted field. Values:
 //
-//   int64, timestamp  integer                 reference  [record name, 0 none | 1 deleteSelf | 2 validate, zone name or null, its owner or null]
-//   double            double                  location   [latitude, longitude, horizontal and vertical accuracy, altitude, speed, course,
-//   string            text                               timestamp], the last six may be null
-//   bytes             bytes                   asset      [SHA-256 as bytes, byte count]
-//                                             a list     an array of its elements' values
+//   int64, timestamp  integer     reference  [record name, 0 none | 1 deleteSelf | 2 validate, zone name or null,
+//   double            double                 the zone's owner or null]
+//   string            text        location   [latitude, longitude, horizontal and vertical accuracy, altitude, speed,
+//   bytes             bytes                  course, timestamp]; the last six may be null
+//   asset [SHA-256 as bytes, byte count]     a list     an array of its elements' values
 //
-// Record name, type, sequence and deletion are columns of the store and not in the blob. Equal records have equal bytes.
+// Record name, type, sequence and deletion are columns of the store, outside the blob. Equal records have equal bytes.
 
 public import MessagePack
 
-/// Why stored bytes could not be read.
+/// The reasons why stored bytes cannot be read.
 public enum StoredFormatError: Error, Hashable, Sendable {
-  /// Written by a newer release.
+  /// A newer release wrote the bytes.
   case unknownFormat(Int64)
-  /// Not what was written; `reason` says what is wrong, never a value.
+  /// The bytes are damaged; `reason` describes the damage and never contains a value.
   case corrupt(reason: String)
 
   public init(_ error: MessagePackError) { self = .corrupt(reason: error.reason) }
@@ -35,10 +37,10 @@ extension Record {
   private static let format: Int64 = 1
   private static let versionedFormat: Int64 = 2
 
-  /// The record but for its name and type, as the store keeps it.
+  /// The stored bytes: the record without its name and type.
   public func encoded() -> [UInt8] { encodedNotingEncryption().bytes }
 
-  /// The same, and whether one of its fields is encrypted, which costs no look of its own.
+  /// The stored bytes, and whether any field is encrypted: one pass over the fields serves both.
   public func encodedNotingEncryption() -> (bytes: [UInt8], isEncrypted: Bool) {
     var writer = MessagePackWriter(reservingByteCount: 1024)
     writer.arrayHeader((versions.isEmpty ? 9 : 10) + 3 * fields.count)
@@ -63,15 +65,15 @@ extension Record {
     return (writer.bytes, isEncrypted)
   }
 
-  /// Reads what `encoded` wrote.
-  /// - Throws: for a format of a later release and for any byte that is not as written.
+  /// Reads the bytes that `encoded` wrote.
+  /// - Throws: `StoredFormatError` for a format of a later release and for bytes that `encoded` does not write.
   public init(decoding blob: [UInt8], recordName: String, recordType: String) throws(StoredFormatError) {
     self = try blob.withUnsafeBufferPointer { blob throws(StoredFormatError) in
       try Record(decoding: UnsafeRawBufferPointer(blob), recordName: recordName, recordType: recordType)
     }
   }
 
-  /// The same straight from a database's memory, which is not kept.
+  /// Reads a record straight from a database's memory, and keeps no reference to that memory.
   public init(decoding blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws(StoredFormatError) {
     var unknownFormat: Int64?
     do throws(MessagePackError) {
@@ -118,7 +120,7 @@ extension Fields {
   }
 }
 
-/// A field's type and encryption in one number.
+/// A field's type and encryption, in one number.
 private struct FieldTag {
   private static let encrypted: Int64 = 64
   let type: FieldType

@@ -1,4 +1,4 @@
-// The stored form of each kind of field value; the table stands in RecordCodec.swift.
+// The stored form of each kind of field value; the table is in RecordCodec.swift.
 
 import MessagePack
 
@@ -62,7 +62,7 @@ extension MessagePackCursor {
     case .asset:
       return .asset(try array { cursor throws(MessagePackError) in Asset(hash: try cursor.bytes(), byteCount: try cursor.integer()) })
     default:
-      // What has no case above is a list; a list of lists does not exist, so this is one level deep.
+      // The remaining types are lists. Lists of lists do not exist, so the recursion is one level deep.
       guard let element = type.element else { throw MessagePackError("a field's type has no stored form") }
       return .list(
         element: element,

@@ -1,18 +1,18 @@
-// The error that every layer above the transports throws; what its codes mean is in ErrorTable.swift.
+// The error that every layer above the transports throws; ErrorTable.swift explains its codes.
 
-/// The error every layer above the transports throws and every wire renders.
+/// An error that every layer above the transports throws and every wire renders.
 public struct RecordError: Error, Hashable, Sendable {
   public let code: ServerErrorCode
-  /// One sentence naming what and where; never a user's field value.
+  /// One sentence with the fault and its place; never a user's field value.
   public let reason: String
-  /// Seconds, for the retryable codes.
+  /// Seconds until a retry makes sense, for the retryable codes.
   public var retryAfter: Int?
   public var cocoaErrorCode: CocoaErrorCode?
-  /// A status other than the table's, e.g. 410 for an expired history token.
+  /// A status that replaces the table's, such as 410 for an expired history token.
   public var httpStatus: Int?
-  /// CKError's number where it is not the table's, e.g. 21 for an expired import token.
+  /// A CKError number that replaces the table's, such as 21 for an expired import token.
   public var specialCKErrorCode: Int?
-  /// Where to sign in, with `authenticationRequired`.
+  /// The address of the sign-in page, for `authenticationRequired`.
   public var redirectURL: String?
 
   public init(
@@ -28,7 +28,7 @@ public struct RecordError: Error, Hashable, Sendable {
     self.redirectURL = redirectURL
   }
 
-  /// The disk is full. Nothing needs to be opened or started again when there is space: the first request that comes then is served.
+  /// The disk is full. The server recovers without a restart: it serves the first request after there is space again.
   public static let noSpace = RecordError(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 5)
 
   public var status: Int { httpStatus ?? code.row.httpStatus }

@@ -1,4 +1,5 @@
-// Every name that CloudKit and Core Data's mirroring reserve, in one place: nothing else spells them out.
+// Every name that CloudKit and Core Data's mirroring reserve. Other files use these constants and never spell a name
+// out.
 
 /// Names on the wire and in records that belong to the protocol, not to an app
 /// (docs/protocol/mirroring.md#names-and-limits).
@@ -18,7 +19,7 @@ public enum ReservedName {
   public static let legacyLinkPrefix = "CD_M2M_"
   public static let shareRecordType = "cloudkit.share"
   public static let zoneShareRecordName = "cloudkit.zoneshare"
-  /// A share's own fields; no other field has a dot in its name.
+  /// The prefix of a share's own fields; no other field has a dot in its name.
   public static let shareFieldPrefix = "cloudkit."
   public static let shareTitle = "cloudkit.title"
   public static let shareType = "cloudkit.type"
@@ -28,37 +29,37 @@ public enum ReservedName {
 
   /// Fields.
   public static let fieldPrefix = "CD_"
-  /// How the index of references names a record's `parent`; no field can be called so.
+  /// The name of a record's `parent` in the index of references; no field can have this name.
   public static let parentReference = "___parent"
   public static let assetSuffix = "_ckAsset"
   public static let entityName = "CD_entityName"
   public static let moveReceipt = "CD_moveReceipt"
-  /// Of a tombstone alone: the zone that its record was moved to. No client can give a field such a name.
+  /// A tombstone's field: the zone to which its record was moved. No client can give a field this name.
   public static let movedTo = "___movedTo"
   public static let linkEntityNames = "CD_entityNames"
   public static let linkRelationships = "CD_relationships"
   public static let linkRecordNames = "CD_recordNames"
-  /// Between the two parts of a link record's fields.
+  /// Separates the two parts of a link record's fields.
   public static let linkSeparator: Character = ":"
 
   /// User info keys of a model.
   public static let ignoredPropertyKey = "NSCloudKitMirroringDelegateIgnoredPropertyKey"
   public static let encryptedAttributeKey = "NSPersistentCloudKitContainerEncryptedAttributeKey"
-  /// Policies of conflicts, of this project's own.
+  /// User info keys of this project: an attribute's conflict policy, an entity's delete policy.
   public static let conflictPolicyKey = "AquiferConflictPolicy"
   public static let deletePolicyKey = "AquiferDeletePolicy"
-  /// A relationship's: what is shared or moved ends there, on purpose.
+  /// A relationship's user info key: a shared or moved graph ends at this relationship.
   public static let shareBoundaryKey = "AquiferShareBoundary"
-  /// A Decimal attribute's: all of its digits are kept, in a field of their own.
+  /// A Decimal attribute's user info key: a second field keeps all of its digits.
   public static let exactDecimalKey = "AquiferExactDecimal"
   public static let exactSuffix = "_exact"
-  /// Attributes the mirroring keeps for itself and never exports.
+  /// Attributes that the mirroring keeps for itself and never exports.
   public static let reservedAttributes: Set<String> = ["ckRecordID", "ckRecordSystemFields"]
 
-  /// The subscription that a mirrored database's pings name.
+  /// The subscription that pings of a mirrored database name.
   public static func mirrorSubscription(_ scope: DatabaseScope) -> String { "com.apple.coredata.cloudkit.\(scope.rawValue).subscription" }
 
-  /// Authors of transactions that the mirroring writes itself, e.g. `NSCloudKitMirroringDelegate.import`.
+  /// The prefix of authors of the mirroring's own transactions, such as `NSCloudKitMirroringDelegate.import`.
   public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."
 }
 
@@ -74,23 +75,25 @@ public enum Limit {
   public static let nameByteCount = 255
   public static let fieldsPerRecordType = 256
   public static let zonesPerDatabase = 1000
-  /// Records with a DELETE_SELF reference to one record.
+  /// Records whose DELETE_SELF references point to one record.
   public static let sourcesPerTarget = 750
-  /// Records that one move takes to another zone, links among them, and how many bytes their fields have: a second or two of the shard's writer.
+  /// Records, links among them, that one move takes to another zone, and the bytes of their fields: one or two seconds
+  /// of the shard's writer.
   public static let moveCount = 20_000
   public static let moveByteCount = 268_435_456
-  /// Records that one request deletes by DELETE_SELF references, beyond those it names: about 0.1 s of the shard's writer.
+  /// Records that one request deletes by DELETE_SELF references, beyond those it names: about 0.1 s of the shard's
+  /// writer.
   public static let cascadeCount = 5000
-  /// Of one user to one database, as he addresses it.
+  /// Of one user to one database; a user's shared database counts as one.
   public static let subscriptionsPerUser = 500
-  /// Of all users to one database: every query among them is asked about every record of its type that is saved.
+  /// Of all users to one database: every save evaluates each query subscription to the saved record's type.
   public static let subscriptionsPerDatabase = 10_000
-  /// Of one subscription's dictionary, so that all of a user's fit into an answer.
+  /// Of one subscription's dictionary: all subscriptions of a user fit into one answer.
   public static let subscriptionByteCount = 8_000
   public static let assetByteCount = 50_000_000
-  /// Besides its owner; public ones count too.
+  /// Besides the owner; participants who joined by the link count too.
   public static let participantsPerShare = 100
-  /// Of those who ask for access to one share, and of those who are kept from it.
+  /// People who wait for access to one share; the next limit is for people blocked from it.
   public static let requestersPerShare = 100
   public static let blockedPerShare = 500
   public static let requestByteCount = 8 * 1024 * 1024

@@ -1,6 +1,8 @@
-// Where a record lives: container, environment, database, owner. Every request, row and token names its scope with these values.
+// The place of a record: container, environment, database, owner. Every request, row and token names its scope with
+// these values.
 
-/// An app's container, such as `iCloud.org.example.photos` (1…255 characters of `[A-Za-z0-9._-]`; the prefix is not insisted on).
+/// An app's container, such as `iCloud.org.example.photos`: 1 to 255 characters of `[A-Za-z0-9._-]`, the first no dot.
+/// Clients may leave the prefix `iCloud.` out.
 public struct ContainerID: Hashable, Sendable, Codable, RawRepresentable {
   public let rawValue: String
 
@@ -20,12 +22,12 @@ public struct ContainerID: Hashable, Sendable, Codable, RawRepresentable {
   }
 }
 
-/// A container's environment: the schema of `development` grows on its own, `production` only by deployment.
+/// A container's environment. Saves extend the schema of `development`; only a deployment changes that of `production`.
 public enum Environment: String, Hashable, Sendable, Codable, CaseIterable {
   case development, production
 }
 
-/// The database a client speaks to, as the path of a request names it.
+/// The database that a client addresses, as it stands in a request's path.
 public enum DatabaseScope: String, Hashable, Sendable, Codable, CaseIterable {
   case `public`, `private`, shared
 
@@ -39,7 +41,7 @@ public enum DatabaseScope: String, Hashable, Sendable, Codable, CaseIterable {
   }
 }
 
-/// A database as it is stored: one owner's zones in one container and environment.
+/// A stored database: one owner's zones in one container and environment.
 ///
 /// A participant's shared database has no storage of its own: its zones live in their owners' private databases.
 public struct DatabaseID: Hashable, Sendable, Codable {
@@ -48,7 +50,7 @@ public struct DatabaseID: Hashable, Sendable, Codable {
   /// The owner's user record name, or `DatabaseID.publicOwner` for the public database.
   public let owner: String
 
-  /// No user record name starts with two underscores, so no user can own this.
+  /// No user record name starts with two underscores, so no user can be this owner.
   public static let publicOwner = "__public__"
 
   public init(container: ContainerID, environment: Environment, owner: String) {
@@ -59,8 +61,8 @@ public struct DatabaseID: Hashable, Sendable, Codable {
 
   public var isPublic: Bool { owner == Self.publicOwner }
 
-  /// The shard that holds this database: stable across processes and releases (FNV-1a, never `Hasher`).
-  /// - Parameter count: how many shards the installation was created with; > 0.
+  /// The shard that holds this database: the same in every process and release (FNV-1a, never `Hasher`).
+  /// - Parameter count: the number of shards that the installation was created with; greater than 0.
   public func shard(of count: Int) -> Int {
     precondition(count > 0, "an installation has at least one shard, not \(count)")
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325

@@ -1,7 +1,7 @@
-// The names of share URLs: they can't be guessed, and tell where their record is.
+// Names of share URLs: nobody can guess one, and each tells in which shard its record lies.
 
-/// What follows the last slash of a share's URL, `0` and 24 of `[0-9A-Za-z]`: three for the shard that holds the record, 21 (125 bits)
-/// of chance.
+/// The last path component of a share's URL: `0` and 24 characters of `[0-9A-Za-z]`. The first three of those name the
+/// shard that holds the record; the other 21 are random (125 bits).
 public struct ShortGUID: Hashable, Sendable {
   public let text: String
   public let shard: Int
@@ -11,8 +11,8 @@ public struct ShortGUID: Hashable, Sendable {
   private static let shardCount = 3
   private static let chanceCount = 21
 
-  /// - Parameter random: so many bytes nobody can foresee.
-  /// - Precondition: the shard is one of fewer than 62³.
+  /// - Parameter random: returns `count` unpredictable bytes.
+  /// - Precondition: `shard` is at least 0 and less than 62³.
   public init(shard: Int, random: (_ count: Int) -> [UInt8]) {
     precondition(shard >= 0 && shard < Self.alphabet.count * Self.alphabet.count * Self.alphabet.count, "there is no shard \(shard)")
     var text = [Self.first]
@@ -21,7 +21,7 @@ public struct ShortGUID: Hashable, Sendable {
       text.append(Self.alphabet[rest % Self.alphabet.count])
       rest /= Self.alphabet.count
     }
-    // Bytes of the last, incomplete round of the alphabet would favour its beginning.
+    // Bytes of the last, incomplete round of the alphabet would favour its first characters.
     let fair = 256 - 256 % Self.alphabet.count
     while text.count < 1 + Self.shardCount + Self.chanceCount {
       for byte in random(Self.chanceCount) where byte < fair && text.count < 1 + Self.shardCount + Self.chanceCount {
@@ -32,7 +32,7 @@ public struct ShortGUID: Hashable, Sendable {
     self.shard = shard
   }
 
-  /// nil for what no installation ever made.
+  /// nil unless the text has the shape of a short GUID.
   public init?(_ text: String) {
     let bytes = Array(text.utf8)
     guard bytes.count == 1 + Self.shardCount + Self.chanceCount, bytes[0] == Self.first else { return nil }

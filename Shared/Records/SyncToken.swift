@@ -1,11 +1,12 @@
-// Change tokens: opaque to clients, deterministic, the same for every worker and session.
+// Change tokens: opaque to clients, deterministic, equal for every worker and session.
 
 import Crypto
 
 /// A position in a change feed.
 ///
-/// Shape on the wire: base64 of `kind, version, count, count × (incarnation, sequence), checksum`; 48 characters for one position.
-/// The incarnation changes when a zone or database is made anew or restored, so that an old token is refused instead of skipping changes.
+/// On the wire it is base64 of `kind, version, count, count × (incarnation, sequence), checksum`: 48 characters for one
+/// position. A zone or database that is created anew or restored gets another incarnation, so that an old token is
+/// refused instead of skipping changes.
 public struct SyncToken: Hashable, Sendable {
   public enum Kind: UInt8, Hashable, Sendable {
     case zone = 0x5a
@@ -13,14 +14,14 @@ public struct SyncToken: Hashable, Sendable {
     case importBatch = 0x49
     case history = 0x48
     case query = 0x51
-    /// Of the feed of a shared database: two positions for each owner.
+    /// A token of a shared database's feed: two positions for each owner.
     case sharedDatabase = 0x53
   }
 
   public struct Position: Hashable, Sendable {
-    /// Random, drawn when the zone, database or store was made.
+    /// Random, drawn when the zone, database or store was created.
     public var incarnation: UInt64
-    /// The last sequence number that was seen; 0 is the beginning.
+    /// The last sequence number that the client has seen; 0 is the beginning.
     public var sequence: Int64
 
     public init(incarnation: UInt64, sequence: Int64) {
@@ -69,8 +70,9 @@ public struct SyncToken: Hashable, Sendable {
     return Base64.encode(bytes)
   }
 
-  /// Reads a token a client sent back.
-  /// - Throws: `Refusal.unknownType` for what never was a token of this kind, `.invalidFormat` for one that was cut or altered.
+  /// Reads a token that a client sent back.
+  /// - Throws: `Refusal.unknownType` if the text does not begin as a token of this kind; `.invalidFormat` if it is
+  ///   damaged.
   public init(_ text: String, as kind: Kind) throws(Refusal) {
     guard let bytes = Base64.decode(text), bytes.count >= 2, bytes[0] == kind.rawValue, bytes[1] == Self.version else { throw .unknownType }
     guard bytes.count >= Self.headerByteCount + Self.checksumByteCount else { throw .invalidFormat }

@@ -1,8 +1,8 @@
-// A zone and its name.
+// Zones and the rule for their names.
 
 /// A zone of records: the unit of atomic commits, change feeds and sharing.
 public enum Zone {
-  /// A zone's name and owner. Shape: both 1…255 ASCII characters; a zone name does not start with `_` (but for the default zone).
+  /// A zone's name and owner, each 1 to 255 ASCII characters. Only the default zone's name starts with `_`.
   public struct ID: Hashable, Sendable, Codable {
     public let zoneName: String
     /// The owner's user record name; on the wire `ownerRecordName`.
@@ -20,8 +20,8 @@ public enum Zone {
 
 /// The rule for names of zones and records (docs/protocol/mirroring.md#names-and-limits, T-L01).
 public enum RecordName {
-  /// What is wrong with `name` as the name of a new record or zone, or nil.
-  /// - Parameter kind: the word for the message, such as `recordName`.
+  /// The problem with `name` as the name of a new record or zone, in words for a message; nil if it is valid.
+  /// - Parameter kind: the name's word in the message, such as `recordName`.
   public static func problem(_ name: String, kind: String) -> String? {
     let bytes = name.utf8
     if bytes.isEmpty { return "\(kind) is empty" }

@@ -1,15 +1,15 @@
 // The ways in which a zone ends: CloudKit's three reasons for the deletion of a zone (P4).
 
-/// Why a zone was deleted. The raw value is CloudKit's, and stored: never renumber.
+/// The reason for a zone's deletion. The raw value is CloudKit's, and stored: never renumber.
 public enum ZoneEnd: Int, Hashable, Sendable, CaseIterable {
-  /// By a client that deleted it.
+  /// A client deleted the zone.
   case deleted = 0
-  /// By its owner, who wants what was in it gone.
+  /// The owner purged the zone's data.
   case purged = 1
-  /// Because what was encrypted in it can't be read any more.
+  /// The zone's encrypted data can no longer be read.
   case encryptedDataReset = 2
 
-  /// As it is spelled in answers and requests.
+  /// The reason's name in requests and answers.
   public var name: String { "\(self)" }
 
   public init?(name: String) {

@@ -1,28 +1,30 @@
-// How hints and maps reach subscribers: acknowledged, and merged while they wait, because PUB/SUB loses what a slow reader misses.
+// Pushes hints and maps to subscribers: acknowledged, and merged while they wait, because PUB/SUB loses values of slow
+// readers.
 
 public import Queues
 public import Synchronization
 
-/// Pushes values to subscribers, keeping at most one value a key for each.
+/// Pushes values to subscribers and keeps at most one waiting value per key for each of them.
 ///
-/// Per subscriber one batch is under way at a time; what changes meanwhile merges. A batch that fails is put back, merged under what
-/// came later, and sent again for as long as the subscriber is connected. What a lost subscriber had not acknowledged waits for it for as
-/// long as `absence` says, because a process that stood still for a moment is lost to the bus and still has those who listen to it; then,
-/// or when a process of that name was started anew, it is dropped. Memory is bounded by the number of keys, or by `limit`: where every
-/// value has a key of its own, nothing merges, and what has waited longest is dropped (and counted) for what comes.
+/// One batch per subscriber is under way at a time, and values that arrive meanwhile merge. A failed batch is put back
+/// beneath later values and sent again while the subscriber is connected. A lost subscriber's values wait for
+/// `absence`, because a process that stood still for a moment still has its own listeners; they are dropped then, or
+/// when a process of that name starts anew. The number of keys bounds the memory, or else `limit`: where every value
+/// has a key of its own nothing merges, and the oldest values are dropped and counted.
 public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-  /// Sends one batch and returns when it is acknowledged.
+  /// Sends one batch; it returns when the subscriber has acknowledged it.
   public typealias Send = @Sendable (_ peer: Peer, _ values: [Value]) async throws -> Void
 
-  /// A process and what waits for it. One that was restarted is another subscriber. Belongs to the lock.
+  /// A process and the values that wait for it; a restarted process is another subscriber. The lock protects it.
   @usableFromInline final class Subscriber {
     @usableFromInline var peer: Peer
     @usableFromInline var pending: [Key: Value] = [:]
-    /// Keys of `pending`, the longest waiting first.
+    /// Keys of `pending`, in the order in which they began to wait.
     @usableFromInline var order = FIFO<Key>()
-    /// The task that sends to it; nil while nothing waits, or when what was under way when it was lost has failed.
+    /// The task that sends to the subscriber; nil while nothing waits, or after a batch failed because the subscriber
+    /// was lost.
     @usableFromInline var sender: TaskHandle?
-    /// When it was lost; nil while it is there.
+    /// The time when the subscriber was lost; nil while it is connected.
     @usableFromInline var lostAt: ContinuousClock.Instant?
 
     init(_ peer: Peer) { self.peer = peer }
@@ -30,7 +32,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     @usableFromInline func `is`(_ other: Peer) -> Bool { peer.incarnation == other.incarnation && peer.name == other.name }
   }
 
-  /// A handful, those included that may come back: found by looking through them.
+  /// A handful of subscribers, lost ones included, so that a linear search is enough.
   @usableFromInline let subscribers = Mutex<[Subscriber]>([])
   private let send: Send
   @usableFromInline let key: @Sendable (Value) -> Key
@@ -45,17 +47,18 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   private let longestPause: Duration
   private let sleep: @Sendable (Duration) async throws -> Void
 
-  /// Keys that wait for a lost subscriber at most; after that it is as if it had been away for too long for the oldest.
+  /// The number of keys that may wait for a lost subscriber; the oldest are dropped beyond it.
   @usableFromInline static var absentLimit: Int { 100_000 }
 
   /// - Parameters:
-  ///   - limit: keys that wait for one subscriber at most; > 0. nil: any number.
-  ///   - batchCount: values in one batch at most.
-  ///   - spacing: between an acknowledgement and the next batch: the first change after a quiet moment leaves at once, those that follow
-  ///     close behind it travel together.
-  ///   - absence: for how long a subscriber that was lost may come back and find what waits for it. Meanwhile at most `absentLimit` keys do.
-  ///   - firstPause: after a failure; doubles up to `longestPause`.
-  ///   - merge: what a subscriber needs to know of an earlier and a later value of one key.
+  ///   - limit: the number of keys that may wait for one subscriber; > 0. nil: any number.
+  ///   - batchCount: the number of values in one batch at most.
+  ///   - spacing: the time between an acknowledgement and the next batch. A first change leaves at once; changes close
+  ///     behind it travel together.
+  ///   - absence: the time for which a lost subscriber's values wait for its return, at most `absentLimit` keys of
+  ///     them.
+  ///   - firstPause: the pause after a failure; it doubles up to `longestPause`.
+  ///   - merge: combines an earlier and a later value of one key.
   public init(
     limit: Int? = nil, batchCount: Int = 1000, spacing: Duration = .zero, absence: Duration = .zero,
     firstPause: Duration = .milliseconds(20), longestPause: Duration = .seconds(1),
@@ -77,8 +80,8 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     self.merge = merge
   }
 
-  /// The processes to push to from now on.
-  /// - Returns: those that are new, and those that are back.
+  /// Sets the processes to push to.
+  /// - Returns: the processes that joined or came back.
   @discardableResult
   public func subscribers(_ peers: [Peer]) -> [Peer] {
     let now = now()
@@ -104,8 +107,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     return added
   }
 
-  /// Drops those who have been lost for too long, or were started anew: who listened to the process before is not connected to this one.
-  /// - Returns: what sends to them, to be cancelled.
+  /// Drops subscribers that were lost for too long, or whose process started anew: its listeners are not connected to
+  /// the new one.
+  /// - Returns: their senders, for the caller to cancel.
   @usableFromInline func forgetLost(_ subscribers: inout [Subscriber], _ now: ContinuousClock.Instant, successors: [Peer]) -> [TaskHandle] {
     var senders: [TaskHandle] = []
     subscribers.removeAll { subscriber in
@@ -132,7 +136,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     for (peer, sender) in started { start(peer, sender) }
   }
 
-  /// Queues a value for one subscriber; without effect when it is none.
+  /// Queues a value for one subscriber; has no effect for other processes.
   @inlinable public func push(_ value: Value, to peer: Peer) {
     let key = key(value)
     let sender = subscribers.withLock { subscribers in
@@ -141,17 +145,17 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     if let sender { start(peer, sender) }
   }
 
-  /// How many values wait, by the subscriber's name, lost ones included; a batch under way is not counted.
+  /// The number of waiting values by the subscriber's name, for lost subscribers too; without the batch under way.
   public var pendingCounts: [String: Int] {
     subscribers.withLock { subscribers in
       Dictionary(subscribers.map { ($0.peer.name, $0.pending.count) }, uniquingKeysWith: max)
     }
   }
 
-  /// How many values were dropped because more than `limit` waited.
+  /// The number of values dropped because more than `limit` waited.
   public var droppedCount: Int { dropped.load(ordering: .relaxed) }
 
-  /// Forgets all subscribers and ends what is under way.
+  /// Removes all subscribers and cancels their senders.
   public func close() {
     let senders = subscribers.withLock { subscribers in
       defer { subscribers = [] }
@@ -160,7 +164,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     for sender in senders { sender.cancel() }
   }
 
-  /// - Returns: a sender to start, when the subscriber has none.
+  /// - Returns: a sender to start, if the subscriber has none.
   @inlinable func enqueue(_ value: Value, _ key: Key, for subscriber: Subscriber) -> TaskHandle? {
     if let earlier = subscriber.pending.updateValue(value, forKey: key) {
       subscriber.pending[key] = merge(earlier, value)
@@ -171,7 +175,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     return makeSender(of: subscriber)
   }
 
-  /// - Returns: a sender to start, when one is needed.
+  /// - Returns: a sender to start, if one is needed.
   @inlinable func makeSender(of subscriber: Subscriber) -> TaskHandle? {
     guard subscriber.sender == nil, subscriber.lostAt == nil, !subscriber.pending.isEmpty else { return nil }
     let sender = TaskHandle()
@@ -191,7 +195,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
     sender.set(Task { [self] in await run(peer, sender) })
   }
 
-  /// Sends batch after batch until nothing waits, or the subscriber is lost or gone.
+  /// Sends batches until nothing waits, or until the subscriber is lost or removed.
   private func run(_ subscriber: Peer, _ sender: TaskHandle) async {
     var pause = firstPause
     while let (peer, batch) = nextBatch(for: subscriber, by: sender) {
@@ -200,7 +204,7 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
         try await send(peer, batch)
         pause = firstPause
       } catch {
-        // Not logged here: the bus counts failed calls, and what failed is sent again.
+        // Not logged here: the bus counts failed calls, and the batch is sent again.
         putBack(batch, for: subscriber)
         rest = max(pause, spacing)
         pause = min(pause * 2, longestPause)

@@ -1,14 +1,16 @@
-// How a process says which messages it serves: typed closures behind a table of wire names.
+// The table of a process's handlers: typed closures by the wire names of their messages.
 
 extension BusHandlers {
   /// Serves messages of one type.
   ///
-  /// Arguments that don't decode are answered `badMessage`. A `BusError` that `handle` throws reaches the caller as it is, a
-  /// `CancellationError` as `cancelled`, anything else as `internalError` with a static text, described to `report` only.
+  /// Arguments that do not decode are answered with `badMessage`. A `BusError` of `handle` reaches the caller
+  /// unchanged, a `CancellationError` as `cancelled`, any other error as `internalError` with a fixed text; its
+  /// description goes to `report` only.
   /// - Parameters:
-  ///   - isBrief: told a request's ordering key (empty: none) and the bytes of its arguments and body, says whether the handler only takes
-  ///     short steps for it and never blocks: such a request may be served on the bus's own thread.
-  ///   - handle: gets the message, its opaque body and the call's context; runs in a task that is cancelled with the call.
+  ///   - isBrief: gets a request's ordering key (empty: none) and the bytes of its arguments and body. True says that
+  ///     the handler takes only short steps and never blocks: the bus may serve the request on its own thread.
+  ///   - handle: gets the message, its opaque body and the call's context; runs in a task that is cancelled with the
+  ///     call.
   public mutating func on<M: Message>(
     _ type: M.Type, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false },
     _ handle: @escaping @Sendable (_ message: M, _ body: [UInt8], _ context: CallContext) async throws -> Answer<M.Reply>
@@ -28,7 +30,7 @@ extension BusHandlers {
     set(Entry(handler: handler, senders: M.senders, lane: M.lane, isBrief: isBrief), for: M.name)
   }
 
-  /// What a handler's end means for the caller.
+  /// Runs a handler and turns its result or error into the caller's outcome.
   func serve(_ name: String, arguments: [UInt8], body: [UInt8], context: CallContext) async -> Outcome {
     guard let entry = entries[name] else { return .failure(BusError(.unknownMessage, "\(name) is not served here")) }
     do {
@@ -45,7 +47,7 @@ extension BusHandlers {
   }
 }
 
-/// What travels back: an encoded reply and its opaque body.
+/// The content of an answer: an encoded reply and its opaque body.
 struct Payload: Sendable, Equatable {
   var arguments: [UInt8] = []
   var body: [UInt8] = []

@@ -1,27 +1,29 @@
-// What services say to each other: typed messages with names of ours, and stable errors.
+// The messages between services: typed, with wire names of their own and stable errors.
 
 import MessagePack
 
-/// A request between services and the answer it gets.
+/// A request between services and its reply.
 ///
-/// On the wire a message is MessagePack with string keys: fields are only ever added, optional or defaulted; anything else is a new
-/// name (`…/2`) beside the old one for a release. Bulk (request bodies, record batches) travels as an opaque body in a frame of its own.
+/// On the wire a message is MessagePack with string keys. Fields are only added, optional or with a default; any other
+/// change is a second name (`…/2`) beside the first for one release. Bulk data (request bodies, record batches) travel
+/// as an opaque body in a frame of their own.
 public protocol Message: Codable, Sendable {
   associatedtype Reply: Codable & Sendable
-  /// Ours, stable under refactoring: `database.request/1`.
+  /// The wire name, such as `database.request/1`; it stays when the type is renamed.
   static var name: String { get }
-  /// Whose processes may send it; others are refused.
+  /// The roles whose processes may send it; others are refused.
   static var senders: Set<Role> { get }
-  /// Whether it may be sent again when it is unknown whether it arrived.
+  /// Whether the caller may send it again without knowing whether it arrived.
   static var isRepeatable: Bool { get }
-  /// What it waits behind; `.usual` unless said otherwise.
+  /// The lane in which it waits; `.usual` by default.
   static var lane: Lane { get }
-  /// Messages of a lane with equal keys start in the order they arrived at the peer; nil: in any order.
+  /// Messages of a lane with equal keys start in the order in which they arrived at the peer; nil: in any order.
   var orderingKey: String? { get }
-  /// For whom it is sent: where messages of several parties wait for a peer, these take turns. Empty: for nobody, the server itself.
+  /// The party for which it is sent: where messages of several parties wait for a peer, the parties take turns. Empty:
+  /// the server itself.
   var party: String { get }
 
-  /// The MessagePack of a message and of its reply, there and back. Written by hand only where `Codable` is too slow, and of the same form.
+  /// The MessagePack of a message and of its reply. Hand-written where `Codable` is too slow, with the same form.
   func encoded() throws -> [UInt8]
   static func decoded(from bytes: [UInt8]) throws -> Self
   static func encoded(_ reply: Reply) throws -> [UInt8]
@@ -38,15 +40,16 @@ extension Message {
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try MessagePackDecoder().decode(Reply.self, from: bytes) }
 }
 
-/// What calls wait behind: each lane has windows, places for handlers and queues of its own.
+/// A separate set of windows, handler places and queues.
 ///
-/// A handler that calls others would wait for ever where those can't take its call because their handlers wait for calls of the same kind.
-/// So what handlers call is `nested`, and a handler of a nested message calls nobody on either lane who might wait for it.
+/// A handler that calls others could wait for ever: their handlers may all wait for calls of the same kind. Handlers
+/// therefore call in the lane `nested`, and a handler of a nested message makes no call on either lane to a process
+/// that may wait for it.
 public enum Lane: Sendable, CaseIterable {
   case usual, nested
 }
 
-/// The reply of messages that only need an acknowledgement.
+/// The reply to messages that need only an acknowledgement.
 public struct Acknowledgement: Codable, Sendable {
   public init() {}
 }
@@ -62,9 +65,9 @@ public struct Answer<Reply: Sendable>: Sendable {
   }
 }
 
-/// A failure of a call: a stable code and a text, never a Swift type's name.
+/// A failure of a call: a stable code and a text, never the name of a Swift type.
 public struct BusError: Error, Hashable, Sendable {
-  /// Codes compare by their text, so that a newer peer's code passes through.
+  /// Codes compare by their text, so that codes of newer peers pass through.
   public struct Code: RawRepresentable, Hashable, Sendable, Codable {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -72,18 +75,19 @@ public struct BusError: Error, Hashable, Sendable {
     /// The deadline passed; it is unknown whether the call was executed.
     public static let timedOut = Code(rawValue: "timedOut")
     public static let cancelled = Code(rawValue: "cancelled")
-    /// The peer is not connected, or was lost before it answered; then it is unknown whether the call was executed.
+    /// The peer is not connected, or was lost before it answered; in the second case it is unknown whether the call was
+    /// executed.
     public static let unreachable = Code(rawValue: "unreachable")
-    /// Window and backlog are full; not executed.
+    /// The window and the backlog are full; not executed.
     public static let overloaded = Code(rawValue: "overloaded")
-    /// The peer takes nothing new; not executed.
+    /// The peer accepts no new calls; not executed.
     public static let draining = Code(rawValue: "draining")
     public static let unknownMessage = Code(rawValue: "unknownMessage")
-    /// Arguments that don't decode; not executed.
+    /// The arguments do not decode; not executed.
     public static let badMessage = Code(rawValue: "badMessage")
-    /// A body or arguments over the bus's limit; not executed (of a reply: executed).
+    /// A body or arguments exceed the limit; not executed if the request does, executed if the reply does.
     public static let tooLarge = Code(rawValue: "tooLarge")
-    /// The shard is not held by that worker (or no longer): ask again with the latest map; not executed.
+    /// The worker does not hold the shard (any more); not executed. Ask again with the latest map.
     public static let notMine = Code(rawValue: "notMine")
     public static let notFound = Code(rawValue: "notFound")
     public static let refused = Code(rawValue: "refused")
@@ -101,7 +105,6 @@ public struct BusError: Error, Hashable, Sendable {
   }
 }
 
-/// The roles of processes.
 public enum Role: String, Hashable, Sendable, Codable, CaseIterable {
   case gateway, worker, share, notifier
 }
@@ -111,15 +114,17 @@ public struct Peer: Hashable, Sendable, Codable {
   /// Unique among the living processes of the installation and stable over restarts, e.g. `worker-1`.
   public let name: String
   public let role: Role
-  /// Drawn at start: tells a restarted process from its predecessor. Of two living processes with one name the greater counts.
+  /// Drawn at start: it tells a restarted process from its predecessor. Of two living processes with one name the
+  /// greater one counts.
   public let incarnation: UInt64
-  /// Where others connect to it, e.g. `ipc:///run/aquifer/worker-1.sock` or `tcp://127.0.0.1:21001`.
+  /// The endpoint for others to connect to, such as `ipc:///run/aquifer/worker-1.sock` or `tcp://127.0.0.1:21001`.
   public let endpoint: String
-  /// Takes new work; false while starting and draining.
+  /// Whether the process accepts new work; false while it starts or drains.
   public var isReady: Bool
-  /// Where the process serves `/metrics`, e.g. `http://127.0.0.1:9101`; nil when unknown.
+  /// The base URL of the process's `/metrics`, such as `http://127.0.0.1:9101`; nil if unknown.
   public var adminURL: String?
-  /// The newest stored format of shards that the process knows, of workers; nil: of a release that does not say, which is older than any that does.
+  /// The newest stored format of shards that a worker knows; nil for a release that does not report it and is older
+  /// than any that does.
   public var shardFormat: Int?
 
   public init(name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil, shardFormat: Int? = nil) {
@@ -140,10 +145,10 @@ public enum Destination: Hashable, Sendable {
   case role(Role)
 }
 
-/// What a handler knows of the call it serves.
+/// The circumstances of a call, for its handler.
 public struct CallContext: Sendable {
   public let caller: Peer
-  /// When the caller stops waiting.
+  /// The time when the caller stops waiting.
   public let deadline: ContinuousClock.Instant
   private let release: @Sendable () -> Void
 
@@ -153,40 +158,45 @@ public struct CallContext: Sendable {
     self.release = release
   }
 
-  /// Lets the next message with the same ordering key start, although this call goes on: called once this one has its place in an
-  /// order of its own (a shard's writer queue). Returning has the same effect.
+  /// Lets the next message with the same ordering key start while this call goes on. A handler calls it once the call
+  /// has its place in another order, such as a shard's writer queue. Returning has the same effect.
   public func startNext() { release() }
 }
 
-/// A process's end of the bus. Two implementations with one contract: ZeroMQ, and in memory for tests.
+/// A process's end of the bus. Two implementations share the contract: ZeroMQ, and an in-memory one for tests.
 public protocol Bus: AnyObject, Sendable {
   /// Calls one peer and waits for its answer. Calls of one actor leave in the order in which it makes them.
-  /// - Throws: `BusError`: `timedOut` after `deadline`, `cancelled` with the task, `unreachable`, `overloaded`, or what the handler threw.
+  /// - Throws: `BusError`: `timedOut` after `deadline`, `cancelled` with the task, `unreachable`, `overloaded`, or the
+  ///   error of the handler.
   func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply>
   /// This process as its peers see it.
   var own: Peer { get }
-  /// The peers that are connected, ascending by name; this process is not among them.
+  /// The connected peers, ascending by name; this process is not among them.
   var peers: [Peer] { get }
-  /// A fresh stream of membership changes, beginning with the present peers, and renewed when this process's own readiness changes; a
-  /// slow reader finds only the newest list. Ends when the bus is closed.
+  /// A stream of membership changes, beginning with the present peers; also yields when this process's readiness
+  /// changes. A slow reader gets only the newest list. It ends when the bus closes.
   func peerChanges() -> AsyncStream<[Peer]>
-  /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint does nothing.
-  /// - Parameter peer: who is to be found there: on a bus with keys nobody else's key is accepted, and without a `peer` nobody's.
+  /// Connects to an endpoint and stays connected through its restarts; a second call for the same endpoint has no
+  /// effect.
+  /// - Parameter peer: the process expected there. A bus with keys accepts only its key, and no key at all without a
+  ///   `peer`.
   func connect(to endpoint: String, of peer: Destination?)
   /// Gives up a connection.
   func disconnect(from endpoint: String)
-  /// On a bus with keys: whose are admitted from here on. Who is no longer listed is lost at once, and what he still sends is dropped.
+  /// Sets the keys that a bus with keys admits. A process whose key is no longer listed is lost at once, and its frames
+  /// are dropped.
   func admit(_ known: KnownPeers)
   /// Announces readiness to all peers.
   func setReady(_ isReady: Bool)
-  /// Announces draining, waits until peers know and what runs is finished (at most `limit`), says goodbye.
+  /// Announces draining, waits at most `limit` until peers know it and running handlers end, then says goodbye.
   func drain(within limit: Duration) async
-  /// Fails what is under way, cancels handlers, ends streams. Must be called before the bus is let go; a second call does nothing.
+  /// Fails calls under way, cancels handlers, ends streams. Must be called before the bus is released; a second call
+  /// has no effect.
   func close()
-  /// Counts since the start; zeros once the bus is closed.
+  /// Counts since the start; zeros after the bus is closed.
   func statistics() async -> BusStatistics
-  /// Runs the steps of a task on the thread where answers to calls arrive, so that an answer needs no further thread to be taken on. For
-  /// tasks whose steps are short and never block; nil: the bus has no such thread.
+  /// Runs steps of a task on the thread on which answers arrive, which saves a change of threads for each answer. Only
+  /// for tasks whose steps are short and never block; nil if the bus has no such thread.
   var executor: (any TaskExecutor)? { get }
 }
 
@@ -201,15 +211,15 @@ extension Bus {
   }
 }
 
-/// What is known of a message before anything of it is read.
+/// The rules for a message that apply before its content is read.
 struct ServedMessage: Sendable {
   var lane = Lane.usual
   var senders: Set<Role>
 }
 
-/// A table of handlers by message name; given to a bus before it starts.
+/// A table of handlers by message name; the bus gets it before it starts.
 public struct BusHandlers: Sendable {
-  /// Decodes arguments, runs the handler, encodes the reply.
+  /// Decodes the arguments, runs the handler and encodes the reply.
   public typealias Handler = @Sendable (_ arguments: [UInt8], _ body: [UInt8], _ context: CallContext) async throws -> (reply: [UInt8], body: [UInt8])
 
   public struct Entry: Sendable {
@@ -227,10 +237,11 @@ public struct BusHandlers: Sendable {
   }
 
   public private(set) var entries: [String: Entry] = [:]
-  /// Told what callers are not: the description of an error that became `internalError`, of arguments that did not decode.
+  /// Gets descriptions that callers must not see: of errors that became `internalError`, and of arguments that did not
+  /// decode.
   let report: @Sendable (_ message: String, _ description: String) -> Void
 
-  /// - Parameter report: for logs; a description may quote what a peer sent, so it belongs into debug output only.
+  /// - Parameter report: for logs. A description may quote a peer's bytes, so it belongs into debug output only.
   public init(report: @escaping @Sendable (_ message: String, _ description: String) -> Void = { _, _ in }) {
     self.report = report
   }

@@ -1,7 +1,8 @@
-// Which client's request it is that something is done for: for logs only, from the HTTP header through the bus to the ping.
+// The client's request behind a piece of work, from the HTTP header through the bus to the ping; for logs only.
 
-/// The identifier of the request in whose task this runs. It decides nothing; what does is passed in (`DatabaseRequest.requestID`).
+/// The identifier of the request that the current task serves. It decides nothing: code that needs an identifier gets
+/// it as an argument (`DatabaseRequest.requestID`).
 public enum RequestTrace {
-  /// nil: work that nobody asked for by HTTP, or of several requests at once.
+  /// nil for work without an HTTP request, and for work of several requests at once.
   @TaskLocal public static var id: String?
 }

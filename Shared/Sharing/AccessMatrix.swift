@@ -5,24 +5,24 @@ public import Records
 /// A row of the matrix.
 public enum ShareAction: String, Hashable, Sendable, CaseIterable {
   case seeMetadata, readRecords, writeRecords
-  /// Also what the share is called.
+  /// Also changes the share's title.
   case changeParticipants
-  /// Also whether access may be asked for: who can reach the share at all is the owner's business.
+  /// Also sets whether people may ask for access: the owner alone decides who can reach the share.
   case changePublicPermission
   case deleteShare, deleteZone
-  /// To leave, or to decline an invitation.
+  /// Leaves the share, or declines an invitation to it.
   case endOwnParticipation
 }
 
-/// A column of the matrix, with what was agreed with the person.
+/// A column of the matrix: somebody's relation to the share, with the permission agreed with them.
 public enum ShareStanding: Hashable, Sendable {
   case owner
   case administrator(SharePermission)
-  /// Accepted, by an invitation or by the link.
+  /// Has accepted, by an invitation or by the link.
   case participant(SharePermission)
   /// Has not accepted yet.
   case invited
-  /// Has the URL of a share that is open to everybody who has it, and has not joined.
+  /// Has the URL of a share that is open to everybody with the link, and has not joined.
   case linkHolder
   case stranger
 }
@@ -30,16 +30,16 @@ public enum ShareStanding: Hashable, Sendable {
 /// A cell of the matrix.
 public enum AccessVerdict: Hashable, Sendable {
   case allowed
-  /// `ACCESS_DENIED` (10): he may know that it is there.
+  /// `ACCESS_DENIED` (10): the person may know that the share exists.
   case denied
-  /// As if there were no such thing (11, 26).
+  /// The share seems not to exist (`NOT_FOUND`, 11, or `ZONE_NOT_FOUND`, 26).
   case absent
 }
 
 public enum AccessMatrix {
   private enum Cell {
     case yes, no, gone
-    /// `yes` for readWrite, `no` for less.
+    /// `yes` with readWrite, `no` with any other permission.
     case perPermission
   }
 
@@ -47,9 +47,8 @@ public enum AccessMatrix {
     case owner, administrator, readWrite, readOnly, invited, linkHolder, stranger
   }
 
-  // The order of columns is `Column`'s. A stranger's cells are all alike, and so is what an invited person and a link's holder may do with the
-  // zone: before they accept there is no such zone for them. That one may read and write "after accept" is so because one has another
-  // standing then.
+  // Columns stand in the order of `Column`. Before people accept, the zone does not exist for them: `invited` and
+  // `linkHolder` have the zone cells of a stranger, and accepting gives them another standing.
   private static func row(_ action: ShareAction) -> [Cell] {
     switch action {
     //                           owner administrator   readWrite readOnly invited link   stranger
@@ -64,8 +63,8 @@ public enum AccessMatrix {
     }
   }
 
-  /// What `standing` may do. An accepted participant whose permission is none sees the share, and that he may leave it; its records are not there
-  /// for him.
+  /// The verdict for a standing. A participant whose permission is none sees the share and may leave it, but none of
+  /// its records.
   public static func verdict(_ action: ShareAction, _ standing: ShareStanding) -> AccessVerdict {
     let column: Column
     let permission: SharePermission
@@ -86,8 +85,9 @@ public enum AccessMatrix {
     }
   }
 
-  /// The same as an error.
-  /// - Parameter missing: what is thrown where the thing itself is missing.
+  /// The verdict as an error.
+  /// - Parameter missing: the error to throw where the thing seems not to exist.
+  /// - Throws: `RecordError.shareAccessDenied` for `denied`, `missing` for `absent`.
   public static func require(_ action: ShareAction, _ standing: ShareStanding, orElse missing: @autoclosure () -> RecordError) throws(RecordError) {
     switch verdict(action, standing) {
     case .allowed: return

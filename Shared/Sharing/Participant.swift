@@ -2,17 +2,17 @@
 
 import Records
 
-/// What a participant is in a share. The raw value is CloudKit's, and stored: never renumber.
+/// A participant's role in a share. The raw value is CloudKit's, and stored: never renumber.
 public enum ParticipantRole: Int, Hashable, Sendable, Codable, CaseIterable {
   case owner = 1
   /// May add and remove participants and change what they may do.
   case administrator = 2
   case privateUser = 3
-  /// Joined by the link of a share that is open to everybody who has it.
+  /// Has joined by the link of a share that is open to everybody with the link.
   case publicUser = 4
 }
 
-/// What somebody may do with the records of a share. The raw value is CloudKit's, and stored: never renumber.
+/// A participant's permission for the share's records. The raw value is CloudKit's, and stored: never renumber.
 public enum SharePermission: Int, Hashable, Sendable, Codable, CaseIterable, Comparable {
   case none = 1
   case readOnly = 2
@@ -21,44 +21,44 @@ public enum SharePermission: Int, Hashable, Sendable, Codable, CaseIterable, Com
   public static func < (one: SharePermission, other: SharePermission) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// How far an invitation has come. The raw value is CloudKit's, and stored: never renumber.
+/// How far a participation has come. The raw value is CloudKit's, and stored: never renumber.
 public enum AcceptanceStatus: Int, Hashable, Sendable, Codable, CaseIterable {
   case pending = 1
   case accepted = 2
   case removed = 3
 }
 
-/// By what an invitation finds its person.
+/// The address or record name by which an invitation finds its person.
 public enum LookupInfo: Hashable, Sendable, Codable {
-  /// In lower case.
+  /// An address in lower case.
   case email(String)
-  /// As `PhoneNumber` writes it.
+  /// A number in the form that `PhoneNumber` writes.
   case phone(String)
   case recordName(String)
 
-  /// An address however it was typed; nil for what is none.
+  /// An address in any case; nil if the text is not an address.
   public init?(emailAddress text: String) {
     let address = text.lowercased()
     guard (3...254).contains(address.utf8.count), address.contains("@"), !address.contains(where: \.isWhitespace) else { return nil }
     self = .email(address)
   }
 
-  /// A number however it was typed; nil for what is none.
+  /// A number in any notation; nil if the text is not a phone number.
   public init?(phoneNumber text: String) {
     guard let number = PhoneNumber(text) else { return nil }
     self = .phone(number.description)
   }
 }
 
-/// A person as a share knows him; everything is nil for whoever is to claim a one-time invitation.
+/// A person, as far as a share knows them; all nil for a one-time invitation that nobody has claimed.
 public struct UserIdentity: Hashable, Sendable, Codable {
-  /// nil until the person is known to this installation.
+  /// nil while the person is unknown to this installation.
   public var userRecordName: String?
   public var givenName: String?
   public var familyName: String?
-  /// As he was invited, or asked for access.
+  /// The address or record name by which the person was invited or asked for access.
   public var lookupInfo: LookupInfo?
-  /// Whether whoever looks for him may be told that he is there, and what he is called; nil: nobody said so, he may not.
+  /// True if other people may find this person by an address and see their name; nil counts as false.
   public var isDiscoverable: Bool?
 
   public init(
@@ -71,8 +71,9 @@ public struct UserIdentity: Hashable, Sendable, Codable {
     self.isDiscoverable = isDiscoverable
   }
 
-  /// What somebody learns of him who has only named him: nothing but what was said, unless he lets himself be found. Whether there is such a user does
-  /// not show.
+  /// The part of the identity that a person who named it may see: only what they named, unless the identity is
+  /// discoverable.
+  /// It shows nothing about whether such a user exists.
   public var asNamed: UserIdentity {
     if isDiscoverable == true { return self }
     var named = UserIdentity(lookupInfo: lookupInfo)
@@ -86,13 +87,13 @@ public struct UserIdentity: Hashable, Sendable, Codable {
 
   public var isNobody: Bool { userRecordName == nil && lookupInfo == nil }
 
-  /// Whether both are the same person: an equal record name, or an equal address.
+  /// Whether the two are the same person: equal record names, or equal addresses.
   public func isSamePerson(as other: UserIdentity) -> Bool {
     if let name = recordName, name == other.recordName { return true }
     return lookupInfo != nil && lookupInfo == other.lookupInfo
   }
 
-  /// The record name, also where it is only what was looked up.
+  /// The record name, or the one by which the person was looked up.
   private var recordName: String? {
     if let userRecordName { return userRecordName }
     if case .recordName(let name)? = lookupInfo { return name }
@@ -100,14 +101,14 @@ public struct UserIdentity: Hashable, Sendable, Codable {
   }
 }
 
-/// A user of this installation, with all by which invitations find him.
+/// A user of this installation, with every address by which invitations find them.
 public struct KnownUser: Hashable, Sendable {
   public let userRecordName: String
   public var givenName: String?
   public var familyName: String?
   public var emailAddress: String?
   public var phoneNumber: String?
-  /// Whether whoever looks for him may be told that he is there, and what he is called.
+  /// True if other people may find this user by an address and see their name.
   public var isDiscoverable: Bool
 
   public init(
@@ -122,7 +123,7 @@ public struct KnownUser: Hashable, Sendable {
     self.isDiscoverable = isDiscoverable
   }
 
-  /// Whether a share means this user.
+  /// Whether the identity stands for this user: by record name, or else by the address of its invitation.
   public func matches(_ identity: UserIdentity) -> Bool {
     if let name = identity.userRecordName { return name == userRecordName }
     return switch identity.lookupInfo {
@@ -133,14 +134,15 @@ public struct KnownUser: Hashable, Sendable {
     }
   }
 
-  /// As a share notes the user, who was invited by `lookupInfo`.
+  /// The identity that a share keeps of this user.
+  /// - Parameter lookupInfo: the address or record name by which the user was invited; nil for none.
   public func identity(invitedBy lookupInfo: LookupInfo? = nil) -> UserIdentity {
     UserIdentity(
       userRecordName: userRecordName, givenName: givenName, familyName: familyName, lookupInfo: lookupInfo, isDiscoverable: isDiscoverable ? true : nil)
   }
 }
 
-/// Somebody's part in a share.
+/// One person's participation in a share.
 public struct Participant: Hashable, Sendable {
   /// An upper-case UUID.
   public let participantID: String
@@ -150,10 +152,10 @@ public struct Participant: Hashable, Sendable {
   public var acceptance: AcceptanceStatus
   /// Milliseconds since 1970.
   public var dateAdded: Int64
-  /// He asked for access before he was added.
+  /// The person asked for access before a manager added them.
   public var isApprovedRequester: Bool
-  /// What follows the last slash of the URL that was made for him alone; the first who opens it becomes this participant. It leads on to the
-  /// share afterwards, for him.
+  /// The last path component of a one-time URL. The first person to open the URL becomes this participant, and for them
+  /// it goes on leading to the share.
   public var oneTimeGUID: String?
 
   public init(
@@ -170,15 +172,15 @@ public struct Participant: Hashable, Sendable {
     self.oneTimeGUID = oneTimeGUID
   }
 
-  /// Whether he has access to the share's records; the owner needs none.
+  /// Whether the participant has access to the share's records as a member; the owner is no member.
   public var isMember: Bool { role != .owner && acceptance == .accepted && permission > .none && identity.userRecordName != nil }
-  /// What a reader of the share learns of the person: of who has not accepted only what he was invited by.
+  /// The identity as readers of the share see it: until the participant accepts, only what the inviter named.
   public var shownIdentity: UserIdentity { acceptance == .accepted ? identity : identity.asNamed }
-  /// Nobody has claimed his URL yet.
+  /// Nobody has claimed the one-time URL yet.
   public var isUnclaimed: Bool { oneTimeGUID != nil && acceptance == .pending && identity.isNobody }
 }
 
-/// Keys are stored: new ones are optional, so that what an earlier release wrote can be read.
+/// Keys are stored: new keys are optional, so that values of earlier releases stay readable.
 extension Participant: Codable {
   private enum Key: String, CodingKey {
     case participantID, identity, role, permission, acceptance, dateAdded, isApprovedRequester, oneTimeGUID

@@ -1,14 +1,15 @@
-// Coming to a share by its URL, and going from it.
+// How people come into a share by its URL, and how they leave it.
 
 public import Records
 
 extension ShareState {
-  /// The share after `user` accepted what `shortGUID` offers him; accepting twice is accepting once.
+  /// The share after `user` accepted what `shortGUID` offers them; a second call changes nothing.
   ///
-  /// An invitation that means him is accepted by the share's own URL. A one-time URL is claimed by the first who opens it. Who only has the link
-  /// of a share that is open joins it.
-  /// - Returns: nil where the URL leads nowhere for him.
-  /// - Throws: 37 for a one-time URL in the hand of somebody who is invited already, which stays unclaimed; 29 for one too many.
+  /// The share's own URL accepts an invitation for this user. The first person to open a one-time URL claims it. On a
+  /// share that is open to everybody with the link, anybody else joins.
+  /// - Returns: nil where the URL leads nowhere for this user.
+  /// - Throws: 37 when an invited user opens somebody else's one-time URL, which stays unclaimed; 29 when the share is
+  ///   full.
   public func accepting(_ user: KnownUser, by shortGUID: String, _ making: Making) throws(RecordError) -> ShareDecision? {
     var state = self
     let invitation = participants.firstIndex { $0.oneTimeGUID == shortGUID }
@@ -35,9 +36,9 @@ extension ShareState {
     return ShareDecision(from: self, to: state)
   }
 
-  /// The share after `user` asked for access; asking twice is asking once.
-  /// - Returns: nil where he must not learn that there is a share.
-  /// - Throws: 37 for somebody who is invited, or has access; 29 when too many wait.
+  /// The share after `user` asked for access; a second call changes nothing.
+  /// - Returns: nil where the user must not learn that the share exists.
+  /// - Throws: 37 for a user who is invited or has access; 29 when too many people wait for access.
   public func requesting(_ user: KnownUser, at time: Int64) throws(RecordError) -> ShareDecision? {
     if participant(for: user) != nil { throw .participantAlreadyInvited }
     guard mayRequest(user) else { return nil }
@@ -49,8 +50,8 @@ extension ShareState {
     return ShareDecision(from: self, to: state)
   }
 
-  /// The share after `user` left it, or declined.
-  /// - Returns: nil where he has no part in it.
+  /// The share after `user` left it or declined the invitation.
+  /// - Returns: nil for the owner, and for a user who takes no part in the share.
   public func leaving(_ user: KnownUser) -> ShareDecision? {
     guard let own = participant(for: user), own.role != .owner else { return nil }
     var state = self
@@ -58,7 +59,8 @@ extension ShareState {
     return ShareDecision(from: self, to: state)
   }
 
-  /// What the share is without a user who is no more, in whatever part of it: participant, requester or blocked; nil where he is in none, or its owner.
+  /// The share without a deleted user, who may be a participant, a requester or blocked.
+  /// - Returns: nil for the share's owner, and for a user whom the share does not mention.
   public func forgetting(_ user: KnownUser) -> ShareDecision? {
     if participant(for: user)?.role == .owner { return nil }
     var state = self
@@ -68,7 +70,7 @@ extension ShareState {
     return state == self ? nil : ShareDecision(from: self, to: state)
   }
 
-  /// The end of the share for everybody but its owner.
+  /// Ends the share for everybody but its owner.
   public var stopping: ShareDecision { ShareDecision(from: self, to: nil) }
 }
 
@@ -91,6 +93,6 @@ extension ShareState {
     }
   }
 
-  /// Whether `user` learns who asks, who is kept out, and everybody's addresses.
+  /// Whether `user` sees requesters, blocked people and everybody's addresses.
   public func isManaged(by user: KnownUser) -> Bool { AccessMatrix.verdict(.changeParticipants, standing(of: user)) == .allowed }
 }

@@ -1,11 +1,12 @@
-// What becomes of a share: a state and what somebody wants of it give another state, and whose access begins, changes or ends; or an error.
+// Changes to a share: its state and a request give the next state and the memberships that begin, change or end; or an
+// error.
 
 public import Records
 
-/// What somebody's access becomes.
+/// A change of one user's access to the share.
 public struct MembershipChange: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// Also where the same person's access ended before: it begins anew.
+    /// Also for a user whose earlier access ended: access begins anew.
     case begins(ParticipantRole, SharePermission)
     case changes(ParticipantRole, SharePermission)
     case ends
@@ -20,13 +21,13 @@ public struct MembershipChange: Hashable, Sendable {
   }
 }
 
-/// A share as it is to be.
+/// A share after a change.
 public struct ShareDecision: Hashable, Sendable {
-  /// nil: it ends.
+  /// nil ends the share.
   public let state: ShareState?
-  /// Ascending by user.
+  /// By ascending user record name.
   public let memberships: [MembershipChange]
-  /// The state differs from what it was: the share's record gets another tag.
+  /// The state differs from the earlier one: the share's record gets another change tag.
   public let isChanged: Bool
 
   public init(from earlier: ShareState?, to state: ShareState?) {
@@ -55,13 +56,13 @@ public struct ShareDecision: Hashable, Sendable {
 }
 
 extension ShareState {
-  /// What new participants need from outside.
+  /// The time, identifiers and random values for participants that a change creates.
   public struct Making: Sendable {
     /// Milliseconds since 1970.
     public let time: Int64
-    /// An upper-case UUID each.
+    /// Makes an upper-case UUID.
     public let participantID: @Sendable () -> String
-    /// What nobody can guess, and leads to the shard.
+    /// Makes an unguessable short GUID that leads to the shard.
     public let shortGUID: @Sendable () -> String
 
     public init(time: Int64, participantID: @escaping @Sendable () -> String, shortGUID: @escaping @Sendable () -> String) {
@@ -72,8 +73,8 @@ extension ShareState {
   }
 
   /// The share after a request of somebody who sees the zone.
-  /// - Parameter user: who asks; nil: the owner.
-  /// - Throws: `ACCESS_DENIED`; 29 for too many participants; 37 for a person who is in the list twice; `BAD_REQUEST` for participants that are added to a
+  /// - Throws: `ACCESS_DENIED`; 29 for too many participants; 37 for a person who is in the list twice; `BAD_REQUEST`
+  ///   for participants that are added to a share that is open to everybody with the link.
   ///   share that is open to everybody who has the link.
   public func applying(_ patch: SharePatch, by standing: ShareStanding, as user: KnownUser? = nil, _ making: Making) throws(RecordError) -> ShareDecision {
     var state = self
@@ -88,25 +89,26 @@ extension ShareState {
     if let blocked = patch.blocked { try state.block(blocked) } else { state.unblockAdded(since: self) }
     state.requesters.removeAll { one in state.participants.contains { $0.identity.isSamePerson(as: one.identity) } }
     if state.participants.count - 1 > Limit.participantsPerShare, state.participants.count > participants.count { throw .tooManyParticipants }
-    // Who changed nothing may have sent everything as he knows it.
+    // A client that changes nothing may have sent the whole share as it knows it.
     if state != self { try state.checkChange(from: self, by: standing, user.flatMap(participant)) }
     return ShareDecision(from: self, to: state)
   }
 
-  /// Whether whoever changed it so may have.
+  /// Checks that a person of this standing may make the change.
   private func checkChange(from earlier: ShareState, by standing: ShareStanding, _ own: Participant?) throws(RecordError) {
     try AccessMatrix.require(.changeParticipants, standing, orElse: .shareAccessDenied)
     if standing == .owner { return }
-    // Administrators are made and unmade by the owner; one may remove himself or another, as any participant.
+    // Only the owner makes and unmakes administrators; an administrator may remove any participant, themselves
+    // included.
     for participant in participants {
       let role = earlier.participants.first { $0.participantID == participant.participantID }?.role
       if (role == .administrator) != (participant.role == .administrator) { throw .shareAccessDenied }
-      // What he may do himself is not his to raise.
+      // Administrators cannot raise their own permission.
       if let own, participant.participantID == own.participantID, participant.permission > own.permission { throw .shareAccessDenied }
     }
   }
 
-  /// None to some: invitations that nobody accepted are void. Some to none: all are removed.
+  /// Opening a closed share voids pending invitations; closing an open one removes everybody but the owner.
   private mutating func open(to permission: SharePermission) {
     if publicPermission == .none, permission > .none { participants.removeAll { $0.acceptance == .pending } }
     if publicPermission > .none, permission == .none { participants.removeAll { $0.role != .owner } }
@@ -119,12 +121,12 @@ extension ShareState {
     var added: [Participant] = []
     for entry in entries {
       if let known = participants.first(where: { entry.participantID == $0.participantID }) ?? participants.first(where: entry.means) {
-        // The owner stays what he is, whatever a list says of him.
+        // A list cannot change the owner.
         if known.role == .owner { continue }
         guard kept[known.participantID] == nil else { throw .participantAlreadyInvited }
         if !entry.isRemoved { kept[known.participantID] = known.changed(as: entry) }
       } else if entry.isRemoved || earlier.participants.contains(where: entry.means) {
-        // A list that was read before the share was opened or closed has those whom that removed.
+        // A list from before the share was opened or closed still names the people whom that removed.
         continue
       } else {
         let participant = participant(entry, making)
@@ -146,7 +148,7 @@ extension ShareState {
       oneTimeGUID: entry.identity.isNobody ? making.shortGUID() : nil)
   }
 
-  /// Who is invited is kept out no more.
+  /// An invitation lifts a block.
   private mutating func unblockAdded(since earlier: ShareState) {
     let known = Set(earlier.participants.map(\.participantID))
     let added = participants.filter { !known.contains($0.participantID) }
@@ -165,7 +167,7 @@ extension ShareState {
 }
 
 extension Participant {
-  /// As an entry of a list wants it. What a link gave only the link changes.
+  /// The participant with an entry's permission and role. Only the link changes a participant who joined by the link.
   fileprivate func changed(as entry: SharePatch.Entry) -> Participant {
     guard role != .publicUser else { return self }
     var participant = self

@@ -1,18 +1,18 @@
-// What a request says a share should be.
+// The changes to a share that a request asks for.
 
-/// The members of a share's dictionary that a request has; what it leaves out stays as it is.
+/// The members of a share's dictionary that a request carries; the others stay as they are.
 public struct SharePatch: Hashable, Sendable {
   /// One element of `participants`.
   public struct Entry: Hashable, Sendable {
-    /// nil, or unknown to the share: somebody new, unless the identity tells.
+    /// The share's participant; nil or unknown: `identity` finds the participant, or a participant is added.
     public var participantID: String?
-    /// Nobody: a one-time invitation.
+    /// The person; an identity that names nobody makes a one-time invitation.
     public var identity: UserIdentity
-    /// nil: as it is, or a private user.
+    /// nil keeps the role; a participant who is added becomes a private user.
     public var role: ParticipantRole?
-    /// nil: as it is, or to read only.
+    /// nil keeps the permission; a participant who is added may only read.
     public var permission: SharePermission?
-    /// The list says that he is to go.
+    /// The list marks the participant as removed.
     public var isRemoved: Bool
 
     public init(
@@ -26,17 +26,17 @@ public struct SharePatch: Hashable, Sendable {
       self.isRemoved = isRemoved
     }
 
-    /// Whether this is that participant: an equal identifier, record name or address.
+    /// Whether the entry stands for that participant: an equal identifier, record name or address.
     func means(_ participant: Participant) -> Bool { participantID == participant.participantID || identity.isSamePerson(as: participant.identity) }
   }
 
-  /// The whole list: who is not in it is removed, but for the owner, whom nobody changes.
+  /// The whole list: participants that it lacks are removed, except for the owner, whom no list changes.
   public var participants: [Entry]?
   public var publicPermission: SharePermission?
   public var allowsAccessRequests: Bool?
-  /// Who of those who asked still waits; the others are denied, and may ask again. Nobody is added.
+  /// The requesters that still wait; the others are denied and may ask again. The list adds nobody.
   public var requesters: [UserIdentity]?
-  /// The whole list: who comes into it is removed, too, and who is not in it any more may ask again.
+  /// The whole list: blocking removes participants and requesters; people that the list lacks may ask again.
   public var blocked: [UserIdentity]?
 
   public init(
@@ -52,13 +52,14 @@ public struct SharePatch: Hashable, Sendable {
 
   public var isEmpty: Bool { self == SharePatch() }
 
-  /// By whom to look for users before the decision: everybody who is not known by his record name.
+  /// The keys by which to look users up before the decision: an address where the request has one, or else the record
+  /// name.
   public var lookups: [LookupInfo] {
     let people = (participants ?? []).map(\.identity) + (blocked ?? [])
     return people.compactMap { $0.lookupInfo ?? $0.userRecordName.map { .recordName($0) } }
   }
 
-  /// The same with what the directory knows of people.
+  /// The patch with what the directory knows of the people it names.
   public func identified(by users: [LookupInfo: KnownUser]) -> SharePatch {
     func known(_ identity: UserIdentity) -> UserIdentity {
       guard let lookup = identity.lookupInfo ?? identity.userRecordName.map({ .recordName($0) }), let user = users[lookup] else { return identity }

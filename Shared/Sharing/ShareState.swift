@@ -17,17 +17,17 @@ public struct ShareState: Hashable, Sendable {
     }
   }
 
-  /// The record on top of the hierarchy that is shared; nil: the whole zone is.
+  /// The record at the top of the shared hierarchy; nil: the whole zone is shared.
   public var rootRecordName: String?
-  /// The owner first, then in the order in which they were added.
+  /// The owner first, then the others in the order in which they were added.
   public var participants: [Participant]
-  /// Of everybody who has the link.
+  /// The permission of everybody who has the link.
   public var publicPermission: SharePermission
-  /// Whether somebody who has the link and no access may ask for it, and so learns that there is a share.
+  /// Whether people who have the link and no access may ask for it, and so learn that the share exists.
   public var allowsAccessRequests: Bool
   /// In the order in which they asked.
   public var requesters: [Requester]
-  /// Who can neither join nor ask.
+  /// People who can neither join nor ask for access.
   public var blocked: [UserIdentity]
 
   public init(
@@ -42,7 +42,7 @@ public struct ShareState: Hashable, Sendable {
     self.blocked = blocked
   }
 
-  /// A share that nobody but its owner takes part in yet.
+  /// A share in which only its owner takes part.
   /// - Parameter time: milliseconds since 1970.
   public init(of owner: KnownUser, rootRecordName: String?, participantID: String, at time: Int64) {
     self.init(
@@ -56,20 +56,21 @@ public struct ShareState: Hashable, Sendable {
   public var isZoneWide: Bool { rootRecordName == nil }
   public var owner: Participant? { participants.first { $0.role == .owner } }
 
-  /// Those besides the owner who may read the share's records.
+  /// Participants other than the owner who may read the share's records.
   public var members: [Participant] { participants.filter(\.isMember) }
-  /// What leads to the share beside its own short GUID.
+  /// Short GUIDs of one-time URLs: they lead to the share beside its own short GUID.
   public var oneTimeGUIDs: [String] { participants.compactMap(\.oneTimeGUID) }
 
   public func participant(for user: KnownUser) -> Participant? {
     let found = participants.first { $0.identity.userRecordName == user.userRecordName } ?? participants.first { user.matches($0.identity) }
-    // He may have been invited by an address before anybody knew that it is his: who is kept out has no invitation.
+    // A share may have invited an address before the directory knew it as this user's: a block voids that invitation.
     return found?.acceptance == .pending && isBlocked(user) ? nil : found
   }
 
   public func isBlocked(_ user: KnownUser) -> Bool { blocked.contains { user.matches($0) } }
 
-  /// Of somebody who comes by `shortGUID`, which led to this share; nil: who addresses the zone.
+  /// The user's standing.
+  /// - Parameter shortGUID: the short GUID of the URL that led to this share; nil for a user who addresses the zone.
   public func standing(of user: KnownUser, comingBy shortGUID: String? = nil) -> ShareStanding {
     if let participant = participant(for: user) {
       switch (participant.role, participant.acceptance) {
@@ -85,11 +86,11 @@ public struct ShareState: Hashable, Sendable {
     return publicPermission > .none ? .linkHolder : .stranger
   }
 
-  /// Whether whoever comes by the share's own short GUID may ask for access.
+  /// Whether a user who comes by the share's own short GUID may ask for access.
   public func mayRequest(_ user: KnownUser) -> Bool { allowsAccessRequests && !isBlocked(user) && participant(for: user) == nil }
 }
 
-/// The stored form: a MessagePack map. New keys are optional, so that what an earlier release wrote can be read.
+/// The stored form: a MessagePack map. New keys are optional, so that maps of earlier releases stay readable.
 extension ShareState: Codable {
   private enum Key: String, CodingKey {
     case rootRecordName, participants, publicPermission, allowsAccessRequests, requesters, blocked
@@ -116,11 +117,11 @@ extension ShareState: Codable {
     if !blocked.isEmpty { try values.encode(blocked, forKey: .blocked) }
   }
 
-  /// Equal states have equal bytes.
-  /// - Throws: nothing for a state; what encoding anything may.
+  /// The stored bytes; equal states have equal bytes.
+  /// - Throws: only what `MessagePackEncoder` may throw; every state can be encoded.
   public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
 
-  /// Reads what `encoded` wrote.
+  /// Reads the bytes that `encoded` wrote.
   /// - Throws: `StoredFormatError` for any other bytes.
   public init(decoding bytes: [UInt8]) throws(StoredFormatError) {
     do throws(MessagePackError) {

@@ -1,18 +1,18 @@
-// What one user may do in one zone of another's, from his memberships there.
+// One user's access to one zone of another user, derived from their memberships there.
 
-/// A user's part in a share as the store keeps it by user: what every read and write of his asks for.
+/// A user's membership in a share, as the store keeps it by user: every read and write of that user needs it.
 public struct ShareMember: Hashable, Sendable {
   public let zoneName: String
   public let userRecordName: String
-  /// The share's record.
+  /// The name of the share's record.
   public let shareName: String
-  /// The record on top of what he sees; nil: the whole zone.
+  /// The record at the top of the hierarchy that the user sees; nil: the whole zone.
   public let rootRecordName: String?
   public var role: ParticipantRole
   public var permission: SharePermission
-  /// The database's sequence number that was taken when his access began.
+  /// The database's sequence number at which the access began.
   public var since: Int64
-  /// The one that was taken when it ended; nil: it has not.
+  /// The sequence number at which the access ended; nil while it lasts.
   public var until: Int64?
 
   public init(
@@ -37,41 +37,42 @@ public struct ShareMember: Hashable, Sendable {
   }
 }
 
-/// What a user may do in a zone, by the memberships he has there.
+/// A user's access to a zone, by their memberships there.
 public struct ZoneAccess: Hashable, Sendable {
-  /// Active ones that let him read, ascending by share.
+  /// Active memberships that allow reading, by ascending share name.
   public let members: [ShareMember]
 
   public static let none = ZoneAccess([])
 
-  /// - Parameter members: all rows of the user in the zone, ended ones too.
+  /// - Parameter members: all rows of the user in the zone, ended ones included.
   public init(_ members: [ShareMember]) {
     self.members = members.filter { AccessMatrix.verdict(.readRecords, $0.standing) == .allowed }.sorted { $0.shareName < $1.shareName }
   }
 
-  /// Whether there is such a zone for him.
+  /// Whether the zone exists for the user.
   public var mayRead: Bool { !members.isEmpty }
 
-  /// The membership of the whole zone; a zone that is shared as a whole has no hierarchies that are shared.
+  /// The membership of the whole zone; a zone that is shared as a whole has no shared hierarchies.
   public var zoneWide: ShareMember? { members.first { $0.rootRecordName == nil } }
-  /// The names of the records on top of what he sees; nil: he sees the whole zone. Ascending by share.
+  /// The names of the records at the top of the hierarchies that the user sees; nil: the user sees the whole zone.
+  /// Ordered by share name.
   public var roots: [String]? { zoneWide == nil ? members.compactMap(\.rootRecordName) : nil }
 
-  /// Where access began that he has now: what a feed has told before that it has not told to him.
+  /// The sequence number at which the user's present access began: a feed's entries up to it were not for this user.
   public var since: Int64 { members.map(\.since).max() ?? 0 }
 
-  /// His part in the share whose hierarchy a record belongs to.
-  /// - Parameter root: the top of the record's hierarchy, or what `roots` contains of its ancestors and itself.
+  /// The membership in the share whose hierarchy a record belongs to.
+  /// - Parameter root: the top of the record's hierarchy, or the entry of `roots` among the record and its ancestors.
   public func member(ofRoot root: String?) -> ShareMember? { zoneWide ?? members.first { $0.rootRecordName != nil && $0.rootRecordName == root } }
 
-  /// His part in one share.
+  /// The membership in one share.
   public func member(ofShare name: String) -> ShareMember? { members.first { $0.shareName == name } }
 
-  /// Whether he may write to what hangs below `root`.
+  /// Whether the user may write records of the hierarchy below `root`.
   public func mayWrite(root: String?) -> Bool {
     member(ofRoot: root).map { AccessMatrix.verdict(.writeRecords, $0.standing) == .allowed } ?? false
   }
 
-  /// Whether he may write anything there.
+  /// Whether the user may write anything in the zone.
   public var mayWriteSomewhere: Bool { members.contains { AccessMatrix.verdict(.writeRecords, $0.standing) == .allowed } }
 }

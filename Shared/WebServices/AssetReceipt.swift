@@ -1,10 +1,10 @@
-// What lets a client name an asset: proof that its content was uploaded, by that user for that container.
+// A client's proof that it uploaded an asset's content, as one user of one container.
 
 import Crypto
 public import JSON
 public import Records
 
-/// For whom content is uploaded and used.
+/// The user for whom content is uploaded and used.
 public struct AssetUser: Hashable, Sendable {
   public let container: ContainerID
   public let environment: Environment
@@ -17,10 +17,10 @@ public struct AssetUser: Hashable, Sendable {
   }
 }
 
-/// Signed text that names content; good for one user in one container and environment until it expires.
+/// Signed text that names content; valid for one user in one container and environment until it expires.
 public struct AssetReceipt: Hashable, Sendable {
   public let asset: Asset
-  /// Seconds since 1970; refused from then on.
+  /// Seconds since 1970; the receipt is refused from then on.
   public let expiry: Int64
 
   public init(asset: Asset, expiry: Int64) {
@@ -28,7 +28,7 @@ public struct AssetReceipt: Hashable, Sendable {
     self.expiry = expiry
   }
 
-  /// Whose it is stands in the code alone: a receipt says nothing of its user.
+  /// Only the signature covers the user; the receipt's text does not name them.
   private static func purpose(_ user: AssetUser) -> [UInt8] {
     var bytes = Array("aquifer asset receipt".utf8)
     for part in [user.container.rawValue, user.environment.rawValue, user.userRecordName] { SignedText.append(part, to: &bytes) }
@@ -40,7 +40,7 @@ public struct AssetReceipt: Hashable, Sendable {
   }
 
   /// - Parameter now: seconds since 1970.
-  /// - Returns: nil for a text that was not made with this key for this user, was altered, or has expired.
+  /// - Returns: nil if the text was not made with this key for this user, was altered, or has expired.
   public init?(text: String, of user: AssetUser, signedWith key: [UInt8], now: Int64) {
     guard let parts = SignedText.parts(of: text, for: Self.purpose(user), verifiedWith: key), parts.count == 3, let hash = Hex.decode(parts[0]),
       hash.count == SHA256.byteCount, let byteCount = Int64(parts[1]), let expiry = Int64(parts[2]), now < expiry
@@ -54,7 +54,7 @@ public struct AssetReceipt: Hashable, Sendable {
     writer.member("fileChecksum", asset.fileChecksum)
     writer.member("size", asset.byteCount)
     writer.member("receipt", text(for: user, signedWith: key))
-    // Apple's belong to its encryption; here they are there because clients expect them.
+    // Apple's encryption uses these two keys; here they exist because clients expect them.
     writer.member("wrappingKey", Base64.encode(Array(asset.hash.suffix(16))))
     writer.member("referenceChecksum", asset.fileChecksum)
     writer.endObject()
@@ -76,7 +76,7 @@ public struct AssetReader: Sendable {
 
   static let noReceipt = "the asset has no receipt of this server: upload its content first"
 
-  /// The content a dictionary names: by its receipt, or as an answer showed it (`Asset.isShown`).
+  /// The asset that a dictionary names: by its receipt, or by the checksum that an answer showed (`Asset.isShown`).
   func asset(_ json: JSONValue) throws(RecordError) -> Asset {
     guard json.kind == .object else { throw RecordError(.badRequest, "\(FieldType.asset.wireName) must be the object that the upload answered") }
     if let text = try json.optionalString("receipt") {
@@ -96,23 +96,24 @@ extension Asset {
   private static let shownByteCount = 20
   private static let shownMark: UInt8 = 1
 
-  /// The checksum clients see: of Apple's shape (base64 of 0x01 and 20 bytes), opaque to them.
+  /// The checksum that clients see, of Apple's shape (base64 of 0x01 and 20 bytes); opaque to them.
   public var fileChecksum: String { Base64.encode([Self.shownMark] + hash.prefix(Self.shownByteCount)) }
 
-  /// What an answer showed of an asset: less than names it, so that it only stands for one that the record has.
+  /// Reads the checksum of an answer. It is shorter than the hash, so it can only name an asset that the record has
+  /// already.
   fileprivate init?(shownChecksum: [UInt8], byteCount: Int64?) {
     guard shownChecksum.count == Self.shownByteCount + 1, shownChecksum[0] == Self.shownMark, let byteCount else { return nil }
     self.init(hash: Array(shownChecksum.dropFirst()), byteCount: byteCount)
   }
 
-  /// Whether this is only what an answer showed.
+  /// True for a value of an answer's checksum, which is no complete asset.
   var isShown: Bool { hash.count == Self.shownByteCount }
 
   fileprivate func shows(_ asset: Asset) -> Bool { isShown && asset.byteCount == byteCount && asset.hash.starts(with: hash) }
 }
 
 extension FieldValue {
-  /// Whether `resolvingShownAssets` has something to do.
+  /// Whether `resolvingShownAssets` has anything to resolve.
   var hasShownAsset: Bool {
     switch self {
     case .asset(let asset): asset.isShown
@@ -121,8 +122,8 @@ extension FieldValue {
     }
   }
 
-  /// The value with what answers showed replaced by the assets that the record has in this field.
-  /// - Throws: `BAD_REQUEST` for one that it has not.
+  /// The value, with each shown checksum replaced by the asset that the record has in this field.
+  /// - Throws: `BAD_REQUEST` if the field has no such asset.
   func resolvingShownAssets(in earlier: FieldValue?) throws(RecordError) -> FieldValue {
     switch self {
     case .asset(let asset) where asset.isShown: return .asset(try Self.resolved(asset, in: earlier))

@@ -1,28 +1,29 @@
-// Signed, expiring paths of assets: whoever has one may fetch that content until it expires, and can't make another.
+// Signed, expiring paths of assets: their holder may fetch that content until they expire, and cannot make others.
 
 import Crypto
 public import Records
 
-/// The path of an asset's content on a gateway: `/assets/1/{shard}/{SHA-256 in hex}/{expiry}/{signature}`, for a participant
-/// `/assets/1/{shard}/{SHA-256 in hex}/{expiry}/{reader in hex}/{signature}`.
+/// The path of an asset's content on a gateway: `/assets/1/{shard}/{SHA-256 in hex}/{expiry}/{signature}`. For a
+/// participant it is `/assets/1/{shard}/{SHA-256 in hex}/{expiry}/{reader in hex}/{signature}`.
 public struct AssetURL: Hashable, Sendable {
-  /// The shard whose records use it.
+  /// The shard whose records use the asset.
   public let shard: Int
   /// SHA-256 of the content, 32 bytes.
   public let hash: [UInt8]
   /// Seconds since 1970; the path is refused from then on.
   public let expiry: Int64
-  /// For whom it was made, where it is good only as long as somebody else shares with them; nil: for whoever has it.
+  /// The participant for whom the path was made, who may use it only while the owner shares with them; nil: anybody may
+  /// use it.
   public let reader: Reader?
 
-  /// A participant in somebody else's zone.
+  /// A participant in another user's zone.
   public struct Reader: Hashable, Sendable {
     public let container: ContainerID
     public let environment: Environment
-    /// Whose zones they are.
+    /// The record name of the zones' owner.
     public let owner: String
     public let userRecordName: String
-    /// The zone; nil: any of the owner's that is shared with the user.
+    /// The zone; nil for any of the owner's zones that the user takes part in.
     public let zoneName: String?
 
     public init(container: ContainerID, environment: Environment, owner: String, userRecordName: String, zoneName: String?) {
@@ -54,7 +55,7 @@ public struct AssetURL: Hashable, Sendable {
 
   /// The path's first two segments.
   public static let prefix = ["assets", "1"]
-  /// Keeps signatures made with the same key for other purposes from being valid here.
+  /// Keeps signatures that the same key made for other purposes from being valid here.
   private static let purpose = Array("aquifer asset url 2".utf8)
 
   /// - Parameter key: the installation's signing key.
@@ -65,9 +66,10 @@ public struct AssetURL: Hashable, Sendable {
 
   /// Checks the path of a request.
   /// - Parameters:
-  ///   - segments: all of the path, percent-decoded: `["assets", "1", shard, hex, expiry, signature]`, or with a reader before the signature.
+  ///   - segments: the whole path, percent-decoded: `["assets", "1", shard, hex, expiry, signature]`, or with a reader
+  ///     before the signature.
   ///   - now: seconds since 1970.
-  /// - Returns: nil for a path that was never signed with this key, was altered, or has expired.
+  /// - Returns: nil if the path was not signed with this key, was altered, or has expired.
   public init?(segments: [String], signedWith key: [UInt8], now: Int64) {
     let hasReader = segments.count == Self.prefix.count + 5
     guard hasReader || segments.count == Self.prefix.count + 4, segments.starts(with: Self.prefix), let shard = Int(segments[2]), let hash = Hex.decode(segments[3]),

@@ -2,11 +2,11 @@
 
 import Records
 
-/// The path on a gateway that content is posted to: `/assets/1/upload/{signed text}`.
+/// The path on a gateway to which content is posted: `/assets/1/upload/{signed text}`.
 ///
-/// Not bound to a zone, record or field: CloudKit JS does not always say where the record will go.
+/// It names no zone, record or field, because CloudKit JS does not always tell where the record will be.
 public struct AssetUploadURL: Hashable, Sendable {
-  /// Who will get the receipt.
+  /// The user who gets the receipt.
   public let user: AssetUser
   /// Seconds since 1970; the path is refused from then on.
   public let expiry: Int64
@@ -29,9 +29,9 @@ public struct AssetUploadURL: Hashable, Sendable {
 
   /// Checks the path of a request.
   /// - Parameters:
-  ///   - segments: all of the path, percent-decoded.
+  ///   - segments: the whole path, percent-decoded.
   ///   - now: seconds since 1970.
-  /// - Returns: nil for a path that was never signed with this key, was altered, or has expired.
+  /// - Returns: nil if the path was not signed with this key, was altered, or has expired.
   public init?(segments: [String], signedWith key: [UInt8], now: Int64) {
     guard segments.count == Self.prefix.count + 1, segments.starts(with: Self.prefix), let text = segments.last,
       let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 4, let container = ContainerID(rawValue: parts[0]),

@@ -1,20 +1,20 @@
-// The web courier's URLs carry their own credentials: gateways mint them, notifiers verify them, nobody stores them.
+// Web couriers' URLs carry their own credentials: gateways make them, notifiers verify them, nobody stores them.
 
 public import Records
 
 /// The user's client that a web courier delivers to (docs/protocol/record-plane.md#web-courier), in one container and
 /// environment.
 ///
-/// It is good no longer than the credentials it was asked for with, which `grant` names, and in no case beyond its expiry.
+/// It is valid as long as the credentials of its request, which `grant` names, and never beyond its expiry.
 public struct CourierToken: Hashable, Sendable {
   public let container: ContainerID
   public let environment: Environment
   public let userRecordName: String
-  /// What the client calls itself, or an identifier drawn for it; 0…255 bytes.
+  /// The client's name for itself, or an identifier that the gateway drew for it; 0 to 255 bytes.
   public let clientID: String
-  /// What the directory calls the credentials (`Authenticate.Reply.grant`).
+  /// The directory's name of the credentials (`Authenticate.Reply.grant`).
   public let grant: String
-  /// Milliseconds since 1970; refused from then on.
+  /// Milliseconds since 1970; the token is refused from then on.
   public let expiry: Int64
 
   public init(container: ContainerID, environment: Environment, userRecordName: String, clientID: String, grant: String, expiry: Int64) {
@@ -26,22 +26,23 @@ public struct CourierToken: Hashable, Sendable {
     self.expiry = expiry
   }
 
-  /// When a token ends that is made now: in five to six weeks. The same for a whole week, so that a client that asks again gets the same token.
+  /// The expiry of a token made now, five to six weeks ahead. It is the same for a whole week, so that a client that
+  /// asks again gets the same token.
   /// - Parameter now: milliseconds since 1970.
   public static func expiry(at now: Int64) -> Int64 { (now / week + 6) * week }
   private static let week: Int64 = 7 * 86_400_000
 
-  /// So that a code made for another purpose with the same key is none of ours.
+  /// Keeps texts that the same key signed for other purposes from being valid here.
   private static let purpose = Array("aquifer courier".utf8)
 
-  /// Fits into a path as it is.
+  /// The token's text, fit for a path without escapes.
   /// - Parameter key: the installation's signing key (`FetchSecrets`).
   /// - Precondition: each part has at most 65 535 bytes.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(of: [container.rawValue, environment.rawValue, userRecordName, clientID, grant, String(expiry)], for: Self.purpose, signedWith: key)
   }
 
-  /// nil for anything that was not made by `text(signedWith:)` with this key, or has expired.
+  /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
     guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6, let container = ContainerID(rawValue: parts[0]),

@@ -1,20 +1,19 @@
-// What a browser keeps of a sign-in whose user asked to be kept signed in: a cookie for the pages of shares.
+// The cookie of a browser whose user asked to stay signed in, for the pages of shares.
 
 public import Records
 
-/// That a browser's user signed in to a container, for as long as the session lives that they signed in to.
+/// States that a browser's user signed in to a container; valid as long as that session.
 public struct KeptSignIn: Hashable, Sendable {
-  /// The cookie's name.
   public static let cookieName = "aquifer-signed-in"
 
   public let container: ContainerID
   public let environment: Environment
   public let userRecordName: String
-  /// As it was typed.
+  /// The user's name as typed.
   public let userName: String
-  /// What the directory calls the session (`VerifyGrant`): no credential.
+  /// The directory's name of the session (`VerifyGrant`); it is no credential.
   public let grant: String
-  /// Milliseconds since 1970; refused from then on.
+  /// Milliseconds since 1970; the cookie is refused from then on.
   public let expiry: Int64
 
   public init(container: ContainerID, environment: Environment, userRecordName: String, userName: String, grant: String, expiry: Int64) {
@@ -26,18 +25,18 @@ public struct KeptSignIn: Hashable, Sendable {
     self.expiry = expiry
   }
 
-  /// So that a text made for another purpose with the same key is none of ours.
+  /// Keeps texts that the same key signed for other purposes from being valid here.
   private static let purpose = Array("aquifer kept sign-in".utf8)
 
-  /// Fits into a cookie as it is.
+  /// The cookie's text, fit for a cookie without escapes.
   /// - Parameter key: the installation's signing key.
-  /// - Precondition: no part has more than 65 535 bytes.
+  /// - Precondition: each part has at most 65 535 bytes.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(
       of: [container.rawValue, environment.rawValue, userRecordName, userName, grant, String(expiry)], for: Self.purpose, signedWith: key)
   }
 
-  /// nil for anything that was not made by `text(signedWith:)` with this key, or has expired.
+  /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
     guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6, let container = ContainerID(rawValue: parts[0]),

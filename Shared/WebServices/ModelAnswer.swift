@@ -8,11 +8,11 @@ import Records
 public enum ModelAnswer {
   /// The answer for a model that can be mirrored, or for a schema text.
   /// - Parameters:
-  ///   - index: nil: the environment has no model.
-  ///   - configuration: only its entities are listed; nil, or one the model does not have: all.
-  ///   - added: what the schema gained, or would gain.
-  ///   - schema: the schema as text, when it was asked for.
-  ///   - consequences: nil: nobody asked.
+  ///   - index: nil if the environment has no model.
+  ///   - configuration: lists its entities only; nil, or a configuration that the model lacks, lists all.
+  ///   - added: the parts that the schema gained or would gain.
+  ///   - schema: the schema's text, if the request asked for it.
+  ///   - consequences: nil if the request did not ask for them.
   public static func json(
     _ index: ModelIndex?, configuration: String?, added: [SchemaFieldName], schema: String?, consequences: SchemaConsequences? = nil
   ) -> [UInt8] {
@@ -39,7 +39,7 @@ public enum ModelAnswer {
     return writer.bytes
   }
 
-  /// The body of the 422 for a model that can't be mirrored; all problems at once.
+  /// The body of the 422 for a model that cannot be mirrored, with all of its problems.
   /// - Parameter uuid: the request's identifier; nil offline.
   public static func refusal(_ problems: [ModelProblem], uuid: String?) -> [UInt8] {
     let count = problems.count == 1 ? "one problem" : "\(problems.count) problems"
@@ -90,7 +90,8 @@ public enum ModelAnswer {
       writer.member("destination", relationship.destinationName)
       writer.member("isToMany", relationship.isToMany)
       writeText(relationship.inverse?.name, "inverse", to: &writer)
-      // A to-one has a field, a many-to-many records of its own; the to-many side of a one-to-many is its inverse's field.
+      // A to-one has a field, and a many-to-many has records; the to-many side of a one-to-many is stored in its
+      // inverse's field.
       if case .field(let name) = relationship.storage { writer.member("field", name) }
       if relationship.link != nil { writer.member("recordType", ReservedName.linkRecordType) }
       writer.endObject()

@@ -1,4 +1,4 @@
-// The rules of an environment as JSON: what `GET` and `PUT rules` carry, and what the directory stores.
+// The rules of an environment as JSON: the body of `GET` and `PUT rules`, and the directory's stored form.
 
 public import JSON
 public import ObjectModel
@@ -6,7 +6,7 @@ public import Records
 
 /// `{"unique":[{"entity","attributes":[…],"scope":"zone","policy"}]}`
 public enum RulesDocument {
-  /// - Throws: `BAD_REQUEST` naming the place; a key that is not known is refused, since a misspelt rule must not become none.
+  /// - Throws: `BAD_REQUEST` with the place. Unknown keys are refused, so that a misspelt rule is not dropped silently.
   public static func rules(_ body: JSONValue) throws(RecordError) -> EnvironmentRules {
     try checkKeys(of: body, ["unique"])
     return EnvironmentRules(unique: try body.requiredList("unique", limit: EnvironmentRules.countLimit, read: unique))

@@ -5,8 +5,8 @@ public import ObjectModel
 import Records
 
 public enum SchemaAnswer {
-  /// What a promotion added.
-  /// - Parameter schema: production's as text, when it was asked for.
+  /// The body after a promotion, with the parts it added.
+  /// - Parameter schema: production's schema as text, if the request asked for it.
   public static func added(_ added: [SchemaFieldName], schema: String? = nil) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 1024)
     writer.beginObject()
@@ -19,8 +19,8 @@ public enum SchemaAnswer {
     return writer.bytes
   }
 
-  /// The error dictionary of changes that production does not take, each named in `refused`.
-  /// - Precondition: there is one.
+  /// The error dictionary of changes that production refuses, each listed in `refused`.
+  /// - Precondition: there is at least one.
   public static func refusal(_ refusals: [SchemaRefusal], uuid: String) -> [UInt8] {
     precondition(!refusals.isEmpty, "nothing was refused")
     var writer = JSONWriter(reservingByteCount: 1024)
@@ -35,7 +35,7 @@ public enum SchemaAnswer {
     return writer.bytes
   }
 
-  /// The 422 of a model file that says something no model can.
+  /// The body of the 422 for a model file that cannot be read.
   public static func unreadableModel(_ reason: String, entity: String?, property: String?, uuid: String) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 512)
     writer.beginObject()
@@ -57,7 +57,8 @@ public enum SchemaAnswer {
     return writer.bytes
   }
 
-  /// A difference for people, one line each: `+` new, `*` a new index or grant, `!` what a deployed schema refuses; empty for none.
+  /// A difference for people, one line each: `+` added, `*` an added index or grant, `!` a change that production
+  /// refuses. Empty without differences.
   public static func text(of diff: SchemaDiff) -> String {
     var lines = diff.added.map { "+ " + path($0) } + diff.extended.map { "* " + path($0) } + diff.addedRoles.map { "+ role " + $0 }
     lines += diff.refusals.map { "! " + $0.reason }

@@ -1,20 +1,20 @@
-// What a change of a schema means for what is stored, beside what it adds.
+// The effects of a schema change on stored records, beside the parts it adds.
 
 import JSON
 public import ObjectModel
 import Records
 
-/// What becomes of fields that a schema changes or has no more, and of the records that have them.
+/// The fields that a schema change alters or removes, and the records that have them.
 public struct SchemaConsequences: Hashable, Sendable {
-  /// A field of another type, or encrypted otherwise. Objects with a value of before are kept from devices: it does not fit.
+  /// A field with another type or encryption. Devices do not get objects with earlier values, because these do not fit.
   public struct Retyped: Hashable, Sendable {
     public let name: SchemaFieldName
-    /// As a schema's text says it.
+    /// The type before, in the schema's notation.
     public let from: String
     public let to: String
-    /// How many records have the field; nil: nobody knows.
+    /// The number of records with the field; nil if it is unknown.
     public var records: Int64?
-    /// There may be more.
+    /// There may be more records than `records`.
     public var isAtLeast = false
 
     public init(_ name: SchemaFieldName, from: String, to: String) {
@@ -28,17 +28,17 @@ public struct SchemaConsequences: Hashable, Sendable {
   }
 
   public var retyped: [Retyped] = []
-  /// Fields, record types (without a field), indexes, grants and roles that go: a line each.
+  /// Removed fields, record types (without a field), indexes, grants and roles: one line each.
   public var removed: [String] = []
   public var added: [String] = []
   /// Fields that gain indexes, and record types that gain grants.
   public var extended: [String] = []
-  /// What else there is to know, a sentence or two each.
+  /// Further remarks, a sentence or two each.
   public var notes: [String] = []
 
   public init() {}
 
-  /// What development takes from a change, counted by nobody yet.
+  /// The consequences of a difference that development accepts, without counts of records.
   public init(of diff: SchemaDiff) {
     added = diff.added.map(SchemaAnswer.path) + diff.addedRoles.map { "role " + $0 }
     extended = diff.extended.map(SchemaAnswer.path)
@@ -56,16 +56,17 @@ public struct SchemaConsequences: Hashable, Sendable {
     }
   }
 
-  /// Whether records may have values that will not fit.
+  /// Whether records may have values that no longer fit.
   public var hidesRecords: Bool { retyped.contains { $0.records != 0 || $0.isAtLeast } }
 
-  /// For people, one line each: `+` new, `-` gone, `~` of another type, `*` a new index or grant; empty where nothing changes.
+  /// One line each, for people: `+` added, `-` removed, `~` of another type, `*` an added index or grant. Empty without
+  /// changes.
   public var text: String {
     let lines = added.map { "+ " + $0 } + removed.map { "- " + $0 } + retyped.map { "~ " + $0.text } + extended.map { "* " + $0 }
     return lines.map { $0 + "\n" }.joined()
   }
 
-  /// `diff`, and where there are any `retyped` and `notes`.
+  /// Writes `diff`, and `retyped` and `notes` if there are any.
   func write(to writer: inout JSONWriter) {
     writer.member("diff", text)
     if !retyped.isEmpty { writeRetyped("retyped", to: &writer) }
@@ -97,7 +98,8 @@ public struct SchemaConsequences: Hashable, Sendable {
 }
 
 extension SchemaAnswer {
-  /// The error dictionary of a change by which records would have values that don't fit, unless whoever asked said so; each field is named in `retyped`.
+  /// The error dictionary of a change that would hide records, for a caller who has not confirmed it; each field is
+  /// listed in `retyped`.
   public static func refusal(_ consequences: SchemaConsequences, uuid: String) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 1024)
     writer.beginObject()

@@ -1,12 +1,12 @@
-// What the page of a share remembers of a visitor who gave his password: in its form, and nowhere else.
+// The sign-in that a share's page remembers, in its form only, after a visitor gave their password.
 
-/// That somebody is a user, for the page of one share and a short time.
+/// States that a visitor is a user, for the page of one share and a short time.
 public struct ShareTicket: Hashable, Sendable {
   public let userRecordName: String
-  /// As it was typed.
+  /// The user's name as typed.
   public let userName: String
   public let shortGUID: String
-  /// Milliseconds since 1970; refused from then on.
+  /// Milliseconds since 1970; the ticket is refused from then on.
   public let expiry: Int64
 
   public init(userRecordName: String, userName: String, shortGUID: String, expiry: Int64) {
@@ -16,16 +16,16 @@ public struct ShareTicket: Hashable, Sendable {
     self.expiry = expiry
   }
 
-  /// So that a text made for another purpose with the same key is none of ours.
+  /// Keeps texts that the same key signed for other purposes from being valid here.
   private static let purpose = Array("aquifer share page".utf8)
 
-  /// Fits into a form as it is.
+  /// The ticket's text, fit for a form without escapes.
   /// - Parameter key: the installation's signing key.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(of: [userRecordName, userName, shortGUID, String(expiry)], for: Self.purpose, signedWith: key)
   }
 
-  /// nil for anything that was not made by `text(signedWith:)` with this key, or has expired.
+  /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
     guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 4, let expiry = Int64(parts[3]), now < expiry else {

@@ -1,4 +1,5 @@
-// What `redirectURL` says in its `state`: for whom somebody signs in, so that the page needs no memory and can't be pointed elsewhere.
+// The signed `state` of `redirectURL`: it carries the sign-in that was requested, so that the page stores nothing and
+// cannot be redirected.
 
 public import Records
 
@@ -6,13 +7,13 @@ public import Records
 public struct SignInState: Hashable, Sendable {
   public let container: ContainerID
   public let environment: Environment
-  /// Of the page that asked, as its API token allows it; nil: it was no page.
+  /// The origin of the page that asked, as its API token allows it; nil if no page asked.
   public let origin: String?
-  /// Of the API token.
+  /// The callback URL of the API token; nil if it has none.
   public let callbackURL: String?
-  /// Milliseconds since 1970; refused from then on.
+  /// Milliseconds since 1970; the state is refused from then on.
   public let expiry: Int64
-  /// What the directory calls the API token; empty: it did not say.
+  /// The directory's name of the API token; empty if the directory gave none.
   public let grant: String
 
   public init(container: ContainerID, environment: Environment, origin: String?, callbackURL: String?, expiry: Int64, grant: String = "") {
@@ -24,10 +25,10 @@ public struct SignInState: Hashable, Sendable {
     self.expiry = expiry
   }
 
-  /// So that a text made for another purpose with the same key is none of ours.
+  /// Keeps texts that the same key signed for other purposes from being valid here.
   private static let purpose = Array("aquifer sign-in".utf8)
 
-  /// Fits into a query as it is.
+  /// The state's text, fit for a query without escapes.
   /// - Parameter key: the installation's signing key.
   /// - Precondition: origin and callback URL have at most 65 535 bytes.
   public func text(signedWith key: [UInt8]) -> String {
@@ -35,7 +36,7 @@ public struct SignInState: Hashable, Sendable {
       of: [container.rawValue, environment.rawValue, origin ?? "", callbackURL ?? "", String(expiry), grant], for: Self.purpose, signedWith: key)
   }
 
-  /// nil for anything that was not made by `text(signedWith:)` with this key, or has expired.
+  /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
     guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6, let container = ContainerID(rawValue: parts[0]),

@@ -1,13 +1,14 @@
-// Values that carry their own authority: given out to clients, verified by whoever has the installation's key, stored by nobody.
+// Values that carry their own authority: clients hold them, holders of the installation's key verify them, nobody
+// stores them.
 
 import Crypto
 
-/// Some texts and a code over them, as one that fits into a path as it is.
+/// Texts and a signature over them, in one text that fits into a path without escapes.
 enum SignedText {
   private static let version: UInt8 = 1
 
   /// Base64url (no padding) of `version, n × (length, bytes), HMAC-SHA256`.
-  /// - Parameter purpose: so that a text made for something else with the same key is none of its kind.
+  /// - Parameter purpose: keeps texts that the same key signed for other purposes from being valid for this one.
   /// - Precondition: each part has at most 65 535 bytes.
   static func make(of parts: [String], for purpose: [UInt8], signedWith key: [UInt8]) -> String {
     var bytes = bytes(of: parts)
@@ -15,7 +16,7 @@ enum SignedText {
     return String(decoding: Base64.encode(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map(urlByte), as: UTF8.self)
   }
 
-  /// nil for anything that was not made for that purpose with this key.
+  /// The signed parts; nil unless the text was made for that purpose with this key and has at most 4096 bytes.
   static func parts(of text: String, for purpose: [UInt8], verifiedWith key: [UInt8]) -> [String]? {
     guard text.utf8.count <= 4096, let standard = standardBase64(text) else { return nil }
     guard let bytes = standard.withUnsafeBufferPointer(Base64.decode), bytes.count > SHA256.byteCount else { return nil }
@@ -24,7 +25,7 @@ enum SignedText {
     return parts(body)
   }
 
-  /// `version, n × (length, bytes)`, for what is signed otherwise.
+  /// The bytes `version, n × (length, bytes)`, for callers that sign them differently.
   static func bytes(of parts: [String]) -> [UInt8] {
     var bytes = [version]
     for part in parts { append(part, to: &bytes) }
@@ -36,7 +37,7 @@ enum SignedText {
     bytes += [UInt8(utf8.count >> 8), UInt8(utf8.count & 0xff)] + utf8
   }
 
-  /// What `bytes(of:)` was made of; nil for anything else.
+  /// Reads the bytes that `bytes(of:)` makes; nil for any others.
   static func parts(_ body: [UInt8]) -> [String]? {
     guard body.first == version else { return nil }
     var parts: [String] = []
@@ -59,7 +60,7 @@ enum SignedText {
     }
   }
 
-  /// The standard spelling of base64url without padding; nil for what is none.
+  /// Converts base64url without padding to standard base64; nil if the text has characters of standard base64 only.
   private static func standardBase64(_ text: String) -> [UInt8]? {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.utf8.count + 3)

@@ -1,11 +1,11 @@
-// Reads Xcode's model files. A module of its own, so that only what reads models links the XML library and all of Foundation.
+// Reads Xcode's model files. A module of its own, so that only its users link the XML library and all of Foundation.
 
 public import ObjectModel
 
-/// Turns the bytes of a model file into a model. Files are the caller's: this module opens none.
+/// Turns the bytes of a model file into a model. The caller opens the files: this module opens none.
 public enum ModelReader {
   /// Reads `<name>.xcdatamodel/contents`.
-  /// - Throws: `ModelReadingError` with the line, for malformed XML, another kind of file, or values no model has.
+  /// - Throws: `ModelReadingError` with the line, for malformed XML, another kind of file, or values that no model has.
   public static func read(_ contents: [UInt8]) throws(ModelReadingError) -> ManagedObjectModel {
     let root = try XMLTree.parse(contents)
     guard root.name == "model" else {
@@ -18,7 +18,7 @@ public enum ModelReader {
       switch node.name {
       case "entity": entities.append(try EntityReader(node: node, composites: composites).read())
       case "configuration": configurations[try node.required("name"), default: []] += try members(of: node)
-      // Fetch requests, diagram positions, composite definitions, and whatever later versions of Xcode add.
+      // Fetch requests, diagram positions, composite definitions, and anything that later versions of Xcode add.
       default: break
       }
     }
@@ -32,7 +32,7 @@ public enum ModelReader {
       throw ModelReadingError("The file is not a property list with a dictionary.", line: root.line)
     }
     for (key, value) in zip(dictionary.children, dictionary.children.dropFirst()) where key.name == "key" && key.text == "_XCCurrentVersionName" {
-      // The name becomes part of a path: it must stay inside its folder.
+      // The name becomes part of a path and must stay inside its folder.
       guard value.name == "string", !value.text.isEmpty, !value.text.contains("/"), value.text != ".." else {
         throw ModelReadingError("'_XCCurrentVersionName' is not the name of a model version.", line: value.line)
       }
@@ -65,7 +65,7 @@ private struct EntityReader {
       case "relationship": entity.relationships.append(try relationship(child, of: name))
       case "uniquenessConstraints": entity.uniquenessConstraints += uniquenessConstraints(child)
       case "fetchIndex": entity.fetchIndexes.append(try child.required("name"))
-      // Fetched properties are not mirrored; user info was read above.
+      // Fetched properties are not mirrored; `userInfo` is read above.
       default: break
       }
     }
@@ -96,11 +96,11 @@ private struct EntityReader {
   }
 }
 
-/// Reads attributes, and what composite ones are made of.
+/// Reads attributes, and the elements of composite attributes.
 struct CompositeReader {
   /// Composite definitions of the model by name.
   private let definitions: [String: XMLNode]
-  /// How an attribute names its definition; the key changed between versions of Xcode.
+  /// The keys with which an attribute names its composite definition: they differ between versions of Xcode.
   private static let referenceKeys = ["compositeName", "compositeType", "compositeAttributeName", "elementName"]
   private static let nestingLimit = 8
 
@@ -133,7 +133,7 @@ struct CompositeReader {
   }
 
   private func elements(of node: XMLNode, _ entity: String, _ name: String, _ nesting: Int) throws(ModelReadingError) -> [Attribute] {
-    // A composite may hold composites; one that holds itself would never end.
+    // Composites may hold composites; without the limit, one that holds itself would never end.
     guard nesting < Self.nestingLimit else {
       throw ModelReadingError("\(entity).\(name) nests composites more than \(Self.nestingLimit) deep.", line: node.line, entity: entity, property: name)
     }

@@ -1,10 +1,10 @@
-// Why a model file could not be read at all; a model that was read but can't be mirrored is `ModelValidator`'s.
+// The error for a model file that cannot be read; `ModelValidator` reports models that can be read but not mirrored.
 
-/// A file that is no model, or says something no model can.
+/// A file that is not a model, or that holds a value no model can have.
 public struct ModelReadingError: Error, Hashable, Sendable, CustomStringConvertible {
   /// One sentence.
   public let reason: String
-  /// The first line is 1; nil when it concerns the whole file.
+  /// Counted from 1; nil when the error concerns the whole file.
   public let line: Int?
   public let entity: String?
   public let property: String?

@@ -1,16 +1,16 @@
-// XML as a small tree with line numbers, over libxml2, with what a model file never needs refused.
+// XML as a small tree with line numbers, over libxml2; it refuses what a model file never needs.
 
 import CXML
 import Records
 
-/// An element of a document that was read whole.
+/// An element, read with everything inside it.
 struct XMLNode {
   let name: String
   let attributes: [String: String]
-  /// Where it begins; the first line is 1.
+  /// The line where the element begins, counted from 1.
   let line: Int
   var children: [XMLNode] = []
-  /// Its own characters, without those of its children.
+  /// The element's own characters, without those of its children.
   var text = ""
 
   func children(named name: String) -> [XMLNode] { children.filter { $0.name == name } }
@@ -19,16 +19,17 @@ struct XMLNode {
 enum XMLTree {
   static let depthLimit = 64
 
-  /// - Throws: `ModelReadingError` naming the line, for anything that is not one well-formed UTF-8 document without entity declarations.
+  /// - Throws: `ModelReadingError` for anything but one well-formed UTF-8 document without entity declarations; with
+  ///   the line, where there is one.
   static func parse(_ bytes: [UInt8]) throws(ModelReadingError) -> XMLNode {
     guard bytes.count <= Limit.requestByteCount else {
       throw ModelReadingError("The file has \(bytes.count) bytes; a model file has at most \(Limit.requestByteCount).")
     }
     guard !bytes.isEmpty else { throw ModelReadingError("The file is empty.") }
-    // Other encodings would get past the check for entities below; Xcode writes UTF-8.
+    // Another encoding would get past the check for entities below; Xcode writes UTF-8.
     guard String(validating: bytes, as: UTF8.self) != nil, !bytes.contains(0) else { throw ModelReadingError("The file is not UTF-8 text.") }
     guard declaresUTF8(bytes) else { throw ModelReadingError("The file declares another encoding than UTF-8.", line: 1) }
-    // No model has any: refused by name, before the parser wonders at their use.
+    // No model declares entities, and the parser must not expand any.
     if let place = bytes.firstRange(of: Array("<!ENTITY".utf8)) {
       throw ModelReadingError("Entity declarations are not accepted.", line: bytes[..<place.lowerBound].count { $0 == UInt8(ascii: "\n") } + 1)
     }
@@ -42,7 +43,7 @@ enum XMLTree {
     return root
   }
 
-  /// Whether the XML declaration, if there is one, leaves the bytes UTF-8.
+  /// True unless an XML declaration names an encoding other than UTF-8.
   private static func declaresUTF8(_ bytes: [UInt8]) -> Bool {
     let head = String(decoding: bytes.prefix(256), as: UTF8.self)
     guard let end = head.firstRange(of: "?>"), let key = head[..<end.lowerBound].firstRange(of: "encoding") else { return true }
@@ -50,7 +51,7 @@ enum XMLTree {
     return ["\"utf-8\"", "'utf-8'"].contains { value.lowercased().hasPrefix($0) }
   }
 
-  /// Static words for the parser's codes: its own texts differ between versions.
+  /// Fixed texts for the parser's codes: libxml2's own texts differ between its versions.
   private static func explain(_ code: Int32, hasRoot: Bool) -> String {
     switch code {
     case 0: "it has no root element"
@@ -65,7 +66,7 @@ enum XMLTree {
   }
 }
 
-/// Collects elements as the parser meets them.
+/// Builds the tree from the parser's events.
 private final class TreeBuilder {
   private(set) var root: XMLNode?
   private(set) var problem: ModelReadingError?
@@ -101,14 +102,15 @@ private final class TreeBuilder {
     String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
   }
 
-  /// - Returns: whether to go on.
+  /// - Returns: false stops the parser.
   private func began(_ name: String, _ attributes: UnsafeBufferPointer<cxml_attribute>, line: Int) -> Bool {
     guard open.count < XMLTree.depthLimit else {
       problem = ModelReadingError("Elements are nested more than \(XMLTree.depthLimit) deep.", line: line)
       return false
     }
     let values = attributes.map { (Self.name($0.prefix, $0.name), Self.text($0.value, $0.value_byte_count)) }
-    // The same name twice, by way of two prefixes of one namespace, is an error of the document.
+    // The document is malformed if two prefixes of one namespace give the same attribute twice; the parser reports
+    // that, and `first` is never used.
     open.append(XMLNode(name: name, attributes: Dictionary(values, uniquingKeysWith: { first, _ in first }), line: line))
     return true
   }

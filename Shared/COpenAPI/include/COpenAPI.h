@@ -1,8 +1,8 @@
-// Services/openapi.json, in the program: whoever has a gateway has its description.
+// Embeds Services/openapi.json in the program, so that every gateway has the description of its API.
 #ifndef COPENAPI_H
 #define COPENAPI_H
 
-/// The document's first byte; what follows is constant, too.
+/// The document's first byte; the document lasts as long as the program.
 const unsigned char *aquifer_openapi_start(void);
 extern const long aquifer_openapi_byte_count;
 

@@ -19,17 +19,17 @@ typedef enum __attribute__((enum_extensibility(closed))) {
   csj_kind_null = 6,
 } csj_kind;
 
-/// One value, in document order. A container's children follow it; an object's are key, value, key, value …
+/// One value, in document order. Its children follow a container; those of an object are key, value, key, value …
 typedef struct {
   csj_kind kind;
-  /// Index of the first node behind this value and everything in it.
+  /// The index of the first node after this value and its children.
   uint32_t next;
-  /// string: offset into the strings in the low half, bytes in the high half. integer, bool: the value. double: its bits.
-  /// Containers: the number of elements or members.
+  /// string: the offset into the strings in the low half, the byte count in the high half. integer, bool: the value.
+  /// double: its bits. Containers: the number of elements or members.
   uint64_t bits;
 } csj_node;
 
-/// One block of memory: free with csj_free.
+/// One block of memory; `csj_free` frees it.
 typedef struct {
   const csj_node *nodes;
   const uint8_t *strings;
@@ -56,12 +56,12 @@ typedef enum __attribute__((enum_extensibility(closed))) {
 typedef struct {
   csj_outcome outcome;
   csj_document document;
-  /// With csj_outcome_duplicate_key: the key, valid until this thread parses again.
+  /// The key for csj_outcome_duplicate_key, valid until this thread parses again.
   const uint8_t *key;
   size_t key_length;
 } csj_result;
 
-/// Parses a whole document; the document is set only with csj_outcome_ok. `bytes` is copied. Any thread.
+/// Parses a whole document; `document` is set only with csj_outcome_ok. Copies `bytes`. Any thread may call it.
 csj_result csj_parse(const uint8_t *bytes, size_t length, size_t maximum_depth);
 void csj_free(csj_document document);
 

@@ -5,9 +5,9 @@ import ObjectModel
 import Records
 
 extension Exporter {
-  /// An edit of an object that somebody else deleted, where edits win: the object as it was, with its links and the pointers to it.
-  /// It is told to everybody, and the edit comes on top of it. The deletion happened before, so that nobody deletes it again.
-  /// - Returns: nil where the deletion stands.
+  /// Restores an object that somebody else deleted, for an edit that wins by the entity's policy: the record, its links
+  /// and the pointers to it. Every store imports them again, and the edit is applied on top.
+  /// - Returns: nil if the deletion stands.
   mutating func revived(_ change: HistoryChange, _ entity: EntityDescription, _ entry: OverlayEntry) throws -> OverlayEntry? {
     guard let judge, judge.rules.deletePolicy(of: entity.name) == .editWins, entry.base?.isDeleted == true, let edit = judge.contested(entry.base),
       var record = try lastRecord(of: change.objectID, since: edit.base)
@@ -18,7 +18,7 @@ extension Exporter {
     revived.isToldAgain = true
     overlay.set(revived, named: change.objectID)
     broughtBack.insert(change.objectID)
-    // What is deleted later in the same run is let go of.
+    // Noted, so that deleting a target later in this run clears the pointer.
     for case .field(let field) in entity.relationships.map(\.storage) {
       if let target = record.fields.string(field) { overlay.notePointer(from: change.objectID, field: field, to: target) }
     }
@@ -30,7 +30,8 @@ extension Exporter {
     return revived
   }
 
-  /// A pointer of before the deletion stays where its object is in this zone, and belongs to nobody else by now.
+  /// Clears a restored pointer unless its target is in this zone or still unknown, and no other object holds the target
+  /// by now.
   private mutating func clearStalePointers(of record: inout Record, _ entity: EntityDescription) throws {
     for relationship in entity.relationships {
       guard case .field(let field) = relationship.storage, let target = record.fields.string(field) else { continue }
@@ -63,7 +64,7 @@ extension Exporter {
     overlay.notePointer(from: pointer.source, field: pointer.field, to: target)
   }
 
-  /// An object as it was before it was deleted; nil where nothing is kept of it.
+  /// The object's last state before its deletion; nil if none is kept.
   private func lastRecord(of objectID: String, since base: Int64) throws -> Record? {
     let history = try overlay.source.history(of: objectID, since: base)
     if let last = history.states.last(where: { !$0.isDeleted }) { return last.record }
@@ -71,12 +72,12 @@ extension Exporter {
     return nil
   }
 
-  /// What is lost with an edit of an object that somebody else deleted: the object, as it would be with the edit.
+  /// Notes the loss of an edit of an object that somebody else deleted: the object with the edit applied.
   mutating func noteDeleted(_ change: HistoryChange, _ entry: OverlayEntry) throws {
     guard let judge, entry.base?.isDeleted == true, let edit = judge.contested(entry.base) else { return }
     let company = try overlay.source.company(ofDeleted: change.objectID)
     var lost = try lastRecord(of: change.objectID, since: edit.base).map { try whole($0, with: change, company: company) } ?? [change]
-    // Earlier edits of it by the same device stand in the same entry.
+    // One loss holds all edits of the object by this device.
     if let earlier = judge.losses.last(where: { $0.objectID == change.objectID && $0.isOfEdit(by: stamp.deviceID) })?.lost.first {
       lost[0] = HeldChanges.compacted([earlier, change])[0]
       self.judge?.withdraw(change.objectID)
@@ -84,12 +85,12 @@ extension Exporter {
     self.judge?.note(ConflictLoss(kind: .lostObject, objectID: change.objectID, entity: change.entity, lost: lost, edit: judge.author))
   }
 
-  /// A deletion of an object that somebody else edited since.
-  /// - Returns: whether the object stays: then its device is told so.
+  /// Decides about a deletion of an object that somebody else edited since.
+  /// - Returns: true if the object stays; its device then imports it again.
   mutating func survives(_ change: HistoryChange, _ entity: EntityDescription) throws -> Bool {
     guard let judge, let edit = judge.contested(try overlay.entry(change.objectID).base), let record = try overlay.entry(change.objectID).record else { return false }
     let past = RecordPast(try overlay.source.history(of: change.objectID, since: edit.base), isInsert: false)
-    // Only what somebody said of it counts, not what the server did to its pointers.
+    // Only attributes that another device set count, not pointers that the server cleared.
     let said = entity.mirroredAttributes.filter { attribute in
       guard let setter = past.setter(of: attribute) else { return false }
       return setter.deviceID != stamp.deviceID && past.ancestor(of: attribute) != nil
@@ -106,7 +107,8 @@ extension Exporter {
     return false
   }
 
-  /// The object, its links and whatever points to it, for a device that let go of them with it.
+  /// Has the device import the object, its links and the objects that point to it: it dropped them when it deleted the
+  /// object.
   private mutating func tellOfAll(_ objectID: String) throws {
     for name in [objectID] + (try overlay.pointers(to: objectID).map(\.source)) { try tellAgain(name) }
   }
@@ -119,11 +121,12 @@ extension Exporter {
     try overlay.pointers(to: objectID).filter { $0.field != ReservedName.linkRecordNames }
   }
 
-  /// The changes that make an object again: an insert with all that it has, and updates of those that pointed to it.
+  /// The changes that make an object again: an insert with all of its values, and updates of the objects that pointed
+  /// to it.
   private mutating func whole(_ record: Record, with edit: HistoryChange?, company: DeletedCompany) throws -> [HistoryChange] {
     let deserializer = Deserializer(model)
     guard let entity = deserializer.entity(of: record), let object = try? deserializer.object(entity, from: record) else {
-      // Dropped because what can't be read can't be made again: the edit is all that is left.
+      // Dropped because a record that cannot be read cannot be made again: only the edit remains.
       return edit.map { [$0] } ?? []
     }
     var links: [String: [String]] = [:]

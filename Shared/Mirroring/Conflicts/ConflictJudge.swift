@@ -1,19 +1,20 @@
-// The judge of an export: for each edit, whether somebody else's it did not know of stands against it, and what becomes of the two.
+// The judge of an export: for each edit it finds a concurrent edit of somebody else and settles the two.
 
 import History
 public import ObjectModel
 public import Records
 
-/// What an export needs to know about conflicts. Where nobody declared a policy and nobody else changed the record since, it costs a comparison.
+/// The context in which an export judges conflicts. Without a declared policy and without another writer's change,
+/// judging costs one comparison.
 public struct ConflictJudge {
   let rules: ConflictRules
-  /// The mirrored store's key, as `SourceRecord.origin` has it.
+  /// The mirrored store's key, equal to `SourceRecord.origin` of its own changes.
   let store: Int64
-  /// Who exports, from which device.
+  /// The user and device that export.
   let stamp: Stamp
-  /// Of the transaction whose changes come; nil: nothing is known of it, and it wins.
+  /// The edit of the current transaction; nil: its base is unknown, and it wins.
   var edit: HistoryTransaction.Edit?
-  /// What is lost so far, in order.
+  /// The losses so far, in order.
   public private(set) var losses: [ConflictLoss] = []
 
   public init(rules: ConflictRules, store: Int64, stamp: Stamp) {
@@ -24,24 +25,24 @@ public struct ConflictJudge {
 
   mutating func note(_ loss: ConflictLoss) { losses.append(loss) }
 
-  /// The object was made again, or its device deleted it, too: nothing of it is lost to that device.
+  /// Drops the losses of this device's edits of an object that was made again, or that the device itself deleted.
   mutating func withdraw(_ objectID: String) {
     if !losses.isEmpty { losses.removeAll { $0.objectID == objectID && $0.isOfEdit(by: stamp.deviceID) } }
   }
 
-  /// The edit, where somebody else has changed the record since what it knew.
+  /// The current edit, if another writer changed the record after the edit's base; nil otherwise.
   func contested(_ base: SourceRecord?) -> HistoryTransaction.Edit? {
     guard let edit, let base, base.isNews(to: store, after: edit.base) else { return nil }
     return edit
   }
 
-  /// Whose edit this transaction's is, and when it was made.
+  /// The user, device and time of the current edit.
   var author: Stamp { Stamp(timestamp: edit?.time ?? 0, userRecordName: stamp.userRecordName, deviceID: stamp.deviceID) }
 }
 
 extension Exporter {
-  /// Settles the attributes of an insert or update that is written into `entry` already.
-  /// - Parameter before: the record as it was without it; nil: there was none.
+  /// Settles the attributes of an insert or update that `entry` has already.
+  /// - Parameter before: the record before the change; nil if there was none.
   mutating func settle(_ change: HistoryChange, of entity: EntityDescription, over before: Record?, in entry: inout OverlayEntry) throws {
     guard let judge, let edit = judge.edit else { return }
     let policies = judge.rules.policies(of: entity.name)
@@ -49,7 +50,8 @@ extension Exporter {
     if policies == nil, contested == nil { return }
     let history = contested == nil ? nil : try overlay.source.history(of: change.objectID, since: edit.base)
     let past = history.map { RecordPast($0, isInsert: change.changeType == .insert) }
-    // Who never imported anything knew nothing of what they overwrite; where values are merged they are taken to have seen it being made all the same.
+    // A device with base 0 has imported nothing. By `arrival` it knew no value that it overwrites; by other policies it
+    // counts as having seen the object's creation.
     let arrivalPast = edit.base == 0 ? history.map { RecordPast($0, isInsert: true) } : past
     for named in change.attributes {
       let policy = policies?[named.name] ?? .arrival
@@ -60,7 +62,7 @@ extension Exporter {
         policy: policy, range: attribute.type.range ?? 0...0, defaultNumber: attribute.defaultNumber, current: FieldContent(of: attribute, in: before),
         sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute.fieldName), isSeen: contested == nil,
         ancestor: past?.ancestor(of: attribute), setter: past?.setter(of: attribute), device: stamp.deviceID, time: edit.time)
-      // What this run wrote itself is no conflict.
+      // A value that this run wrote is no conflict.
       let isOwn = policy == .arrival && contest.current != FieldContent(of: attribute, in: entry.baseRecord)
       let verdict = isOwn ? FieldContest.Verdict(outcome: .sent) : contest.verdict { serializer.text(of: $0) }
       try apply(verdict, contest, attribute, entity, to: &record, in: &entry)
@@ -109,7 +111,7 @@ extension Exporter {
         edit: isOfSent ? judge.author : contest.setter ?? Stamp(timestamp: 0, userRecordName: "")))
   }
 
-  /// A to-one relationship that somebody else set without this edit's knowing: the last arrival wins, and what it had is written down.
+  /// Notes the loss where an edit sets a to-one relationship that another device set unseen: the last arrival wins.
   mutating func noteOverwritten(_ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, by target: String?) throws {
     guard let judge, let edit = judge.edit, let entry = overlay.known(change.objectID), judge.contested(entry.base) != nil else { return }
     let current = entry.record?.fields.string(field)
@@ -125,13 +127,13 @@ extension Exporter {
   }
 }
 
-/// A record's past from the point of view of an edit.
+/// A record's past as one edit sees it.
 struct RecordPast {
   private let ancestor: RecordHistory.Ancestor
   private let states: [RecordHistory.State]
 
   init(_ history: RecordHistory, isInsert: Bool) {
-    // Nobody edits what he never heard of: whatever he said, he had seen it being made.
+    // A device edits only objects it knows: it has seen at least their creation.
     if case .nothing = history.ancestor, !isInsert, let first = history.states.first, !first.isDeleted {
       ancestor = .record(first.record)
       states = Array(history.states.dropFirst())
@@ -162,7 +164,7 @@ struct RecordPast {
     }
   }
 
-  /// Who gave something its present value, after the ancestor; nil: nobody did.
+  /// The stamp of the change that set the present value after the ancestor; nil if none did.
   func setter<Value: Equatable>(where value: (Record?) -> Value) -> Stamp? {
     var last: Value?
     switch ancestor {
@@ -183,15 +185,15 @@ struct RecordPast {
 }
 
 extension AttributeDescription {
-  /// What an integer stands for where there is none.
+  /// The number that an empty integer attribute counts as.
   fileprivate var defaultNumber: Int64 { if case .integer(let number) = defaultAttributeValue { number } else { 0 } }
 
-  /// A field's value for the journal: what can't be read is left out, with the record that has it.
+  /// A field's value for the journal; null if it cannot be read.
   fileprivate func journaled(_ value: FieldValue?, entity: String) -> AttributeValue {
     switch value {
     case nil: .null
     case .asset(let asset)?: .asset(asset)
-    // Dropped because a value that fits no attribute is nothing that could be restored.
+    // Dropped because a value that does not fit its attribute could not be restored.
     case let value?: (try? decode(value, entity: entity)) ?? .null
     }
   }

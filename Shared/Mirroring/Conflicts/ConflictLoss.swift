@@ -3,31 +3,31 @@
 public import History
 public import Records
 
-/// How something came to be lost. The raw value is stored: never renumber.
+/// The way in which something was lost. The raw value is stored: never renumber.
 public enum ConflictKind: Int, Hashable, Sendable, CaseIterable {
-  /// One edit of a property gave way to another that did not know of it.
+  /// One edit of a property gave way to a concurrent one.
   case lostValue = 1
-  /// An object was deleted that somebody edited without knowing, or the other way round.
+  /// An object was deleted and edited concurrently.
   case lostObject = 2
   /// Two values of a property with the policy `manual`: the server's stays until somebody decides.
   case undecided = 3
-  /// Saved, and gone before any export: with a purged zone or history.
+  /// A saved change that a purged zone or history removed before its export.
   case unexported = 4
-  /// Saved, and rolled back because it may not be.
+  /// A saved change that was rolled back because the user may not make it.
   case reverted = 5
 
   public var name: String { "\(self)" }
 }
 
-/// What became of a conflict. The raw value is stored: never renumber.
+/// The state of a conflict. The raw value is stored: never renumber.
 public enum ConflictState: Int, Hashable, Sendable, CaseIterable {
   /// Somebody has to decide.
   case open = 0
-  /// What was lost can be brought back.
+  /// The loss can be brought back.
   case lost = 1
-  /// It was brought back.
+  /// The loss was brought back.
   case restored = 2
-  /// Somebody decided.
+  /// Somebody has decided.
   case resolved = 3
 
   public var name: String { "\(self)" }
@@ -38,18 +38,18 @@ public enum ConflictState: Int, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Something that is lost.
+/// A value or object that a conflict lost.
 public struct ConflictLoss: Hashable, Sendable {
   public let kind: ConflictKind
   public let objectID: String
   public let entity: String
-  /// What has to be done to have it again, in order: for `lostValue` and `undecided` one update.
+  /// The changes that bring the loss back, in order; one update for `lostValue` and `undecided`.
   public let lost: [HistoryChange]
-  /// What the server has in its place, as an update of the same properties; nil where that is nothing.
+  /// The server's values of the same properties, as an update; nil if it has none.
   public let kept: HistoryChange?
-  /// What both edits began with, as far as it is known.
+  /// The values before both edits, as an update; nil if they are not known.
   public let ancestor: HistoryChange?
-  /// Whose edit is lost: when it was made by that device's clock (milliseconds since 1970), as far as that is known.
+  /// The author of the lost edit, and its time in milliseconds since 1970 by that device's clock, as far as known.
   public let edit: Stamp
 
   public init(
@@ -64,14 +64,14 @@ public struct ConflictLoss: Hashable, Sendable {
     self.edit = edit
   }
 
-  /// Whether it is an edit of a device, and of an object that was deleted before.
+  /// Whether the loss is a device's edit of an object that was deleted before.
   public func isOfEdit(by device: String) -> Bool { kind == .lostObject && edit.deviceID == device }
 
-  /// The state that the journal begins with.
+  /// The state in which the journal records the loss.
   public var state: ConflictState { kind == .undecided ? .open : .lost }
 
-  /// What the journal keeps of it besides its columns: what is lost, then what was kept, then the ancestor, and in place of the transaction's ID
-  /// which of the two there are.
+  /// The journal's content besides its columns: the lost changes, then `kept`, then the ancestor. The transaction ID
+  /// lists which of the last two are present.
   public var content: HistoryTransaction {
     let more = [("kept", kept), ("ancestor", ancestor)].compactMap { name, change in change.map { (name, $0) } }
     return HistoryTransaction(
@@ -79,8 +79,8 @@ public struct ConflictLoss: Hashable, Sendable {
   }
 
   /// - Parameters:
-  ///   - content: as `content` gave it.
-  ///   - user: whose edit is lost, and `device`: where it was made.
+  ///   - content: a value of the property `content`.
+  ///   - user, device: the author of the lost edit.
   public init(kind: ConflictKind, objectID: String, entity: String, content: HistoryTransaction, user: String, device: String) {
     let names = content.transactionID.split(separator: " ")
     let lostCount = max(content.changes.count - names.count, 0)
@@ -92,7 +92,7 @@ public struct ConflictLoss: Hashable, Sendable {
       edit: Stamp(timestamp: content.timestamp, userRecordName: user, deviceID: device))
   }
 
-  /// The same in as few changes as say it: a thousand edits of one object that were never exported are two.
+  /// The same loss in as few changes as possible: a thousand edits of one object that were never exported become two.
   public var compacted: ConflictLoss {
     var order: [String] = []
     var byObject: [String: [HistoryChange]] = [:]
@@ -103,7 +103,7 @@ public struct ConflictLoss: Hashable, Sendable {
     return with(lost: order.flatMap { HeldChanges.compacted(byObject[$0] ?? []) })
   }
 
-  /// The loss as two; nil where it is one change.
+  /// The loss split in two; nil if it is a single change.
   public var halves: (ConflictLoss, ConflictLoss)? {
     if lost.count < 2 { return nil }
     return (with(lost: Array(lost.prefix(lost.count / 2))), with(lost: Array(lost.dropFirst(lost.count / 2))))

@@ -5,7 +5,7 @@ import JSON
 import ObjectModel
 import Records
 
-/// What a record has of an attribute: its field, or the asset in its place.
+/// A record's content of one attribute: its field, and the asset in its place.
 struct FieldContent: Hashable {
   var field: Field?
   var asset: Field?
@@ -23,38 +23,38 @@ struct FieldContent: Hashable {
   }
 }
 
-/// An edit against what is there.
+/// One edit of an attribute against the present value.
 struct FieldContest {
-  /// What the device had before it as its own doing or by importing.
+  /// The value that the device saw before its edit, by its own edits or an import.
   enum View {
     case unknown
     case value(FieldValue?)
   }
 
   let policy: ConflictPolicy
-  /// Of a counter: what it can hold, and what stands for no value.
+  /// For a counter: the range of its type, and the number that an empty field counts as.
   let range: ClosedRange<Int64>
   let defaultNumber: Int64
   let current: FieldContent
   let sent: FieldContent
-  /// What is known of the present value.
+  /// The version of the present value; nil if there is none.
   let version: FieldVersion?
-  /// Nobody else has changed the record since the device's base: it had seen everything.
+  /// No other writer changed the record since the device's base: the device has seen the present value.
   let isSeen: Bool
-  /// What was there at the base, with what is known of it; nil: it is not known what was there.
+  /// The content at the device's base, with its version; nil if it is not known.
   let ancestor: (content: FieldContent, version: FieldVersion?)?
-  /// Who set the present value, where that was after the base.
+  /// The stamp of the change that set the present value after the base; nil if none did.
   let setter: Stamp?
   let device: String
-  /// The edit's time by its device.
+  /// The edit's time by its device, milliseconds since 1970.
   let time: Int64
 }
 
 extension FieldContest {
-  /// What becomes of the attribute.
+  /// The value that the attribute gets.
   enum Outcome: Hashable {
     case sent, current
-    /// Neither, or both; nil clears the field.
+    /// A value made from both; nil clears the field.
     case merged(FieldValue?)
   }
 
@@ -64,12 +64,12 @@ extension FieldContest {
 
   struct Verdict {
     let outcome: Outcome
-    /// What is known of the field from now on; nil: as before.
+    /// The field's version after the edit; nil leaves it as it is.
     var version: FieldVersion?
     var loss: Loss?
   }
 
-  /// - Parameter text: reads text that lies in an asset; nil for what can't be read.
+  /// - Parameter text: reads text, also from an asset; nil if it cannot be read.
   func verdict(text: (FieldValue) -> String?) -> Verdict {
     switch policy {
     case .arrival: return Verdict(outcome: .sent, loss: isContested && isChanged ? .ofCurrent : nil)
@@ -83,7 +83,7 @@ extension FieldContest {
 
   private var isChanged: Bool { sent != current }
 
-  /// Somebody else set the present value, and the device did not know it.
+  /// Another device set the present value, and this device did not know it.
   private var isContested: Bool {
     if isSeen { return false }
     if let winner = version?.edits.first {
@@ -91,27 +91,27 @@ extension FieldContest {
       return ancestor.map { $0.version?.edits.first != winner || $0.content != current } ?? true
     }
     guard let ancestor else {
-      // Nothing is known of it: only where somebody declared that it matters is it taken for one.
+      // The base is not known: the edit counts as contested only if the model declares a policy.
       return policy != .arrival && isChanged
     }
     return ancestor.content != current && setter.map { $0.deviceID != device } ?? true
   }
 
-  /// The latest time that the device had seen of the field, its own edits included.
+  /// The latest time of the field's edits that the device had seen, its own included.
   private var seenTime: Int64? {
     if isSeen { return version?.edits.map(\.time).max() }
     return [ancestor?.version?.edits.map(\.time).max(), version?.edit(of: device)?.time].compactMap { $0 }.max()
   }
 
-  /// This edit, as it is remembered.
+  /// This edit, in the form that the field's version keeps.
   private func own(sent value: FieldValue? = nil) -> FieldVersion.Edit {
     FieldVersion.Edit(device: device, time: EditTime.time(time, after: seenTime), sent: value)
   }
 
-  /// More devices than this are not remembered; the ones that were silent longest go.
+  /// The number of devices that a version remembers; the one silent longest is dropped first.
   private static let deviceLimit = 64
 
-  /// - Parameter keepsSent: of a device whose value is no longer the field's, what it sent stays known.
+  /// - Parameter keepsSent: true notes the present value in the edit that set it, before this edit replaces it.
   private func version(with own: FieldVersion.Edit, wins: Bool, keepsSent: Bool = false) -> FieldVersion {
     var edits = version?.edits ?? []
     if keepsSent, wins, !edits.isEmpty, edits[0].sent == nil { edits[0].sent = current.value ?? nothing }
@@ -121,7 +121,7 @@ extension FieldContest {
     return FieldVersion(field: version?.field ?? "", edits: edits, elements: version?.elements ?? [])
   }
 
-  /// What stands for no value where one has to.
+  /// The value that an empty field counts as.
   private var nothing: FieldValue { policy == .counter ? .int64(defaultNumber) : .string("[]") }
 
   // MARK: hlc, manual
@@ -151,7 +151,7 @@ extension FieldContest {
 
   // MARK: counter
 
-  /// What the device had: its own last word if it has not imported since, else what it had imported.
+  /// The device's view: its own last edit if that came after its last import, or else the imported value.
   private var view: View {
     if isSeen { return .value(current.value) }
     if let mine = version?.edit(of: device), ancestor?.version?.edit(of: device)?.time != mine.time {
@@ -166,7 +166,7 @@ extension FieldContest {
     }
     let said = number(sent.value)
     let sum = Int128(number(current.value)) + Int128(said) - Int128(number(before))
-    // A counter that is full stays full.
+    // A counter stays within the range of its type.
     let result = Int64(min(max(sum, Int128(range.lowerBound)), Int128(range.upperBound)))
     if result == said { return Verdict(outcome: .sent, version: version(with: own(), wins: true, keepsSent: true)) }
     return Verdict(outcome: .merged(.int64(result)), version: version(with: own(sent: .int64(said)), wins: true, keepsSent: true))
@@ -215,13 +215,13 @@ extension FieldValue {
 
 /// Sets as text: a JSON array.
 enum SetText {
-  /// Elements that went are remembered up to this number, together with those that are there.
+  /// The limit on remembered elements, present and removed ones together.
   private static let elementLimit = 2000
   private static let depth = 16
 
-  /// The elements as JSON, each by itself; nil for what is no array.
+  /// Each element as JSON text; nil if the text is not an array.
   static func elements(_ text: String) -> Set<String>? {
-    // Dropped because text that is no set can't be merged, and is told apart by the caller.
+    // Dropped because nil says it: callers do not merge text that is no set.
     guard let json = try? JSONValue(parsing: Array(text.utf8), maximumDepth: depth), json.kind == .array else { return nil }
     return Set(
       json.elements.map { element in
@@ -231,13 +231,13 @@ enum SetText {
       })
   }
 
-  /// The same text for the same set.
+  /// The array's text; equal sets have equal text.
   static func text(of elements: Set<String>) -> String { "[" + elements.sorted().joined(separator: ",") + "]" }
 
   static func bounded(_ elements: some Collection<FieldVersion.Element>) -> [FieldVersion.Element] {
     var kept = Array(elements)
     if kept.count > elementLimit {
-      // What is there needs no memory of its own as long as nobody disputes it; the oldest go first.
+      // The oldest edits go first: a present element needs no entry while no device disputes it.
       kept = Array(kept.sorted { $1.edit.precedes($0.edit) }.prefix(elementLimit))
     }
     return kept.sorted { $0.text < $1.text }

@@ -3,34 +3,36 @@
 public import ObjectModel
 public import Records
 
-/// Works out what is written when duplicates are merged, on top of a zone as it is stored.
+/// Plans the writes that merge duplicates, on top of a zone as it is stored.
 ///
-/// A duplicate stays alive, without relationships, until whoever stores it says that it goes (`remove`); its attributes are its own. All that is
-/// written is the server's doing, so that every store hears of it.
+/// A duplicate stays alive without relationships, and keeps its attributes, until its owner calls `remove`. All writes
+/// count as the server's own, so that every store imports them.
 public struct Deduplicator {
   private var exporter: Exporter
-  /// What other duplicates stand for that may be met at the other end of a pair.
+  /// Survivors by the names of other duplicates, which may stand at the other end of a pair.
   public var standIns: [String: String] = [:]
 
-  /// The Date attribute that Apple's sample keeps the time of a merge in; set on duplicates whose entity has it.
+  /// The Date attribute in which Apple's sample code keeps the time of a merge; set on duplicates whose entity has it.
   public static let dateAttribute = "deduplicatedDate"
 
   /// - Parameters:
-  ///   - stamp: when, and in whose name.
-  ///   - makeRecordName: a fresh upper-case UUID for every link record.
+  ///   - stamp: the time of the merge, and the user in whose name it happens.
+  ///   - makeRecordName: makes an upper-case UUID for every link record.
   public init(model: ModelIndex, links: LinkResolver, source: any RecordSource, stamp: Stamp, makeRecordName: @escaping () -> String) {
     exporter = Exporter(
       model: model, links: links, source: source, serializer: Serializer(contents: NoContents()), stamp: stamp, makeRecordName: makeRecordName)
   }
 
-  /// Whether a name survives another one that means the same: the lower UUID does, as every peer decides it, whatever its case.
+  /// Whether a name survives against another: the lower UUID does, regardless of case, so that every peer decides
+  /// alike.
   public static func survives(_ name: String, _ other: String) -> Bool {
     let (a, b) = (name.uppercased(), other.uppercased())
     return a == b ? name.utf8.lexicographicallyPrecedes(other.utf8) : a.utf8.lexicographicallyPrecedes(b.utf8)
   }
 
-  /// Gives a duplicate's own to-one relationships to the survivor where that has none, and marks the duplicate.
-  /// - Parameter group: all names that are merged, both among them: none of them comes to point to another.
+  /// Gives a duplicate's to-one relationships to the survivor where the survivor has none, and marks the duplicate.
+  /// - Parameter group: the names of all objects that are merged, `survivor` and `loser` included: none of them gets a
+  ///   pointer to another.
   public mutating func merge(_ loser: String, into survivor: String, of group: Set<String>) throws {
     guard let record = try exporter.overlay.entry(loser).record,
       let entity = exporter.model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
@@ -51,13 +53,14 @@ public struct Deduplicator {
     let isFree = kept.fields.string(field) == nil && !group.contains(target)
     if isFree { try set(field, of: survivor, to: Field(.string(target))) }
     guard let inverse = relationship.inverse, !inverse.isToMany else { return }
-    // One-to-one: whom the survivor can't take is let go.
+    // One-to-one: a target that the survivor cannot take loses its pointer.
     let back = ReservedName.fieldPrefix + inverse.name
     guard try exporter.overlay.entry(target).record?.fields.string(back) == loser else { return }
     try set(back, of: target, to: isFree ? Field(.string(survivor)) : nil)
   }
 
-  /// Lets what points to a duplicate point to the survivor, or nowhere when that is gone. What does not point there any more is left alone.
+  /// Redirects a pointer from a duplicate to the survivor, or clears it if the survivor is gone. Pointers to anything
+  /// else stay.
   public mutating func move(_ pointer: RecordPointer, from loser: String, to survivor: String) throws {
     guard let record = try exporter.overlay.entry(pointer.source).record else { return }
     if pointer.field == ReservedName.linkRecordNames {
@@ -81,7 +84,7 @@ public struct Deduplicator {
     if try exporter.overlay.entry(loser).record?.fields.string(back) == pointer.source { try set(back, of: loser, to: nil) }
   }
 
-  /// The field by which a one-to-one relationship's other end points back.
+  /// The field with which the target of a one-to-one relationship points back; nil for other relationships.
   private func oneToOneInverse(of field: String, _ record: Record) -> String? {
     let entity = exporter.model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
     guard field.hasPrefix(ReservedName.fieldPrefix),
@@ -90,7 +93,7 @@ public struct Deduplicator {
     return ReservedName.fieldPrefix + inverse.name
   }
 
-  /// A pair with a duplicate becomes one with the survivor, in a record of its own, as clients know pairs by their records.
+  /// Replaces a duplicate's link record by one of the survivor, under its own name: clients know a pair by its record.
   private mutating func move(_ record: Record, _ parts: LinkRecord, from loser: String, to survivor: String) throws {
     guard parts.ends.first == loser || parts.ends.second == loser else { return }
     let end = parts.ends.first == loser ? parts.ends.second : parts.ends.first
@@ -102,7 +105,7 @@ public struct Deduplicator {
         try exporter.makeLinkOnce(link, source, target)
       }
     } else if case .pair = parts.form {
-      // Of a model that nobody here knows: the same words with the other name.
+      // A link of a model that is not known here: the same fields with the survivor's name.
       var fields = record.fields
       let ends = parts.ends.first == loser ? (survivor, other) : (other, survivor)
       fields[ReservedName.linkRecordNames] = Field(.string("\(ends.0)\(ReservedName.linkSeparator)\(ends.1)"))
@@ -117,7 +120,8 @@ public struct Deduplicator {
     try exporter.overlay.linkCandidates(ends.0, ends.1).contains { try exporter.overlay.entry($0).record?.fields == fields }
   }
 
-  /// An edit of a duplicate that came after the merge is the survivor's: its last, though others may have been made to that meanwhile.
+  /// Applies an edit of a duplicate that came after the merge to the survivor. It overwrites edits that the survivor
+  /// got meanwhile.
   public mutating func carry(from earlier: Record, to later: Record, into survivor: String) throws {
     guard try exporter.overlay.entry(survivor).record != nil else { return }
     let entity = exporter.model.entity(recordType: later.recordType, entityName: later.fields.string(ReservedName.entityName))
@@ -128,10 +132,10 @@ public struct Deduplicator {
     }
   }
 
-  /// Deletes a duplicate, with links of it that could not be moved, and clears what still points to it.
-  /// - Throws: what the source throws; then nothing of it is planned.
+  /// Deletes a duplicate with the links that could not be moved, and clears the remaining pointers to it.
+  /// - Throws: errors of the source; nothing is planned then.
   public mutating func remove(_ loser: String) throws {
-    // Everything that is touched is read before anything is changed.
+    // Loads everything that is touched before anything changes.
     _ = try exporter.overlay.pointers(to: loser)
     try exporter.deleteObject(loser)
   }
@@ -144,11 +148,11 @@ public struct Deduplicator {
     if let target = field?.value.pointedTo { exporter.overlay.notePointer(from: recordName, field: name, to: target) }
   }
 
-  /// What differs now from the zone as it is stored.
+  /// The writes that lead from the stored zone to the present state.
   public mutating func plan() -> [PlannedWrite] { exporter.plan().writes.map { PlannedWrite(item: $0.item, isServersOwn: true) } }
 }
 
-/// Attributes are not read or written here.
+/// The deduplicator neither reads nor writes attributes.
 private struct NoContents: AssetContents {
   func content(of asset: Asset) throws -> [UInt8] { throw ValueMismatch(reason: "no content is at hand") }
   func asset(with content: [UInt8]) throws -> Asset { throw ValueMismatch(reason: "no content is at hand") }
@@ -157,7 +161,7 @@ private struct NoContents: AssetContents {
 extension FieldValue {
   fileprivate var pointedTo: String? { if case .string(let name) = self { name } else { nil } }
 
-  /// A relationship's name, or a reference within the zone, or a list of such.
+  /// A relationship's name, a reference within the zone, or a list of references.
   fileprivate func points(to name: String) -> Bool {
     switch self {
     case .string(let text): text == name

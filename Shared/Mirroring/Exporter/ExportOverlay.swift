@@ -1,28 +1,28 @@
-// The records an export run has touched, over the zone as it is stored: changes are applied here in order, and only what differs in
-// the end is written. That is how insert-and-delete, repeated edits and edits that change nothing collapse.
+// The records that an export run touches, on top of the zone as it is stored. The run applies changes here in order and
+// writes only the final differences: insert and delete, repeated edits and edits without effect collapse.
 
 import Records
 
-/// A record under the hands of the exporter.
+/// A record during an export run.
 struct OverlayEntry {
-  /// Kept apart, because entries are moved about, and most have none.
+  /// A reference, because entries move in memory and most have no stored record.
   private final class Base: Sendable {
     let stored: SourceRecord
     init(_ stored: SourceRecord) { self.stored = stored }
   }
 
   private let origin: Base?
-  /// As it is now; nil while it is not alive.
+  /// The record's present state; nil while it is not alive.
   var record: Record?
-  /// Fields whose present value the server decided on: pointers it cleared that the client did not name.
+  /// Fields with a present value that the server decided: it cleared a pointer.
   var serverFields: Set<String> = []
-  /// Those among them that it cleared because of what became of others: of this record nobody said anything.
+  /// Those of `serverFields` that the server cleared because another object changed: no client named this record.
   var clearedFields: Set<String> = []
-  /// The store is sent the record again, whatever it says.
+  /// The store imports the record again, even if nothing of it changed.
   var isToldAgain = false
-  /// The server decided on the deletion: a superfluous link record of a pair.
+  /// The server decided on the deletion: of a superfluous link record, for example.
   var isServersDeletion = false
-  /// It was alive in this run, and deleted.
+  /// The record was deleted in this run.
   var isRemoved = false
 
   init(base: SourceRecord?) {
@@ -30,37 +30,38 @@ struct OverlayEntry {
     record = base.flatMap { $0.isDeleted ? nil : $0.record }
   }
 
-  /// As the zone holds it; nil when the name was never used.
+  /// The record as the zone holds it; nil if the name was never used.
   var base: SourceRecord? { origin?.stored }
 
-  /// A tombstone, or deleted earlier in this run: unlike a name nobody knows yet, nothing may point here any more.
+  /// A tombstone, or deleted earlier in this run. Nothing may point here any more, unlike to a name that is still
+  /// unknown.
   var isGone: Bool {
-    // Asked without comparing records, which copies them.
+    // A pattern match: comparing with nil would copy the record.
     if case .some = record { return false }
     return origin != nil || isRemoved
   }
 
-  /// Whether what is written of it is a link record's.
+  /// Whether the entry is of a link record.
   var isLink: Bool { (record?.recordType ?? baseRecord?.recordType).map { LinkRecord.isLink(recordType: $0) } ?? false }
 
   var baseRecord: Record? { base.flatMap { $0.isDeleted ? nil : $0.record } }
 }
 
-/// A zone with changes on top.
+/// A zone, with the changes of a run on top.
 struct ExportOverlay {
   let source: any RecordSource
-  /// In the order they were first loaded, so that nothing depends on a dictionary's order.
+  /// In the order in which they were first loaded, so that no result depends on a dictionary's order.
   private(set) var entries: [OverlayEntry] = []
   private var places: [String: Int] = [:]
-  /// Pointers that were set here, by target; some may have been cleared again since.
+  /// Pointers that this run set, by target; some may have been cleared again.
   private var added: [String: [RecordPointer]] = [:]
   private var stored: [String: [RecordPointer]] = [:]
-  /// Of objects with many pointers.
+  /// Link records of the objects with many pointers, by the object's name.
   private var crowds: [String: Crowd] = [:]
-  /// Names of link records that were gone through so far.
+  /// The number of link records' names that searches went through.
   private(set) var linkCost = 0
 
-  /// The link records of an object with so many that each pair's can't be searched among them.
+  /// The link records of one object, indexed because searching a list for every pair would take too long.
   private struct Crowd {
     private(set) var ordered: [String] = []
     private(set) var all: Set<String> = []
@@ -73,7 +74,8 @@ struct ExportOverlay {
 
   init(source: any RecordSource) { self.source = source }
 
-  /// Makes room for as many more, at least doubling it: entries are large, and moved whenever they outgrow it.
+  /// Makes room for as many more entries, and at least doubles the capacity: entries are large, and growing moves them
+  /// all.
   mutating func reserve(_ count: Int) {
     let needed = entries.count + count
     if needed > entries.capacity { entries.reserveCapacity(max(needed, 2 * entries.capacity)) }
@@ -85,7 +87,7 @@ struct ExportOverlay {
 
   mutating func entry(_ name: String) throws -> OverlayEntry { entries[try place(of: name)] }
 
-  /// One that was looked at before.
+  /// The entry of a record that was loaded before; nil for other names.
   func known(_ name: String) -> OverlayEntry? { places[name].map { entries[$0] } }
 
   mutating func set(_ entry: OverlayEntry, named name: String) {
@@ -96,14 +98,14 @@ struct ExportOverlay {
     }
   }
 
-  /// Looks at an entry, or changes it, in its place: neither is it copied, nor are its record's fields.
+  /// Reads or changes an entry in place, without a copy of the entry or of its record's fields.
   mutating func with<Value>(_ name: String, _ body: (inout OverlayEntry) throws -> Value) throws -> Value {
     try body(&entries[try place(of: name)])
   }
 
   private mutating func place(of name: String) throws -> Int {
     let next = entries.count
-    // Looked for and noted in one step, so that a name is hashed once.
+    // Looks the name up and adds it in one step, so that it is hashed once.
     let place = Self.resolved(&places[name, default: next])
     if place < next { return place }
     do {
@@ -115,7 +117,7 @@ struct ExportOverlay {
     return place
   }
 
-  /// The place, which is kept where it was only the default: that is why it is taken by reference.
+  /// The stored place. Passing it by reference makes the dictionary keep the default of a name that was absent.
   private static func resolved(_ place: inout Int) -> Int { place }
 
   private mutating func add(_ entry: OverlayEntry, _ name: String) {
@@ -123,9 +125,9 @@ struct ExportOverlay {
     entries.append(entry)
   }
 
-  /// Gives the entries away, in their order, and has none afterwards.
+  /// Hands the entries over in their order, and leaves none.
   mutating func takeEntries() -> [OverlayEntry] {
-    // Exchanged, so that they are nobody else's for a moment: changing them would copy them all.
+    // A swap makes the caller the only owner: with a second reference, every change would copy all entries.
     var taken: [OverlayEntry] = []
     swap(&taken, &entries)
     places = [:]
@@ -137,7 +139,7 @@ struct ExportOverlay {
     if field == ReservedName.linkRecordNames, !crowds.isEmpty { crowds[target]?.note(source) }
   }
 
-  /// Live pointers to `target` as of now, each once, stored ones first.
+  /// The pointers to `target` that are alive at present, each once, stored ones first.
   mutating func pointers(to target: String) throws -> [RecordPointer] {
     try candidates(to: target).filter { pointer in
       guard let record = try entry(pointer.source).record else { return false }
@@ -149,8 +151,9 @@ struct ExportOverlay {
     }
   }
 
-  /// Names of link records that name both objects, live or deleted in this run, stored ones first. No record is read for it, and of the two the
-  /// object with fewer links is gone through: a tag with ten thousand photos costs one list of names, however many pairs are looked for.
+  /// Names of link records that name both objects, alive or deleted in this run, stored ones first. It reads no record,
+  /// and searches the shorter of the two lists: a tag with ten thousand photos costs one list of names for any number
+  /// of pairs.
   mutating func linkCandidates(_ a: String, _ b: String) throws -> [String] {
     let first = try linkNames(a)
     if first.isEmpty || a == b { return first }
@@ -174,9 +177,9 @@ struct ExportOverlay {
     return crowd.ordered
   }
 
-  /// Everything that points to `target`, or did before this run changed it.
+  /// All records that point to `target`, or did so before this run changed them.
   private mutating func candidates(to target: String) throws -> [RecordPointer] {
-    // A name that was never used can be pointed to all the same: links and to-ones may arrive before their target.
+    // The name may be unused: links and to-one fields may arrive before their target.
     let known: [RecordPointer]
     if let cached = stored[target] {
       known = cached

@@ -2,11 +2,11 @@
 
 public import Records
 
-/// One record that changes.
+/// The change of one record.
 public enum ExportItem: Hashable, Sendable {
   /// The record's new state, and the fields that differ from the stored one, ascending (E6).
   case save(Record, changedKeys: [String])
-  /// Leaves a tombstone of the stored record, which is given.
+  /// Leaves a tombstone of the stored record given here.
   case delete(Record)
 
   public var recordName: String {
@@ -16,12 +16,13 @@ public enum ExportItem: Hashable, Sendable {
   }
 }
 
-/// An item and whose doing it is.
+/// An item, and whether the client or the server caused it.
 public struct PlannedWrite: Hashable, Sendable {
   public let item: ExportItem
-  /// The server cleared something here that the client did not name: the client is to learn of it, too.
+  /// The store must import the write too: the server decided a part of it, or the store has to hear of the record
+  /// again.
   public let isServersOwn: Bool
-  /// All of it is the server's doing: nobody's permission is asked for it.
+  /// The server decided all of it, so that no user's permission is checked.
   public let isServersAlone: Bool
 
   public init(item: ExportItem, isServersOwn: Bool, isServersAlone: Bool = false) {
@@ -31,15 +32,15 @@ public struct PlannedWrite: Hashable, Sendable {
   }
 }
 
-/// Everything an export run writes to one zone.
+/// Everything that an export run writes to one zone.
 public struct ExportPlan: Hashable, Sendable {
-  /// Objects in the order they were first touched, then links in theirs; each record once.
+  /// Objects in the order in which they were first touched, then links in theirs; each record once.
   public let writes: [PlannedWrite]
-  /// Changes that were left out, in the order they came.
+  /// Changes that were left out, in the order in which they came.
   public let leftOut: [LeftOutChange]
-  /// Records that the store made and that are not to be: it is to hear of them as deleted.
+  /// Records that exist only in the store and may not exist: the store is told that they are deleted.
   public let withdrawn: [Record]
-  /// What somebody loses by it, in the order it was found.
+  /// The losses that the writes cause, in the order in which they were found.
   public let losses: [ConflictLoss]
 
   public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = [], withdrawn: [Record] = [], losses: [ConflictLoss] = []) {

@@ -1,38 +1,39 @@
-// A transaction in steps, so that one that is too large for a batch is exported a slice at a time: every slice says of itself where it begins.
+// Splits a transaction into steps, so that one too large for a batch is exported in slices; each slice knows where it
+// begins.
 
 public import History
 import Records
 
-/// One thing to do for a transaction: an object made, changed or deleted, or a part of one relationship set.
+/// One step of a transaction: an object's insert, update or delete, or a part of one relationship.
 ///
-/// All objects come first, then all relationships: an object may point to one that is inserted further down.
+/// Steps of objects come before steps of relationships: an object may point to one that is inserted further down.
 public struct ExportStep: Hashable, Sendable {
   public enum Work: Hashable, Sendable {
     case object
-    /// A relationship of the change, by its place in it.
+    /// A relationship of the change, by its index, and the part of its value.
     case relationship(Int, Part)
   }
 
-  /// Which part of a relationship's value is set.
+  /// The part of a relationship's value that a step sets.
   public enum Part: Hashable, Sendable {
     case whole
-    /// What is no longer in the set.
+    /// Removes the objects that a whole set no longer contains.
     case removals
-    /// A range of what is removed by name.
+    /// A range of the objects that a delta removes.
     case removing(Range<Int>)
-    /// A range of what is added.
+    /// A range of the objects that are added.
     case adding(Range<Int>)
   }
 
-  /// The change's place in the transaction.
+  /// The change's index in the transaction.
   public let change: Int
   public let work: Work
-  /// About how many records it touches, and how many bytes they have.
+  /// Estimates of the records that the step touches and of their bytes.
   public let itemCount: Int
   public let byteCount: Int
 }
 
-/// How much a batch may take.
+/// The limits of one batch.
 public struct ExportLimits: Hashable, Sendable {
   public var itemCount: Int
   public var byteCount: Int
@@ -45,11 +46,12 @@ public struct ExportLimits: Hashable, Sendable {
   public static let standard = ExportLimits(itemCount: Limit.exportItemCount, byteCount: Limit.exportByteCount)
 }
 
-/// The steps of a transaction, in order. Which they are depends on the transaction alone: a place among them can be stored.
+/// The steps of a transaction, in order. They depend on the transaction alone, so that a place among them can be
+/// stored.
 public struct ExportSteps: Sendable {
   public let steps: [ExportStep]
 
-  /// Members of a set that one step sets.
+  /// The number of a set's members that one step sets.
   static let memberCount = 200
 
   public init(_ transaction: HistoryTransaction) {
@@ -86,10 +88,10 @@ public struct ExportSteps: Sendable {
     self.steps = steps
   }
 
-  /// About what a link record has.
+  /// The approximate size of a link record.
   private static let linkByteCount = 200
 
-  /// The steps from one on that fit, and at least one.
+  /// The steps from `start` on that fit into a batch; at least one, if any are left.
   public func slice(from start: Int, limits: ExportLimits) -> Range<Int> {
     let start = min(start, steps.count)
     var (items, bytes, end) = (0, 0, start)
@@ -104,14 +106,15 @@ public struct ExportSteps: Sendable {
 }
 
 extension ExportStep {
-  /// What the step does, as a change; an object's own step stands for all of its change, which goes with it when it is left out.
+  /// The step as a change. An object's step stands for the whole change, relationships included: if it is left out, all
+  /// of it is.
   public func part(of change: HistoryChange) -> HistoryChange {
     guard case .relationship(let place, _) = work else { return change }
     let relationship = change.relationships[place]
     return change.only(relationship.name, value(of: relationship.value) ?? relationship.value)
   }
 
-  /// The relationship's value as far as the step sets it; nil for the removal of what is no longer in the set, which needs the whole set.
+  /// The part of the relationship's value that the step sets; nil for `removals`, which need the whole set.
   func value(of relationship: RelationshipValue) -> RelationshipValue? {
     guard case .relationship(_, let part) = work else { return nil }
     switch (part, relationship) {
@@ -125,7 +128,7 @@ extension ExportStep {
 }
 
 extension AttributeValue {
-  /// About what the value takes in a record.
+  /// The approximate size of the value in a record.
   fileprivate var byteCount: Int {
     switch self {
     case .null: 0

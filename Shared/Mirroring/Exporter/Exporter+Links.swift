@@ -34,7 +34,7 @@ extension Exporter {
     }
   }
 
-  /// The pair has one live link record afterwards: the one it had, one this run deleted before, or a new one.
+  /// Leaves the pair with one live link record: the one it had, one that this run deleted, or a newly made one.
   private mutating func addLink(_ link: LinkDescription, _ owner: String, _ target: String) throws {
     let key = link.key(source: owner, target: target)
     let records = try linkRecords(key, owner, target)
@@ -52,15 +52,16 @@ extension Exporter {
     }
   }
 
-  /// - Returns: the new record's name.
+  /// - Returns: the name of the record that was made.
   @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws -> String {
     makeLink(
       with: LinkRecord.fields(of: link, source: owner, target: target), between: LinkRecord.Pair(first: owner, second: target),
       isToldAgain: try standIns.contains(owner) || standIns.contains(target) || mayLack(owner, or: target))
   }
 
-  /// Whether the object may have been gone for its device since the edit was made, with the links that it had there: somebody else changed it. One
-  /// that an edit brings back is imported again, and so are the links that the edits add.
+  /// Whether the device may have dropped the object and its links since the edit was made, because somebody else
+  /// changed the object. True for an object that an edit brings back: the device imports it again, with the links that
+  /// the edits add.
   mutating func mayLack(_ objectID: String) throws -> Bool {
     if broughtBack.contains(objectID) { return true }
     guard let judge, judge.edit != nil else { return false }
@@ -69,7 +70,7 @@ extension Exporter {
 
   private mutating func mayLack(_ owner: String, or target: String) throws -> Bool { try mayLack(owner) || mayLack(target) }
 
-  /// - Parameter ends: the objects that the fields name, in either order.
+  /// - Parameter ends: the two objects that the fields name, in either order.
   @discardableResult mutating func makeLink(with fields: Fields, between ends: LinkRecord.Pair, isToldAgain: Bool = false) -> String {
     let name = makeRecordName()
     let record = Record(recordName: name, recordType: ReservedName.linkRecordType, fields: fields, created: stamp, modified: stamp)
@@ -81,7 +82,7 @@ extension Exporter {
     return name
   }
 
-  /// Makes a link unless the pair has a live one.
+  /// Makes a link record unless the pair has a live one.
   mutating func makeLinkOnce(_ link: LinkDescription, _ owner: String, _ target: String) throws {
     let key = link.key(source: owner, target: target)
     if try linkRecords(key, owner, target).contains(where: { try overlay.entry($0).record != nil }) { return }
@@ -100,7 +101,7 @@ extension Exporter {
       created: stamp, modified: stamp)
   }
 
-  /// The link records of a pair, alive or deleted in this run, ascending by name but for those made here.
+  /// The link records of a pair, alive or deleted in this run; ascending by name, then those made in this run.
   private mutating func linkRecords(_ key: String, _ owner: String, _ target: String) throws -> [String] {
     if let known = pairs[key] { return known }
     var found: [String] = []
@@ -117,22 +118,22 @@ extension Exporter {
     try overlay.pointers(to: objectID).filter { $0.field == ReservedName.linkRecordNames }.map(\.source)
   }
 
-  /// The objects `owner` is linked with in one relationship.
+  /// The objects that one many-to-many relationship links `owner` with.
   mutating func linkedObjects(of owner: String, _ link: LinkDescription) throws -> [String] {
     var objects: [String] = []
     for name in try linkPointers(to: owner) {
       guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), let pair = links.resolve(parts) else { continue }
       let other = pair.other(than: owner)
       guard link.key(source: owner, target: other) == pair.key else { continue }
-      // Known from here on, so that removing it needs no second search.
+      // Noted here, so that removing the link needs no second search.
       if pairs[pair.key]?.contains(name) != true { pairs[pair.key, default: []].append(name) }
       objects.append(other)
     }
     return objects
   }
 
-  /// Lets a store have the links of an object again that it had before it set them: those that it added are told as deleted, those that it
-  /// took away as they are.
+  /// Restores an object's links in the store that changed them: the store is told that links it added are deleted, and
+  /// imports links it removed again.
   mutating func revertLinks(_ link: LinkDescription, of owner: String, to value: RelationshipValue) throws {
     let present = Set(try linkedObjects(of: owner, link))
     for target in value.added where !present.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }

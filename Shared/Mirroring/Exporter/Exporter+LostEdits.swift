@@ -1,4 +1,4 @@
-// What a store believes of other objects because of an edit that is lost, and how it is set right.
+// Corrects what a store assumes about other objects because of an edit that is lost.
 
 public import History
 import ObjectModel
@@ -12,16 +12,16 @@ extension Exporter {
     if try overlay.entry(change.objectID).isGone { try tellInverses(of: change) }
   }
 
-  /// The same of an object that was deleted in another zone, where it was before what it is related to was moved here.
+  /// Does the same for an object that was deleted in another zone before related objects moved here.
   mutating func tellAgainElsewhere(_ change: HistoryChange) throws {
     guard change.changeType == .update, try elsewhere?(change.objectID) == .tombstone else { return }
     try isolating(change) { exporter in try exporter.tellInverses(of: change) }
   }
 
-  /// The same of an object that went with its zone.
+  /// Does the same for an object that was deleted with its zone.
   public mutating func tellOfLost(_ change: HistoryChange) throws {
     let isTold = try isolating(change) { exporter in try exporter.tellInverses(of: change) }
-    // The edit itself is in the journal.
+    // The journal has the edit itself, so it is not held back.
     if !isTold { leftOut.removeLast() }
   }
 
@@ -33,13 +33,13 @@ extension Exporter {
     }
   }
 
-  /// The objects whose to-one inverses a store set when it related an object to them.
+  /// Has the store import the objects with to-one inverses that it set when it related an object to them.
   private mutating func tellInverses(of relationship: RelationshipDescription, _ targets: [String]) throws {
     guard let inverse = relationship.inverse, !inverse.isToMany else { return }
     for target in targets {
       try tellAgain(target)
       if relationship.isToMany { continue }
-      // One-to-one: whoever has the target lost it there.
+      // One-to-one: the object that has the target lost it in the store.
       for partner in try sources(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target) { try tellAgain(partner) }
     }
   }
@@ -79,10 +79,10 @@ extension Exporter {
 }
 
 extension RelationshipValue {
-  /// The objects that it takes out by name.
+  /// The objects that a delta removes by name.
   var removed: [String] { if case .toManyDelta(_, let removed) = self { removed } else { [] } }
 
-  /// The objects that it relates to.
+  /// The objects that the value adds.
   var added: [String] {
     switch self {
     case .toOne(let target): target.map { [$0] } ?? []

@@ -1,18 +1,19 @@
-// Objects made, edited and deleted.
+// Inserts, edits and deletes objects in an export run.
 
 import History
 import ObjectModel
 import Records
 
 extension Exporter {
-  /// An insert over a live record of the same entity writes what it brings (`changedKeys`); over a tombstone it makes the object anew.
+  /// Inserts an object. Over a live record of the same entity it writes the change's values; over a tombstone it makes
+  /// the object anew.
   mutating func insert(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
-    // A new object is nobody else's yet: only a policy of its own attributes has something to settle.
+    // Nobody else has edited a new object: only a policy of its own attributes has something to settle.
     let isJudged = judge?.edit != nil
     if !isJudged || judge?.rules.policies(of: entity.name) == nil {
       let (serializer, model, new) = (serializer, model, newRecord(of: entity, change))
-      // In its place: of a first import this is what is done most.
+      // In place: a first import consists almost entirely of these inserts.
       let isDone = try overlay.with(change.objectID) { entry in
         if isJudged, entry.record != nil { return false }
         if let existing = entry.record { try Self.check(existing, is: entity, change, model) }
@@ -34,7 +35,7 @@ extension Exporter {
   private static func written(
     _ change: HistoryChange, of entity: EntityDescription, over record: consuming Record, _ serializer: Serializer
   ) throws -> Record {
-    // One that only a newer model knows is kept.
+    // The record keeps the name of an entity that only a later model knows.
     if record.fields[ReservedName.entityName] == nil { record.fields[ReservedName.entityName] = Field(.string(entity.name)) }
     try serializer.write(change.attributes, of: entity, into: &record)
     return record
@@ -64,9 +65,10 @@ extension Exporter {
     overlay.set(entry, named: change.objectID)
   }
 
-  /// Deletes the object, its links, and clears what pointed to it. Deleting what is gone already is no error.
+  /// Deletes an object with its links, and clears the pointers to it. Deleting a deleted object is no error.
   ///
-  /// A duplicate is deleted with the object that stands for it, unless the store has imported since: then it may merge duplicates by itself.
+  /// Deleting a duplicate deletes the survivor too, unless the store has imported since the merge: then the store may
+  /// be merging duplicates by itself.
   mutating func delete(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
     if let redirect = try redirect(of: change.objectID), importedAt < redirect.since, try overlay.entry(redirect.survivor).record != nil {
@@ -110,7 +112,7 @@ extension Exporter {
     overlay.set(entry, named: recordName)
   }
 
-  /// Clears a to-one field on the server's own account.
+  /// Clears a to-one field on behalf of the server.
   mutating func clear(_ field: String, of recordName: String) throws {
     try overlay.with(recordName) { entry in
       guard entry.record?.fields[field] != nil else { return }
@@ -126,8 +128,8 @@ extension Exporter {
       recordName: change.objectID, entity: change.entity, code: .badRequest, reason: "the store's model has no entity \(change.entity)")
   }
 
-  /// Names are unique over all entities: an object of another one must not be overwritten. An edit or a deletion may name a superentity of the
-  /// object's; who inserts one says what it is.
+  /// Refuses a change whose name belongs to an object of another entity: names are unique over all entities. An edit or
+  /// a deletion may name a superentity of the object's entity; an insert must name the entity itself.
   private static func check(
     _ record: Record, is entity: EntityDescription, _ change: HistoryChange, _ model: ModelIndex
   ) throws(MirroringProblem) {

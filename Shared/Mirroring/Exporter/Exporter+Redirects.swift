@@ -4,11 +4,11 @@ import History
 import ObjectModel
 
 extension Exporter {
-  /// The transaction with duplicates' names replaced. Its changes and their values keep their places.
+  /// Replaces the names of duplicates in a transaction; its changes and their values keep their places.
   ///
-  /// What a store says of a duplicate it has not done to the survivor: it is told of everything that was replaced. Objects that the transaction
-  /// itself inserts are what it says.
-  /// - Parameter places: of the changes that matter; nil: all.
+  /// A store that changed a duplicate has not changed the survivor, so it imports everything that was replaced. Objects
+  /// that the transaction itself inserts keep their names.
+  /// - Parameter places: the indexes of the changes that matter; nil means all.
   mutating func redirected(_ transaction: HistoryTransaction, only places: Set<Int>? = nil) throws -> HistoryTransaction {
     guard overlay.hasRedirects else { return transaction }
     var transaction = transaction
@@ -29,7 +29,7 @@ extension Exporter {
         isReplaced = true
         relationships[index] = NamedValue(name: relationship.name, value: value)
       }
-      // The children whose field says it, and the other end of a one-to-one.
+      // The children whose field holds the relationship, and the other end of a one-to-one.
       if owner != nil { toldAgain += value.added }
     }
     if !isReplaced { return change }
@@ -46,25 +46,25 @@ extension Exporter {
     return redirect.survivor
   }
 
-  /// What a name stands for now: a duplicate that was removed and made again since is an object like any other.
+  /// The redirect of a name; nil for a duplicate that was deleted and made again since.
   mutating func redirect(of name: String) throws -> RecordRedirect? {
     guard overlay.hasRedirects, let redirect = try overlay.redirect(of: name) else { return nil }
     if redirect.isPending { return redirect }
     do {
       return try overlay.entry(name).isGone ? redirect : nil
     } catch  where isolatesErrors {
-      // Dropped because what can't be read is met again where the change is applied, and left out there.
+      // Dropped because the change that reads the record fails too, and is left out there.
       return nil
     }
   }
 
-  /// To be called after a transaction, or a slice of one, was applied.
+  /// Has the store import the replaced objects; called after a transaction, or a slice of one, was applied.
   mutating func tellOfStandIns() throws {
     for name in toldAgain {
       do {
         try tellAgain(name)
       } catch  where isolatesErrors {
-        // Dropped because what can't be read can't be told.
+        // Dropped because a record that cannot be read cannot be sent.
         continue
       }
     }

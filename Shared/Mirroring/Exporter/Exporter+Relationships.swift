@@ -24,20 +24,20 @@ extension Exporter {
     }
   }
 
-  /// What became of an object that is to be pointed to.
+  /// The state of an object that a relationship is to point to.
   enum Target {
     case alive
-    /// Never heard of: it may still arrive.
+    /// Nobody knows the object yet; it may still arrive.
     case unknown
-    /// Deleted: nothing points there any more.
+    /// The object is deleted, and nothing may point to it.
     case gone
     case wrongEntity
-    /// Nothing points from one zone into another.
+    /// The object lies in another zone, and no pointer crosses zones.
     case inZone(String)
   }
 
   mutating func target(_ objectID: String, of relationship: RelationshipDescription) throws -> Target {
-    // Of the record only what is looked at: a copy of it costs more than all of this.
+    // Reads only the parts it needs: copying the record costs more than the whole check.
     let (recordType, entityName, isGone) = try overlay.with(objectID) { entry in
       (entry.record?.recordType, entry.record?.fields.string(ReservedName.entityName), entry.isGone)
     }
@@ -49,10 +49,11 @@ extension Exporter {
     }
   }
 
-  /// Whether an object may stand where a relationship leads to.
+  /// Whether an object's entity fits the relationship's destination.
   private func fits(_ recordType: String, _ entityName: String?, _ relationship: RelationshipDescription) -> Bool {
     guard let destination = model.entity(named: relationship.destinationName), recordType == destination.recordType else { return false }
-    // Every entity of the hierarchy is of the kind of its root; and what a newer model calls its objects is not for this one to judge.
+    // Every entity of the hierarchy fits a root entity, and this model does not judge entities that only a later model
+    // knows.
     guard !destination.superentityNames.isEmpty, let entity = model.entity(recordType: recordType, entityName: entityName) else { return true }
     return entity.isKind(of: destination)
   }
@@ -80,19 +81,19 @@ extension Exporter {
       try point(owner, field, to: target)
     }
     guard let inverse = relationship.inverse, !inverse.isToMany else { return }
-    // One-to-one: whoever had either of the two lets go of it.
+    // One-to-one: both ends lose their earlier partners.
     try clearPointers(named: inverse.name, declaredBy: inverse.declaringEntityName, to: owner, but: target)
     guard let target else { return }
     try clearPointers(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target, but: owner)
     try point(target, ReservedName.fieldPrefix + inverse.name, to: owner)
   }
 
-  /// Sets a to-one field for the client, who named it.
+  /// Sets a to-one field that the client named.
   private mutating func point(_ source: String, _ field: String, to target: String?) throws {
     let isSet = try overlay.with(source) { entry in
       if entry.record == nil { return false }
       entry.record?.fields[field] = target.map { Field(.string($0)) }
-      // Nearly always there are none.
+      // Both sets are nearly always empty.
       if !entry.serverFields.isEmpty { entry.serverFields.remove(field) }
       if !entry.clearedFields.isEmpty { entry.clearedFields.remove(field) }
       return true
@@ -100,7 +101,7 @@ extension Exporter {
     if isSet, let target { overlay.notePointer(from: source, field: field, to: target) }
   }
 
-  /// The object pointed to may have been gone for the device, and the pointer with it.
+  /// The device may have dropped the target, and with it the pointer: it imports the pointer's owner again.
   private mutating func tellPointer(of source: String) throws {
     try overlay.with(source) { entry in if entry.record != nil { entry.isToldAgain = true } }
   }
@@ -109,8 +110,8 @@ extension Exporter {
     try overlay.with(owner) { entry in _ = entry.serverFields.insert(field) }
   }
 
-  /// Objects that point to `target` by one relationship. Fields of other entities may have the same name (`CD_photo` of a rating and of
-  /// a thumbnail), so the source's entity decides.
+  /// The objects that point to `target` by one relationship. Fields of several entities may share a name (`CD_photo` of
+  /// a rating and of a thumbnail), so the source's entity decides.
   mutating func sources(named name: String, declaredBy entityName: String, to target: String) throws -> [String] {
     let field = ReservedName.fieldPrefix + name
     let recordType = model.entity(named: entityName)?.recordType
@@ -121,7 +122,7 @@ extension Exporter {
     }
   }
 
-  /// The to-many relationships of an object as they are now, with the objects in them; both ascending.
+  /// The object's to-many relationships in their present state, with the objects in them; both ascending.
   public mutating func sets(of objectID: String, entity: EntityDescription) throws -> [(name: String, objectIDs: [String])] {
     var sets: [(name: String, objectIDs: [String])] = []
     for relationship in entity.relationships {
@@ -142,7 +143,7 @@ extension Exporter {
     }
   }
 
-  /// One-to-many from the parent's side: the children's field is what is written.
+  /// Sets a one-to-many relationship from the parent's side: the children's field stores it.
   private mutating func setChildren(
     _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, to value: RelationshipValue
   ) throws {
@@ -178,7 +179,7 @@ extension Exporter {
     }
   }
 
-  /// The pointer is the child's to have: it waits with the child's name until there is one.
+  /// The child's record holds the pointer, so the change is held back under the child's name until the child exists.
   private mutating func wait(for child: String, toBePutInto parent: String, by relationship: RelationshipDescription, of entity: EntityDescription) {
     let pointers = relationship.inverse.map { [NamedValue(name: $0.name, value: RelationshipValue.toOne(parent))] } ?? []
     leaveOut(
@@ -188,7 +189,7 @@ extension Exporter {
         reason: "there is no such object to put into \(entity.name).\(relationship.name)", cause: .missing))
   }
 
-  /// What a set loses that is to hold just the objects of a value, without what it gains.
+  /// The objects that a whole set removes, as a delta that adds none; a delta is returned unchanged.
   mutating func removals(of change: HistoryChange, _ set: NamedValue<RelationshipValue>) throws -> RelationshipValue {
     guard case .toMany(let targets) = set.value, let relationship = model.entity(named: change.entity)?.relationship(named: set.name) else { return set.value }
     let kept = Set(targets)

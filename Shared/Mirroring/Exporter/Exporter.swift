@@ -4,48 +4,51 @@ public import History
 public import ObjectModel
 public import Records
 
-/// Applies a store's transactions, in order, to the zone its objects live in, and tells what is to be written.
+/// Applies a store's transactions, in order, to the zone of its objects, and plans the writes.
 ///
-/// An exporter is used for one run and thrown away: it sees the zone in one state, keeps what it changes on top, and at the end compares
-/// the two. Errors of single objects are collected; only the source's own errors are thrown.
+/// An exporter serves one run: it sees the zone in one state, keeps changes on top, and compares the two at the end. It
+/// collects errors of single objects and throws only errors of its source.
 public struct Exporter {
   let model: ModelIndex
   let links: LinkResolver
-  /// Names of the entities of the store's configuration; nil: all.
+  /// Names of the entities of the store's configuration; nil means all.
   let entityNames: Set<String>?
   let serializer: Serializer
   let stamp: Stamp
   let makeRecordName: () -> String
-  /// Where objects are that are not in the exporter's zone; nil: all are.
+  /// Finds objects outside the exporter's zone; nil if there are none.
   let elsewhere: Elsewhere?
-  /// Objects whose changes are undone where they were made.
+  /// Objects whose changes are undone in the store that made them.
   let reverting: Set<String>
-  /// Records that their stores are to hear of as deleted, though they never were.
+  /// Records that the store is told are deleted, though the zone never had them.
   var withdrawn: [Record] = []
   var overlay: ExportOverlay
-  /// Decides between edits that did not know of each other; nil: the last arrival wins, and nothing is written down.
+  /// Settles concurrent edits; nil: the last arrival wins, and no loss is noted.
   var judge: ConflictJudge?
-  /// Link records by the pair's key, once the pair was looked at.
+  /// Link records by the pair's key, for the pairs that were looked up.
   var pairs: [String: [String]] = [:]
   var leftOut: [LeftOutChange] = []
-  /// How many were ever put there.
+  /// The number of changes ever added to `leftOut`.
   private var leftOutTotal = 0
-  /// Whether a change that meets what can't be read is left out, instead of all of them with it. Every change costs more then.
+  /// True leaves out a change that meets unreadable data, instead of failing the run; every change costs more then.
   let isolatesErrors: Bool
-  /// When the store last began or ended an import: milliseconds since 1970. A duplicate that it deletes without having heard of the survivor is both.
+  /// Milliseconds since 1970: the time when the store last began or ended an import. If the store deletes a duplicate
+  /// without having imported the merge, the survivor is deleted too.
   public var importedAt: Int64 = 0
-  /// Objects that the transaction of a slice makes and deletes: an earlier slice may have done both, and left nothing of them.
+  /// Objects that a slice's transaction makes and deletes: an earlier slice may have done both and left nothing of
+  /// them.
   var passing: Set<String> = []
-  /// Objects that were named by the names of their duplicates.
+  /// Survivors that changes named by the names of their duplicates.
   var standIns: Set<String> = []
   /// Objects that an edit brought back (T-C06): their device may have let go of them.
   var broughtBack: Set<String> = []
-  /// What the store has to hear of because of that.
+  /// Objects that the store imports again because of replaced names.
   var toldAgain: [String] = []
 
   /// - Parameters:
-  ///   - stamp: who exports, from which device, and when.
-  ///   - elsewhere: where an object is that is not of the exporter's zone: its changes are another exporter's, and nothing here points to it.
+  ///   - stamp: the user and device that export, and the time.
+  ///   - elsewhere: finds an object outside the exporter's zone: another exporter handles its changes, and nothing here
+  ///     points to it.
   ///   - reverting: objects that the store's user may not write (E5): their changes are not made, and the plan undoes them in the store.
   ///   - judge: settles conflicts.
   ///   - makeRecordName: a fresh upper-case UUID for every link record (R13).
@@ -67,15 +70,15 @@ public struct Exporter {
     overlay = ExportOverlay(source: source)
   }
 
-  /// Asked for an object's name; nil for those of the exporter's zone.
+  /// Maps an object's name to its other zone; nil for objects of the exporter's zone.
   public typealias Elsewhere = (String) throws -> OtherZone?
 
-  /// What another zone has of an object.
+  /// The state of an object in another zone.
   public enum OtherZone: Hashable, Sendable {
-    /// It is there, or was assigned to it.
+    /// The object exists in the zone, or was assigned to it.
     case alive(zoneName: String)
     case tombstone
-    /// Nobody has heard of it: if it is made, then there.
+    /// Nobody knows the object; it will be made in that zone.
     case unknown
   }
 
@@ -95,14 +98,14 @@ public struct Exporter {
     }
   }
 
-  /// Whether the changes of a transaction are exported: those that the mirroring itself made are not.
+  /// Whether a transaction's changes are exported: the mirroring's own are not.
   public static func exports(author: String?) -> Bool { Treatment(author: author) == .export }
 
   /// Adds a transaction.
   ///
-  /// Within it, objects are made, changed and deleted first, in their order, and then relationships are set, in their order: an object
-  /// may point to one that is inserted further down.
-  /// - Throws: what the source or the assets throw, unless errors are isolated; the exporter is then of no more use.
+  /// Its objects are made, changed and deleted first, in their order; then its relationships are set, in their order.
+  /// An object may therefore point to one that is inserted further down.
+  /// - Throws: errors of the source and of assets, unless errors are isolated; the exporter is of no use afterwards.
   public mutating func apply(_ transaction: HistoryTransaction) throws {
     switch Treatment(author: transaction.author) {
     case .skip: return
@@ -142,7 +145,7 @@ public struct Exporter {
       }
       guard change.changeType != .delete, index > lastDeletion[change.objectID] ?? -1 else { continue }
       if refused.contains(index) {
-        // In its place among the others: its store has set inverses in that order.
+        // In order with the others: the store has set inverses in that order.
         if change.changeType == .update, !reverting.contains(change.objectID) { try isolating(change) { exporter in try exporter.tellAgain(change) } }
         continue
       }
@@ -152,7 +155,7 @@ public struct Exporter {
     }
   }
 
-  /// - Parameter change: the relationships that are set, which overtake what was left out of them before.
+  /// - Parameter change: the relationships that are set; they supersede earlier ones that were left out.
   private mutating func setRelationships(_ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void) throws {
     let total = leftOutTotal
     guard try isolating(change(), step) else { return }
@@ -160,7 +163,7 @@ public struct Exporter {
     if count > 0 { supersede(by: change(), before: count) }
   }
 
-  /// What has gone through is newer than what was left out: that must not come after it.
+  /// Removes the parts of earlier left-out changes that a later, applied change overwrites.
   private mutating func supersede(by change: HistoryChange, before count: Int) {
     let later = leftOut[count...]
     leftOut =
@@ -170,7 +173,7 @@ public struct Exporter {
       } + later
   }
 
-  /// A pointer that waits for its object is taken back.
+  /// Removes a waiting pointer to `parent`.
   mutating func forgetPointer(of child: String, _ name: String, to parent: String) {
     if leftOut.isEmpty { return }
     let pointer = NamedValue(name: name, value: RelationshipValue.toOne(parent))
@@ -180,10 +183,11 @@ public struct Exporter {
     }
   }
 
-  /// Adds a slice of a transaction's steps (`ExportSteps`), the slices before which are exported.
+  /// Adds a slice of a transaction's steps (`ExportSteps`); the slices before it are exported already.
   ///
-  /// What is left out of an object's own step goes with all of its change: later slices find no object to set relationships of.
-  /// - Throws: as `apply(_:)`.
+  /// If an object's own step is left out, so is its whole change: later slices find no object whose relationships they
+  /// could set.
+  /// - Throws: like `apply(_:)`.
   public mutating func apply(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction) throws {
     switch Treatment(author: transaction.author) {
     case .skip: return
@@ -243,7 +247,7 @@ public struct Exporter {
     try setRelationships(absorbed) { exporter in try exporter.setRelationships(of: absorbed) }
   }
 
-  /// - Returns: false when the change is left out.
+  /// - Returns: false if the change is left out.
   private mutating func applyObject(_ change: HistoryChange) throws -> Bool {
     let total = leftOutTotal
     let isDone = try isolating(change) { exporter in
@@ -265,8 +269,8 @@ public struct Exporter {
     return true
   }
 
-  /// Runs one step of the work; when it can't be done, it is as if it had not been begun, and `change` is left out.
-  /// - Parameter change: made only if it is left out.
+  /// Runs one step. If it fails, the step leaves no trace and `change` is left out.
+  /// - Parameter change: evaluated only if it is left out.
   @discardableResult mutating func isolating(_ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
     let before = isolatesErrors ? self : nil
     do {
@@ -301,7 +305,7 @@ public struct Exporter {
     return earlier.reversed().reduce(insert) { $0.adding($1.change) }
   }
 
-  /// Whether the change is of an object of this zone, and of an entity that the store mirrors.
+  /// Whether the change is of an object of this zone and of a mirrored entity.
   private func isOurs(_ change: HistoryChange) throws -> Bool {
     if let elsewhere, try elsewhere(change.objectID) != nil { return false }
     return entityNames?.contains(change.entity) ?? true
@@ -321,11 +325,11 @@ public struct Exporter {
     leaveOut(relationship.name, value, of: change, "\(change.entity).\(relationship.name) names an object of the zone '\(zoneName)'", .mirroring)
   }
 
-  /// Everything that differs now from the zone as it is stored. The exporter gives it away, and is of no more use.
+  /// The differences from the zone as it is stored. The exporter hands its records over and is of no use afterwards.
   public mutating func plan() -> ExportPlan {
     var objects: [PlannedWrite] = []
     var links: [PlannedWrite] = []
-    // Each gives its record away in its place: copies of records cost more than all that is done here.
+    // Each entry hands its record over in place: copying records would cost more than all the rest.
     var entries = overlay.takeEntries()
     objects.reserveCapacity(entries.count)
     for place in entries.indices {
@@ -337,10 +341,10 @@ public struct Exporter {
     return ExportPlan(writes: objects, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
   }
 
-  /// The object's record as it is now, whether or not it will be written; nil when there is none alive.
+  /// The object's record in its present state, written or not; nil if none is alive.
   public mutating func currentRecord(named recordName: String) throws -> Record? { try overlay.entry(recordName).record }
 
-  /// - Parameter entry: gives its record away.
+  /// - Parameter entry: loses its record to the result.
   private static func write(of entry: inout OverlayEntry, stamp: Stamp) -> PlannedWrite? {
     switch (entry.baseRecord, entry.record.take()) {
     case (nil, nil): return nil
@@ -357,7 +361,7 @@ public struct Exporter {
     }
   }
 
-  /// Names of fields that differ, ascending.
+  /// Names of the fields that differ, and of those whose version does, ascending.
   static func changedKeys(from base: Record?, to record: Record) -> [String] {
     guard let base else { return record.fields.elements.map { $0.name } }
     var changed: [String] = []
@@ -368,7 +372,7 @@ public struct Exporter {
       if before != after { changed.append(first) }
     }
     if base.versions == record.versions { return changed }
-    // Said again what was there: later edits are compared with it all the same.
+    // The edit set an equal value: its version still counts against later edits.
     let said = record.versions.filter { base.version(of: $0.field) != $0 }.map(\.field)
     return Set(changed).union(said).sorted()
   }

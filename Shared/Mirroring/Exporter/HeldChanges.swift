@@ -1,4 +1,4 @@
-// Changes that were held back, and what has become of them meanwhile: what others said since is newer and stays.
+// Updates changes that are held back: later changes of others are newer and stay.
 
 public import History
 public import ObjectModel
@@ -6,7 +6,7 @@ import Records
 
 /// Changes of one object that are held back together.
 public enum HeldChanges {
-  /// The same in at most two changes: what a later one overwrites is dropped, so that their length is bounded by the object's.
+  /// The same changes as at most two: overwritten parts are dropped, so that the object's size bounds their length.
   public static func compacted(_ changes: [HistoryChange]) -> [HistoryChange] {
     var result: [HistoryChange] = []
     for change in changes {
@@ -21,7 +21,7 @@ public enum HeldChanges {
     return result
   }
 
-  /// What is left of them when changes of other objects that came later have had their say of the relationships between them.
+  /// The parts of held changes that remain after later changes of other objects have set relationships between them.
   public static func overtaken(_ held: [HistoryChange], by later: [HistoryChange], _ model: ModelIndex) -> [HistoryChange] {
     var held = held
     for change in later where !held.isEmpty && !change.relationships.isEmpty {
@@ -34,10 +34,10 @@ public enum HeldChanges {
     return held
   }
 
-  /// The same without the objects whose side of a relationship was written since it was held back: their pointer is newer.
+  /// The held changes without objects that set their side of a relationship since: their pointer is newer.
   /// - Parameters:
-  ///   - members: the objects that point to one by a field.
-  ///   - isNewer: whether an object's field was set since.
+  ///   - members: the objects that point to an object by a field.
+  ///   - isNewer: whether an object's field was set since the changes were held back.
   public static func yielding(
     _ held: [HistoryChange], _ model: ModelIndex, members: (String, _ field: String) throws -> [String], isNewer: (String, _ field: String) throws -> Bool
   ) rethrows -> [HistoryChange] {
@@ -65,7 +65,7 @@ public enum HeldChanges {
 }
 
 extension HistoryChange {
-  /// This change and one after it, which makes or changes the same object, as one; nil where they have to stay two.
+  /// Merges this change with a later one of the same object; nil if the two must stay separate.
   fileprivate func merged(with newer: HistoryChange) -> HistoryChange? {
     guard changeType != .delete, objectID == newer.objectID, entity == newer.entity else { return nil }
     let earlier = Dictionary(relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
@@ -75,7 +75,7 @@ extension HistoryChange {
     return both.adding(self)
   }
 
-  /// Without `other` in one of its relationships, unless `other`'s own value of the inverse says that the two belong together.
+  /// Removes `other` from one of the relationships, unless `other`'s own value of the inverse relates the two.
   fileprivate func without(_ other: String, in name: String, unless value: RelationshipValue) -> HistoryChange? {
     guard let index = relationships.firstIndex(where: { $0.name == name }) else { return self }
     let (isNamed, isWhole): (Bool, Bool)
@@ -102,7 +102,7 @@ extension HistoryChange {
 }
 
 extension RelationshipValue {
-  /// This value, set after another, as one.
+  /// One value with the effect of `earlier` and then this one.
   func after(_ earlier: RelationshipValue?) -> RelationshipValue {
     guard case .toManyDelta(let added, let removed) = self else { return self }
     let (adds, removes) = (Set(added), Set(removed))

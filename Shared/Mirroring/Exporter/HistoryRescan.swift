@@ -2,12 +2,12 @@
 
 public import History
 
-/// Collects changes of objects without a record or tombstone. What has one is left alone, however old the history is that tells of it: others may
-/// have changed it since.
+/// Collects changes of objects that have neither record nor tombstone. Objects that have one are left alone, because
+/// others may have changed them since.
 public struct HistoryRescan: Sendable {
-  /// Whether an object is missing in the zone, for those that were looked at.
+  /// Whether the zone lacks an object, for each object that was looked up.
   private var isMissing: [String: Bool] = [:]
-  /// Missing objects in the order they first come.
+  /// Missing objects, in the order in which the history first names them.
   private var missing: [String] = []
   private var transactions: [HistoryTransaction] = []
 
@@ -29,8 +29,8 @@ public struct HistoryRescan: Sendable {
 
   public var missingCount: Int { missing.count }
 
-  /// The changes, so many objects at a time: all that is told of an object comes in one batch, in order, so that each can be exported for
-  /// itself, and a rescan that was interrupted begins again with the objects that are left.
+  /// The changes in batches of at most `objectLimit` objects. A batch has all changes of its objects, in order: each
+  /// can be exported alone, and an interrupted rescan continues with the objects that are left.
   public func batches(objectLimit: Int) -> [[HistoryTransaction]] {
     stride(from: 0, to: missing.count, by: objectLimit).map { start in
       let objects = Set(missing[start..<min(start + objectLimit, missing.count)])

@@ -2,39 +2,40 @@
 
 public import History
 
-/// Why an object's changes are held back, as far as it decides when they are tried again. The raw value is stored: never renumber.
+/// The cause for which an object's changes are held back; it decides when they are tried again. The raw value is
+/// stored: never renumber.
 public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   case other = 0
-  /// The environment's schema lacks something, or has it otherwise.
+  /// The environment's schema lacks a type or field, or has it otherwise.
   case schema = 1
-  /// The record would be larger than a record can be.
+  /// The record would exceed the size limit.
   case size = 2
-  /// The database would be larger than it may be.
+  /// The database would exceed its storage limit.
   case space = 3
-  /// A reference that another client validates against.
+  /// Another client's validating reference forbids the change.
   case reference = 4
-  /// Nobody has heard of the object yet.
+  /// Nobody knows the object yet.
   case missing = 5
-  /// The object was deleted, which an edit does not undo.
+  /// The object is deleted, and edits do not bring it back.
   case deleted = 6
-  /// Something stored that has to be read for it can't be.
+  /// The change needs stored data that cannot be read.
   case damaged = 7
-  /// The content of an asset is not there.
+  /// The content of an asset is missing.
   case asset = 8
-  /// The user may not write it: undone, and not held back.
+  /// The user may not write the object: the change is undone, not held back.
   case permission = 9
-  /// The object's zone is gone, and the store waits for its user's decision.
+  /// The object's zone has ended, and the store waits for its user's decision.
   case zonePaused = 10
-  /// The object's zone is gone, and its objects with it.
+  /// The object's zone has ended, and with it the object.
   case zoneEnded = 11
 
   public var name: String { "\(self)" }
 
-  /// Milliseconds until the next try after so many; nil: time alone does not solve it.
+  /// Milliseconds until the next attempt; nil if the cause does not go away with time.
   public func delay(afterAttempts count: Int) -> Int64? {
     switch self {
     case .deleted, .permission, .zonePaused, .zoneEnded: return nil
-    // Others make room, or an operator gives more, and nobody tells.
+    // Nothing reports when others free space or an operator grants more.
     case .space: return Self.shortestDelay
     case .other, .schema, .size, .reference, .missing, .damaged, .asset: break
     }
@@ -45,7 +46,7 @@ public enum QuarantineCause: Int, Hashable, Sendable, CaseIterable {
   private static let longestDelay: Int64 = 6 * 3_600_000
 }
 
-/// A change, or a part of one, that is not exported.
+/// A change, or a part of one, that an export leaves out.
 public struct LeftOutChange: Hashable, Sendable {
   public let change: HistoryChange
   public let problem: MirroringProblem
@@ -57,7 +58,7 @@ public struct LeftOutChange: Hashable, Sendable {
 }
 
 extension HistoryChange {
-  /// A later insert of the object with what an earlier update says and this one does not.
+  /// This later insert together with those values of an earlier update that it does not set itself.
   func adding(_ earlier: HistoryChange) -> HistoryChange {
     let (named, related) = (Set(attributes.map(\.name)), Set(relationships.map(\.name)))
     return HistoryChange(
@@ -66,19 +67,19 @@ extension HistoryChange {
       relationships: (relationships + earlier.relationships.filter { !related.contains($0.name) }).sorted { $0.name < $1.name }, tombstone: tombstone)
   }
 
-  /// An update with one relationship of this change.
+  /// An update that sets one relationship of this change.
   func only(_ relationship: String, _ value: RelationshipValue) -> HistoryChange {
     HistoryChange(changeType: .update, entity: entity, objectID: objectID, relationships: [NamedValue(name: relationship, value: value)])
   }
 }
 
 extension QuarantineCause {
-  /// Whether all that is wrong is that there is no such object.
+  /// Whether the only problem is that the object does not exist.
   var isAbsence: Bool { self == .missing || self == .deleted }
 }
 
 extension HistoryChange {
-  /// What is left of this change when a later one has gone through; nil: nothing.
+  /// The parts of this change that a later, applied one does not overwrite; nil if nothing remains.
   func superseded(by newer: HistoryChange) -> HistoryChange? {
     let attributeNames = Set(newer.attributes.map(\.name))
     let values = Dictionary(newer.relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
@@ -91,7 +92,7 @@ extension HistoryChange {
     return rest.changeType == .update && rest.attributes.isEmpty && rest.relationships.isEmpty ? nil : rest
   }
 
-  /// Without one to-one relationship to one object; nil: nothing is left.
+  /// The change without one to-one pointer; nil if nothing remains.
   func without(_ pointer: NamedValue<RelationshipValue>) -> HistoryChange? {
     let rest = HistoryChange(
       changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: relationships.filter { $0 != pointer }, tombstone: tombstone)
@@ -100,7 +101,7 @@ extension HistoryChange {
 }
 
 extension RelationshipValue {
-  /// What is left of this value when a later one has gone through; nil: nothing.
+  /// The part of this value that a later, applied one does not overwrite; nil if nothing remains.
   fileprivate func superseded(by newer: RelationshipValue) -> RelationshipValue? {
     guard case .toManyDelta(let added, let removed) = newer else { return nil }
     let named = Set(added + removed)

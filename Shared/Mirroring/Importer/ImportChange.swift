@@ -2,16 +2,16 @@
 
 public import Records
 
-/// A record's change as a change of objects.
+/// A record's change, expressed as a change of objects.
 public enum ImportChange: Sendable {
-  /// The object's present state; the record has its name, tag and stamps.
+  /// The object's present state; the record gives its name and stamps.
   case save(ObjectValues, Record)
   case delete(entity: String, objectID: String)
   case link(MirroredLink)
   case unlink(MirroredLink)
 }
 
-/// What became of one record.
+/// The result of importing one record.
 public enum ImportOutcome: Sendable {
   case change(ImportChange)
   /// Nothing for this store: a type or entity its model doesn't know, a record that is none of mirroring's, or a link that another

@@ -8,7 +8,7 @@ import Records
 public struct Importer: Sendable {
   public let deserializer: Deserializer
   private let links: LinkResolver
-  /// Names of the entities of the store's configuration; nil: all.
+  /// Names of the entities of the store's configuration; nil means all.
   private let entityNames: Set<String>?
 
   public init(model: ModelIndex, links: LinkResolver, entityNames: Set<String>? = nil) {
@@ -17,7 +17,7 @@ public struct Importer: Sendable {
     self.entityNames = entityNames
   }
 
-  /// - Parameter source: the zone in the state the record was read in.
+  /// - Parameter source: the zone, in the state in which the record was read.
   public func outcome(of stored: SourceRecord, in source: some RecordSource) throws -> ImportOutcome {
     let record = stored.record
     if record.recordName.hasPrefix(ReservedName.fakeRecordPrefix) { return .nothing }
@@ -49,7 +49,7 @@ public struct Importer: Sendable {
 
   private func outcome(ofLink stored: SourceRecord, in source: some RecordSource) throws -> ImportOutcome {
     guard let parts = LinkRecord(stored.record) else {
-      // A malformed link never made anything, so that its tombstone has nothing to undo.
+      // A malformed link never made a pair, so its tombstone undoes nothing.
       if stored.isDeleted { return .nothing }
       return .problem(
         MirroringProblem(
@@ -86,6 +86,6 @@ public struct Importer: Sendable {
 }
 
 extension Deserializer {
-  /// The entity to name for a tombstone that does not say its own, or one this model doesn't know.
+  /// The root entity of a record's type, for a tombstone with no entity name or one that this model does not know.
   func rootEntity(of record: Record) -> EntityDescription? { model.rootEntity(forRecordType: record.recordType) }
 }

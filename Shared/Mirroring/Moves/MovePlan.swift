@@ -2,11 +2,11 @@
 
 public import Records
 
-/// A graph that is to move, as it was found in one state of its zone.
+/// A graph of records to move, found in one state of its zone.
 public struct MovePlan: Hashable, Sendable {
   public struct Item: Hashable, Sendable {
     public let recordName: String
-    /// The record's change tag when it was planned.
+    /// The sequence number of the record's change tag when it was planned.
     public let sequence: Int64
     public let isObject: Bool
   }
@@ -24,18 +24,18 @@ public struct MovePlan: Hashable, Sendable {
     }
   }
 
-  /// Objects in the order they were found, then the links between them.
+  /// Objects in the order in which they were found, then the links between them.
   public internal(set) var items: [Item] = []
-  /// Pointers that are cleared, of records that move or that stay.
+  /// Pointers that the move clears, in records that move and in records that stay.
   public internal(set) var cuts: [Cut] = []
-  /// Links that are deleted, because one of their ends stays.
+  /// Links that the move deletes because one of their ends stays.
   public internal(set) var cutLinks: [String] = []
-  /// Names that are pointed to and that nobody has heard of yet: they are expected in the new zone.
+  /// Names that records point to and that nobody knows yet; the objects are expected in the new zone.
   public internal(set) var expected: [String] = []
   /// Duplicates that stand for an object of the graph (D5), whether they are still there or not.
   public internal(set) var duplicates: [String] = []
   public internal(set) var byteCount = 0
-  /// Every name that was looked at: of what moves, of what is expected, and of what has ended or stays behind a boundary.
+  /// Every name that was looked up: moving records, expected names, tombstones, shares, and links at a boundary.
   public internal(set) var visited: Set<String> = []
 
   public init() {}
@@ -44,16 +44,16 @@ public struct MovePlan: Hashable, Sendable {
   public var isEmpty: Bool { items.isEmpty }
 }
 
-/// What the planner asks of the zone: each name once, and nothing is kept of the answers.
+/// The planner's access to the zone. The planner looks up each name once; nothing needs to be cached.
 public struct MoveSource {
   public let record: (String) throws -> SourceRecord?
-  /// The pointers out of a record.
+  /// A record's pointers to others.
   public let outgoing: (Record) -> [RecordPointerTarget]
-  /// Live records that point to a name.
+  /// The live records that point to a name.
   public let incoming: (String) throws -> [RecordPointer]
-  /// What stands for a name or is stood for by it; empty where there are no duplicates.
+  /// A name's survivor and its duplicates; nil and empty for a name without redirects.
   public let duplicates: (String) throws -> (survivor: String?, losers: [String])
-  /// Whether a record with a short GUID is shared with what hangs below it.
+  /// Whether a record with a short GUID is the root of a shared hierarchy.
   public let isShared: (String) throws -> Bool
 
   public init(
@@ -69,7 +69,7 @@ public struct MoveSource {
   }
 }
 
-/// A field of a record and the name it points to.
+/// A record's field, and the name that it points to.
 public struct RecordPointerTarget: Hashable, Sendable {
   public let field: String
   public let target: String
@@ -80,18 +80,19 @@ public struct RecordPointerTarget: Hashable, Sendable {
   }
 }
 
-/// Why a graph does not move.
+/// The reason why a graph does not move.
 public enum MoveRefusal: Error, Hashable, Sendable {
   case unknownObject(String)
   case tooManyRecords(from: String, limit: Int)
   case tooManyBytes(from: String, limit: Int)
-  /// It has a share of its own.
+  /// An object has a share of its own.
   case sharedByItself(String)
 }
 
-/// Follows every relationship from some objects on, breadth first.
+/// Follows every relationship from the given objects on, breadth first.
 ///
-/// It stops at share boundaries. What is cut there is decided at the end: a relationship whose two ends move on other ways stays as it is.
+/// The walk stops at share boundaries. `finish` decides about the cuts there: a relationship stays if both of its ends
+/// move by other paths.
 public struct MovePlanner {
   private let source: MoveSource
   private let boundaries: ShareBoundaries
@@ -112,9 +113,9 @@ public struct MovePlanner {
     self.byteLimit = byteLimit
   }
 
-  /// Adds an object with all that is connected with it.
-  /// - Parameter progress: told how many records were looked at.
-  /// - Throws: `MoveRefusal`; what the source throws.
+  /// Adds an object with everything that is connected with it.
+  /// - Parameter progress: called with the number of records that were looked up.
+  /// - Throws: `MoveRefusal`; errors of the source and of `progress`.
   public mutating func add(_ root: String, progress: (Int) throws -> Void = { _ in }) throws {
     if moving.contains(root) { return }
     guard let stored = try source.record(root), !stored.isDeleted else { throw MoveRefusal.unknownObject(root) }
@@ -133,7 +134,7 @@ public struct MovePlanner {
   private mutating func visit(_ name: String, from root: String) throws {
     guard let stored = try source.record(name) else {
       plan.expected.append(name)
-      // Whoever waits for it, too, will be connected by it.
+      // Other objects that wait for the same name belong to the graph.
       for pointer in try source.incoming(name) { try visit(pointer, to: name) }
       return
     }

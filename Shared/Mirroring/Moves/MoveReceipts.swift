@@ -5,17 +5,17 @@ public import Records
 
 /// A record's moves, the oldest first.
 ///
-/// The field `CD_moveReceipt` has them as JSON:
-/// `{"database": "<incarnation>", "moves": [{"zoneName", "movedAt", "sequence"}]}`. A record client that has the receipt for a zone
-/// knows that a tombstone of this name there is no deletion. What can't be read is no receipt: other clients write their own.
+/// The field `CD_moveReceipt` holds them as JSON: `{"database": "<incarnation>", "moves": [{"zoneName", "movedAt",
+/// "sequence"}]}`. A record client that reads a receipt for a zone knows that this name's tombstone there is no
+/// deletion. Unreadable content is no receipt: other clients write their own.
 public struct MoveReceipts: Hashable, Sendable {
-  /// That the record left a zone.
+  /// The record's departure from a zone.
   public struct Move: Hashable, Sendable {
-    /// The zone that it left.
+    /// The zone that the record left.
     public let zoneName: String
     /// Milliseconds since 1970.
     public let movedAt: Int64
-    /// The first sequence number of the commit that moved it, of the database.
+    /// The database's first sequence number of the commit that moved the record.
     public let sequence: Int64
 
     public init(zoneName: String, movedAt: Int64, sequence: Int64) {
@@ -25,12 +25,13 @@ public struct MoveReceipts: Hashable, Sendable {
     }
   }
 
-  /// Of more the oldest are forgotten.
+  /// The number of moves that a record keeps; the oldest are dropped first.
   static let limit = 16
 
   public private(set) var moves: [Move]
 
-  /// - Parameter database: the database's incarnation: receipts of another one, or of this one before it began anew, mean nothing.
+  /// - Parameter database: the database's incarnation. Receipts of another database, or from before this one began
+  ///   anew, do not count.
   public init(of record: Record, in database: UInt64) {
     guard case .bytes(let payload)? = record.fields[ReservedName.moveReceipt]?.value else {
       moves = []
@@ -40,7 +41,7 @@ public struct MoveReceipts: Hashable, Sendable {
   }
 
   private static func moves(_ payload: [UInt8], _ database: UInt64) -> [Move]? {
-    // Dropped because what another client wrote there is nothing that could be mended here.
+    // Dropped because content of another client cannot be repaired here.
     guard let json = try? JSONValue(parsing: payload), json["database"]?.string == String(database) else { return nil }
     let moves = (json["moves"]?.elements ?? []).compactMap { json -> Move? in
       guard let zoneName = json["zoneName"]?.string, RecordName.problem(zoneName, kind: "zoneName") == nil, let movedAt = json["movedAt"]?.int64,
@@ -51,7 +52,7 @@ public struct MoveReceipts: Hashable, Sendable {
     return moves.suffix(limit).sorted { $0.sequence < $1.sequence }
   }
 
-  /// Adds a move to a record: objects have receipts, links and other programs' records have none.
+  /// Adds a move to the record of an object; links and records of other programs have no receipts.
   public static func add(_ move: Move, to record: inout Record, in database: UInt64) {
     guard record.recordType.hasPrefix(ReservedName.recordTypePrefix), !LinkRecord.isLink(recordType: record.recordType) else { return }
     let receipts = MoveReceipts(of: record, in: database)
@@ -79,11 +80,11 @@ public struct MoveReceipts: Hashable, Sendable {
 
 /// What one store knows of records' moves: decides what an import says of them (T-P02).
 public struct MoveView: Hashable, Sendable {
-  /// Everything up to here the store has been told; 0: it is told everything from the beginning.
+  /// The sequence number up to which the store has imported; 0 for a store that begins anew.
   public let told: Int64
-  /// The store had everything at least once.
+  /// The store has been up to date at least once.
   public let hasBeenComplete: Bool
-  /// The store's identifier: what it made itself it knows without having imported it.
+  /// The store's identifier: it knows its own objects without importing them.
   public let store: String
 
   public init(told: Int64, hasBeenComplete: Bool, store: String) {
@@ -92,14 +93,15 @@ public struct MoveView: Hashable, Sendable {
     self.store = store
   }
 
-  /// The zone in which the store has an object that is now in another; nil: it was told, or is told of the object for the first time. One that
-  /// was made since then and moved on at once is told of as moved, too, which says nothing to who has no such object.
+  /// The zone in which the store knows an object that lies in another zone now; nil if the store has imported the move,
+  /// or imports the object for the first time. An object made and moved since the last import also counts as moved,
+  /// which does no harm to a store without it.
   ///
-  /// Told of by the record in its new zone alone, and so in any order of the two zones' feeds. Of several moves the first one that the store
-  /// has not heard of left the zone that it knows.
+  /// The record in its new zone tells the move alone, so that the feeds of both zones may be read in any order. Of
+  /// several moves, the first one that the store has not imported left the zone it knows.
   /// - Parameters:
-  ///   - mayBeUnknown: also of an object that the store may know from a page of its first run, or not at all.
-  ///   - sees: whether the store may know of a zone.
+  ///   - mayBeUnknown: true also reports objects that the store may know from a page of its first run, or not at all.
+  ///   - sees: whether the store may know a zone.
   public func origin(of record: Record, _ receipts: MoveReceipts, in zoneName: String, mayBeUnknown: Bool = false, sees: (String) -> Bool) -> String? {
     guard let move = receipts.moves.first(where: { $0.sequence > told && sees($0.zoneName) }), move.zoneName != zoneName else { return nil }
     return mayBeUnknown || hasBeenComplete || record.created.deviceID == store ? move.zoneName : nil

@@ -1,11 +1,11 @@
-// Where graphs are cut on purpose: relationships that say so in a model.
+// The relationships at which a model cuts graphs on purpose.
 
 public import ObjectModel
 import Records
 
 /// The relationships of a model beyond which nothing is shared or moved along (user info `AquiferShareBoundary`).
 public struct ShareBoundaries: Sendable {
-  /// To-one fields by record type.
+  /// Names of to-one fields, by record type.
   private let fields: [String: Set<String>]
   private let hasLinks: Bool
   private let resolver: LinkResolver
@@ -29,10 +29,10 @@ public struct ShareBoundaries: Sendable {
     isEmpty = fields.isEmpty && !hasLinks
   }
 
-  /// Whether a record's field is such a relationship.
+  /// Whether the field of a record type is a share boundary.
   func cuts(_ field: String, ofRecordType recordType: String) -> Bool { fields[recordType]?.contains(field) == true }
 
-  /// Whether a field of that name is one of any record type.
+  /// Whether a field of that name is a share boundary in any record type.
   func mayCut(_ field: String) -> Bool { fields.values.contains { $0.contains(field) } }
 
   func cuts(_ link: LinkRecord) -> Bool { hasLinks && resolver.resolve(link)?.relationship.isShareBoundary == true }

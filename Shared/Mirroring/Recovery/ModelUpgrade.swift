@@ -3,21 +3,21 @@
 public import ObjectModel
 public import Records
 
-/// Tells the records of which a store was told less, with the model it had, than it would be now.
+/// Finds the records that give a store more with its present model than they gave with the earlier one.
 ///
-/// What the old model knew was delivered: records that the new one reads no further stay as they are.
+/// Records that gave everything already stay as they are, even if the present model reads less of them.
 public struct ModelUpgrade: Sendable {
   private let model: ModelIndex
   private let links: LinkResolver
-  /// nil: nobody knows the model before any more, and everything is sent again.
+  /// The earlier model; nil if it is no longer known: every record is sent again then.
   private let earlier: (links: LinkResolver, entityNames: Set<String>?)?
-  /// Names of the store's entities that are new to it, or have gained something.
+  /// Names of the store's entities that the earlier model lacks, or that have gained properties.
   private let grown: Set<String>
   private let hasNewLinks: Bool
 
   /// - Parameters:
-  ///   - earlier: the model before, with the entities of the store's configuration (nil: all).
-  ///   - entityNames: those of the configuration now.
+  ///   - earlier: the earlier model, and the entities of the store's configuration at that time (nil: all).
+  ///   - entityNames: the entities of the present configuration (nil: all).
   public init(from earlier: (model: ModelIndex, entityNames: Set<String>?)?, to model: ModelIndex, entityNames: Set<String>?) {
     self.model = model
     links = LinkResolver(model)
@@ -37,10 +37,10 @@ public struct ModelUpgrade: Sendable {
       } ?? true
   }
 
-  /// No record is concerned.
+  /// No record gives the store more.
   public var isEmpty: Bool { grown.isEmpty && !hasNewLinks }
 
-  /// Whether a live record, or an object's tombstone, says more to the store now.
+  /// Whether a live record, or an object's tombstone, gives the store more than before.
   public func concerns(_ record: Record) -> Bool {
     if LinkRecord.isLink(recordType: record.recordType) {
       guard hasNewLinks, let parts = LinkRecord(record), links.resolve(parts) != nil else { return false }
@@ -53,7 +53,7 @@ public struct ModelUpgrade: Sendable {
 }
 
 extension EntityDescription {
-  /// Whether its records say more by this description than by an earlier one.
+  /// Whether records give more by this description than by an earlier one.
   fileprivate func hasGrown(since earlier: EntityDescription?) -> Bool {
     guard let earlier, earlier.recordType == recordType else { return true }
     return mirroredAttributes.contains { attribute in earlier.attribute(named: attribute.name).map { !$0.isMirrored || $0.attribute != attribute.attribute } ?? true }

@@ -1,32 +1,32 @@
 // The recovery of each error and signal (docs/protocol/mirroring.md#recovery).
 
-/// What a client meets.
+/// An error or signal that a client may meet. Numbers are CKError's unless a line says otherwise.
 public enum RecoverySignal: Hashable, Sendable, CaseIterable {
-  /// CKError 26, 112.
+  /// 26 and 112.
   case zoneNotFound, identityLost
-  /// 21, of a zone's token and of the database's.
+  /// 21, for a zone's token and for the database's.
   case zoneTokenExpired, databaseTokenExpired
   /// 28.
   case userDeletedZone
-  /// The database feed's word of a zone.
+  /// Changes of a zone that the database feed reports.
   case zoneDeleted, zonePurged, encryptedDataReset
   /// Core Data's 134301 and 134405.
   case historyExpired, accountChanged
-  /// 3, 4, 6, 7, 22, 23 and what transports meet.
+  /// 3, 4, 6, 7, 22, 23, and failures of the transport.
   case transient
   /// 27.
   case limitExceeded
-  /// 12 and 25 of single records.
+  /// 12 and 25, of single records.
   case invalidRecord, quotaExceeded
   /// 11, for a deletion and for the zone's share.
   case deletedAlready, shareNotFound
-  /// 14, of the share: nothing else is saved with a tag.
+  /// 14, of a share: no other record is saved with a tag.
   case shareChanged
   /// 15, in a public database.
   case rejectedInPublic
 }
 
-/// Whose zone it is.
+/// Whether a zone is the user's own or shared with them.
 public enum ZoneOwnership: Hashable, Sendable, CaseIterable {
   case own, shared
 }
@@ -35,20 +35,20 @@ public enum RecoveryStep: Hashable, Sendable {
   case recover(RecoveryAction)
   /// The former account's data goes, or is kept for its return (P2).
   case changeAccount
-  /// Again as it is, after the time that was asked for.
+  /// Send the same again, after the requested time.
   case retry
-  /// Again in smaller batches, and in the end 134411.
+  /// Send again in smaller batches; report 134411 if that does not help.
   case shrink
-  /// The record is held back, and the others go on; Apple's stops with 134410.
+  /// Hold the record back and go on with the others; Apple's client stops with 134410.
   case holdBack
-  /// There is nothing left to do.
+  /// Nothing remains to be done.
   case forget
-  /// A share of its own is made anew with its participants; another's is taken over.
+  /// Make the user's own share anew with its participants; take another owner's share over.
   case rebuildShare, adoptShare
 }
 
 public enum RecoveryTable {
-  /// A row's cell. Where the table has none, because the signal can't come from such a zone, what keeps to the server's truth.
+  /// The recovery for a signal. Combinations that cannot occur get the recovery that keeps the server's data.
   public static func step(for signal: RecoverySignal, in zone: ZoneOwnership) -> RecoveryStep {
     let isOwn = zone == .own
     switch signal {

@@ -2,16 +2,16 @@
 
 public import Records
 
-/// A store's policy for one of the ways in which zones end. The raw value is stored: never renumber.
+/// A store's policy for one way in which zones end. The raw value is stored: never renumber.
 public enum ZonePolicy: Int, Hashable, Sendable, CaseIterable {
-  /// The objects go with the zone.
+  /// The objects are deleted with the zone.
   case delete = 1
-  /// The objects stay, and the zone stands still for the store until its user decides.
+  /// The objects stay, and the store does not sync the zone until its user decides.
   case keepAndPause = 2
-  /// The objects stay, and are sent again.
+  /// The objects stay, and the store sends them again.
   case keepAndReupload = 3
 
-  /// As requests spell it.
+  /// The policy's name in requests.
   public var name: String {
     switch self {
     case .delete: "delete"
@@ -25,7 +25,7 @@ public enum ZonePolicy: Int, Hashable, Sendable, CaseIterable {
     self = policy
   }
 
-  /// What the client is told to do: `action` of a zone's change, and what a decision is spelled with.
+  /// The word for clients: `action` of a zone's change, and the value of a decision.
   public var action: String {
     switch self {
     case .delete: "delete"
@@ -34,7 +34,7 @@ public enum ZonePolicy: Int, Hashable, Sendable, CaseIterable {
     }
   }
 
-  /// A decision that ends a pause.
+  /// Reads a decision that ends a pause; nil for any other text.
   public init?(decision: String) {
     switch decision {
     case Self.delete.action: self = .delete
@@ -43,7 +43,7 @@ public enum ZonePolicy: Int, Hashable, Sendable, CaseIterable {
     }
   }
 
-  /// The bits of what the client is to do; none while it waits.
+  /// The client's recovery; empty while the store waits for a decision.
   public var recovery: RecoveryAction {
     switch self {
     case .delete: .deleteZone

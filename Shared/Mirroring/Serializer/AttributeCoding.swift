@@ -5,10 +5,11 @@ import ObjectModel
 import Records
 
 extension AttributeDescription {
-  /// `entity.attribute`, as errors name it.
+  /// `entity.attribute`, for error messages.
   func path(in entity: String) -> String { "\(entity).\(name)" }
 
-  /// The value as its field holds it; nil for null. Values kept as assets are `AssetContents`' business.
+  /// The value for the attribute's field; nil for null. `AssetContents` handles values that are kept as assets.
+  /// - Throws: `ValueMismatch` if the value does not fit the attribute's type.
   func encode(_ value: AttributeValue, entity: String) throws(ValueMismatch) -> FieldValue? {
     switch (type, value) {
     case (_, .null): return nil
@@ -27,7 +28,7 @@ extension AttributeDescription {
     throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), the value is not")
   }
 
-  /// The value a present field stands for.
+  /// The attribute's value of a field that is present.
   /// - Throws: when the field's type, or what it holds, does not fit the attribute (R10).
   func decode(_ value: FieldValue, entity: String) throws(ValueMismatch) -> AttributeValue {
     switch (type, value) {

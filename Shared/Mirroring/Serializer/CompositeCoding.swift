@@ -1,12 +1,12 @@
-// Composite attributes as bytes. Apple stores a keyed archive there, which can't be made without its classes; ours is one
-// MessagePack map from element name to value, in ascending order of names:
+// Composite attributes as bytes. Apple stores a keyed archive, which needs Apple's classes; this is one MessagePack map
+// from element name to value, in ascending order of names:
 //
 //   integers, boolean, floats    as such                date            integer, milliseconds since 1970
 //   string, URI, UUID, decimal   text                   binary, transformable   bytes
 //   composite                    a map of the same kind  nil            nil
 //
-// The model's types tell what a value is, so that nothing is spelled out twice. Archives of Apple's are read (`KeyedArchive`), and become ours
-// with the next edit of the attribute.
+// The model gives each value's type, so the map does not. Apple's archives are readable (`KeyedArchive`); the next edit
+// of the attribute replaces them by a map.
 
 import History
 import MessagePack
@@ -25,7 +25,7 @@ enum CompositeCoding {
     for element in elements {
       writer.string(element.name)
       switch element.value {
-      // An asset inside a composite is refused where transactions are read.
+      // Assets inside composites never get here: reading a transaction refuses them.
       case .null, .asset: writer.null()
       case .integer(let number), .date(let number): writer.integer(number)
       case .double(let number): writer.double(number)
@@ -37,11 +37,11 @@ enum CompositeCoding {
     }
   }
 
-  /// The elements the model knows, ascending by name; nil for bytes that are neither such a map nor a keyed archive of a dictionary, or hold a
-  /// value of another type.
+  /// The elements that the model knows, ascending by name. nil if the bytes are neither such a map nor a keyed archive
+  /// of a dictionary, or if a value is of another type.
   static func decode(_ bytes: [UInt8], elements: [Attribute]) -> [AttributeValue.CompositeElement]? {
     if PropertyList.isOne(bytes) { return KeyedArchive(bytes)?.composite(of: elements) }
-    // Dropped because the caller names the attribute; what exactly is wrong with bytes somebody else wrote helps nobody.
+    // Dropped because the caller names the attribute, and details of another writer's bytes help nobody.
     guard let root = try? MessagePackValue(parsing: bytes) else { return nil }
     return read(root, elements: elements)
   }
@@ -50,7 +50,7 @@ enum CompositeCoding {
     guard map.kind == .map else { return nil }
     let names = Set(elements.map(\.name))
     var members: [String: MessagePackValue] = [:]
-    // Once through the map, however many elements there are; of equal keys the first counts.
+    // One pass over the map for any number of elements; of equal keys, the first counts.
     for (key, value) in map.pairs { if let name = key.string, names.contains(name), members[name] == nil { members[name] = value } }
     var values: [AttributeValue.CompositeElement] = []
     for element in elements.sorted(by: { $0.name < $1.name }) {

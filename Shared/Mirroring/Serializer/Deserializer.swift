@@ -4,12 +4,12 @@ public import History
 public import ObjectModel
 public import Records
 
-/// An object as its record tells it.
+/// An object's values, read from its record.
 public struct ObjectValues: Hashable, Sendable {
-  /// The concrete entity.
+  /// The concrete entity's name.
   public let entity: String
-  /// All mirrored attributes, ascending by name: what the fields hold, the default where they hold nothing, null without a default.
-  /// A value kept as an asset is `.asset`, whatever the attribute's type.
+  /// All mirrored attributes, ascending by name. An absent field gives the default value, or null without one. A value
+  /// kept as an asset is `.asset` for every attribute type.
   public var attributes: [NamedValue<AttributeValue>]
   /// All mirrored to-one relationships, ascending by name.
   public var relationships: [NamedValue<String?>]
@@ -54,7 +54,7 @@ public struct Deserializer: Sendable {
   }
 
   /// The value an asset's content stands for (T-M10).
-  /// - Throws: `MirroringProblem` for text that is not UTF-8, or a composite that is not one.
+  /// - Throws: `MirroringProblem` for text that is not UTF-8, or bytes that are no composite.
   public func value(
     of attributeName: String, entity: EntityDescription, fromAssetContent content: [UInt8], recordName: String
   ) throws(MirroringProblem) -> AttributeValue {
@@ -71,7 +71,8 @@ public struct Deserializer: Sendable {
   /// R9: the field, or else the asset companion, or else the default.
   private static func value(of attribute: AttributeDescription, entity: String, record: Record) throws(ValueMismatch) -> AttributeValue {
     if let field = record.fields[attribute.fieldName] {
-      // Unless somebody who knows nothing of it has written the number since.
+      // The exact text counts only if it equals the number: a client that does not know the text may have changed the
+      // number.
       if let exactFieldName = attribute.exactFieldName, let text = record.fields.string(exactFieldName), case .double(let number) = field.value,
         DecimalText.double(text) == number
       {

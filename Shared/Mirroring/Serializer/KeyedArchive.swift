@@ -22,10 +22,11 @@ struct KeyedArchive {
     self.root = root
   }
 
-  /// What reading it has cost (`PropertyList.costLimit`).
+  /// The cost of reading so far, in the unit of `PropertyList.costLimit`.
   var cost: Int { list.cost }
 
-  /// The elements the model knows, ascending by name; nil when one holds a value of another type, or the archive costs too much.
+  /// The elements that the model knows, ascending by name; nil if a value is of another type, or reading costs too
+  /// much.
   func composite(of elements: [Attribute]) -> [AttributeValue.CompositeElement]? { composite(root, elements) }
 
   private func composite(_ object: PropertyList.Object, _ elements: [Attribute]) -> [AttributeValue.CompositeElement]? {
@@ -33,7 +34,7 @@ struct KeyedArchive {
     var values: [AttributeValue.CompositeElement] = []
     for element in elements.sorted(by: { $0.name < $1.name }) {
       guard let stored = members[element.name] else { continue }
-      // One text may stand for any number of elements.
+      // Any number of elements may share one text, so each use costs.
       guard list.spend(stored.contentByteCount), let value = value(stored, of: element) else { return nil }
       values.append(AttributeValue.CompositeElement(name: element.name, value: value))
     }
@@ -42,7 +43,7 @@ struct KeyedArchive {
 
   // MARK: Values
 
-  /// Goes no deeper than the model's composites do.
+  /// Recursion ends with the model's composites.
   private func value(_ object: PropertyList.Object, of element: Attribute) -> AttributeValue? {
     if isNull(object) { return .null }
     switch element.type {
@@ -119,7 +120,7 @@ struct KeyedArchive {
   /// Seconds from 1970 to 2001.
   private static let referenceDate: Double = 978_307_200
 
-  /// An NSDecimalNumber: up to eight 16-bit digits of a mantissa, the lowest first, and a power of ten.
+  /// An NSDecimalNumber: a mantissa of up to eight 16-bit digits, the lowest first, and a power of ten.
   private func decimal(_ object: PropertyList.Object) -> String? {
     switch object {
     case .integer(let number): return String(number)
@@ -129,7 +130,7 @@ struct KeyedArchive {
     guard case .data(let mantissa)? = member("NS.mantissa", of: object), mantissa.count <= 16, mantissa.count % 2 == 0,
       let exponent = member("NS.exponent", of: object).flatMap(integer), (-128...127).contains(exponent)
     else { return nil }
-    // 1: the lower byte of a digit comes first, as on every machine of the last twenty years.
+    // 1: the lower byte of a digit comes first, as on all current machines.
     let isLittle = member("NS.mantissa.bo", of: object).flatMap(integer) != 2
     let length = member("NS.length", of: object).flatMap(integer).map { Int(clamping: $0) } ?? mantissa.count / 2
     guard (0...mantissa.count / 2).contains(length) else { return nil }
@@ -144,7 +145,8 @@ struct KeyedArchive {
 
   // MARK: The archive
 
-  /// What a dictionary of the archive holds by the names of elements; nil when it is none, or has other keys than strings.
+  /// The values of an archived dictionary by the names of elements; nil if the object is no dictionary with string
+  /// keys.
   private func members(of object: PropertyList.Object, named elements: [Attribute]) -> [String: PropertyList.Object]? {
     guard case .array(let keys)? = member("NS.keys", of: object), case .array(let values)? = member("NS.objects", of: object), keys.count == values.count else {
       return nil
@@ -154,7 +156,7 @@ struct KeyedArchive {
     var members: [String: PropertyList.Object] = [:]
     for (key, value) in zip(keys, values) {
       guard let name = list.object(key).flatMap(followed).flatMap(string), let value = list.object(value).flatMap(followed) else { return nil }
-      // Before it is hashed: a text longer than any spelling of a name may be the key a hundred thousand times.
+      // Checks the length before hashing: an overlong text may be the key a hundred thousand times.
       if name.utf8.count <= longest, names.contains(name) { members[name] = value }
     }
     return members
@@ -168,7 +170,7 @@ struct KeyedArchive {
     Self.member(name, of: object, in: list).flatMap(followed)
   }
 
-  /// The object that a place of the table stands for.
+  /// The object that a place in the table leads to; other objects are returned unchanged.
   private func followed(_ object: PropertyList.Object) -> PropertyList.Object? {
     guard case .uid(let place) = object else { return object }
     return table.indices.contains(place) ? list.object(table[place]) : nil
@@ -181,7 +183,7 @@ struct KeyedArchive {
 }
 
 extension PropertyList.Object {
-  /// Of what becomes a value.
+  /// The cost of using the object as a value.
   fileprivate var contentByteCount: Int {
     switch self {
     case .string(let text): text.utf8.count

@@ -1,8 +1,9 @@
-// Binary property lists, as far as keyed archives are made of them: read object by object, nothing is trusted.
+// Reads binary property lists, as far as keyed archives need them: object by object, trusting nothing.
 
 import Records
 
-/// A property list that begins with `bplist00`. A class, because it remembers what it has read: any number of places may name one object.
+/// A property list that begins with `bplist00`. A class, because it caches objects: any number of places may refer to
+/// one.
 final class PropertyList {
   enum Object: Hashable {
     case null
@@ -15,16 +16,16 @@ final class PropertyList {
     case string(String)
     /// A place in a keyed archive's table.
     case uid(Int)
-    /// Indexes of objects.
+    /// Indexes of the elements' objects.
     case array([Int])
     case dictionary(keys: [Int], values: [Int])
   }
 
   private let bytes: [UInt8]
-  /// By where they begin: several indexes may lead there.
+  /// Objects by the offset at which they begin: several indexes may lead to one.
   private var known: [Int: Object] = [:]
-  /// What looking at objects has cost. Objects lie side by side, so that all of them together are no longer than the list, and of each its reader looks at
-  /// a few things; who makes them overlap or leads everything to one place is not read to the end.
+  /// The cost of reading. An honest list's objects do not overlap and are read a few times each, so it stays within the
+  /// limit; a list with overlapping or endlessly repeated objects does not.
   private var budget: CostBudget
   private let offsetByteCount: Int
   private let referenceByteCount: Int
@@ -35,12 +36,12 @@ final class PropertyList {
   private static let mark = Array("bplist00".utf8)
   private static let trailerByteCount = 32
 
-  /// In bytes of contents and looks at objects.
+  /// The limit for a list of that length; a step is one byte of content or one look at an object.
   static func costLimit(_ byteCount: Int) -> Int { 4 * byteCount + 10_000 }
 
   static func isOne(_ bytes: [UInt8]) -> Bool { bytes.starts(with: mark) }
 
-  /// nil for bytes that are none.
+  /// nil for bytes that are no binary property list.
   init?(_ bytes: [UInt8]) {
     guard Self.isOne(bytes), bytes.count >= Self.mark.count + Self.trailerByteCount else { return nil }
     let trailer = bytes.count - Self.trailerByteCount
@@ -58,24 +59,24 @@ final class PropertyList {
     tableOffset = table
   }
 
-  /// Big-endian and without a sign; nil for one that ends behind the bytes or is larger than any count.
+  /// Reads a big-endian number without sign; nil if it ends beyond the bytes or is 2⁴⁸ or more.
   private static func number(_ bytes: [UInt8], _ start: Int, _ count: Int) -> Int? {
     guard start >= 0, count >= 0, count <= bytes.count, start <= bytes.count - count else { return nil }
     let value = bytes[start..<start + count].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
     return value < 1 << 48 ? Int(value) : nil
   }
 
-  /// What reading has cost so far.
+  /// The cost of reading so far.
   var cost: Int { budget.spent }
 
-  /// To be called for contents that are used, each time they are.
-  /// - Returns: false when the list costs more than it may.
+  /// Pays for using an object's content; called for each use.
+  /// - Returns: false if the list exceeds its limit.
   func spend(_ steps: Int) -> Bool {
-    // Dropped because who reads treats such a list as one that is none.
+    // Dropped because callers treat a list that costs too much like bytes that are no list.
     (try? budget.spend(steps)) != nil
   }
 
-  /// nil for an index that is none, an object that is not what its mark says, or a list that costs too much.
+  /// The object at an index; nil if there is none, if it does not parse, or if the list exceeds its limit.
   func object(_ index: Int) -> Object? {
     guard (0..<objectCount).contains(index), let start = Self.number(bytes, tableOffset + index * offsetByteCount, offsetByteCount), start < tableOffset,
       spend(1)
@@ -112,7 +113,7 @@ final class PropertyList {
     return bytes[start..<start + count].reduce(0) { $0 << 8 | UInt64($1) }
   }
 
-  /// Where an object's content begins, and how many units it has: in its mark, or in an integer behind that.
+  /// The start of an object's content and its number of units, which is in the object's mark or in an integer after it.
   private func extent(_ start: Int, _ detail: Int) -> (start: Int, count: Int)? {
     guard detail == 0x0f else { return (start + 1, detail) }
     guard start + 1 < bytes.count, bytes[start + 1] >> 4 == 0x1 else { return nil }
@@ -131,7 +132,7 @@ final class PropertyList {
     return stride(from: content.startIndex, to: content.endIndex, by: referenceByteCount).compactMap { Self.number(bytes, $0, referenceByteCount) }
   }
 
-  /// UTF-16, big-endian.
+  /// Decodes big-endian UTF-16.
   private static func text(_ bytes: ArraySlice<UInt8>) -> String? {
     let units = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
     return String(validating: units, as: UTF16.self)

@@ -4,15 +4,15 @@ public import History
 public import ObjectModel
 public import Records
 
-/// Where contents of assets come from and go to while records are written.
+/// Reads and stores the contents of assets while records are written.
 ///
 /// Large values arrive as assets already (the object plane writes them, durably, when a transaction is received), and the R8 decision
 /// may put them inline; a small value of a record that is nearly full goes the other way. Both are looked up here, so that the
 /// mirroring itself touches no file.
 public protocol AssetContents {
-  /// The content of an asset of a history transaction. An asset whose content can't be had stays an asset.
+  /// The content of an asset of a history transaction. If this throws, the asset stays an asset.
   func content(of asset: Asset) throws -> [UInt8]
-  /// The asset with that content, durable when this returns.
+  /// Stores an asset with that content; it is durable on return.
   func asset(with content: [UInt8]) throws -> Asset
 }
 
@@ -20,7 +20,7 @@ public protocol AssetContents {
 public struct Serializer {
   /// Largest `record.size + value` in bytes that stays inline (R8).
   public let inlineByteLimit: Int
-  /// `ckAssetThresholdBytes`: values of at least so many bytes become assets whatever the record's size; nil: no such threshold.
+  /// `ckAssetThresholdBytes`: values of at least this size become assets in records of any size; nil sets no threshold.
   public let assetThresholdByteCount: Int?
   private let contents: any AssetContents
 
@@ -30,7 +30,7 @@ public struct Serializer {
     self.assetThresholdByteCount = assetThresholdByteCount
   }
 
-  /// A variable-length value on its way into the record.
+  /// A variable-length value that is not placed yet.
   private struct Pending {
     let attribute: AttributeDescription
     let assetFieldName: String
@@ -43,21 +43,23 @@ public struct Serializer {
     }
   }
 
-  /// The text of a field or of the asset in its place; nil for what is none, or can't be had.
+  /// The text of a field, or of the asset in its place; nil if it is no text or cannot be read.
   func text(of value: FieldValue) -> String? {
     switch value {
     case .string(let text): text
-    // Dropped because whoever merges texts is told that this is none. Nor is one too long to be merged while a shard's writer waits.
+    // Dropped because nil says it. Longer assets count as unreadable: a shard's writer would wait while they are
+    // merged.
     case .asset(let asset) where asset.byteCount <= Limit.recordByteCount: (try? contents.content(of: asset)).flatMap { String(validating: $0, as: UTF8.self) }
     default: nil
     }
   }
 
-  /// Sets the fields of `values` in `record`; attributes that are not mirrored, and ones the entity doesn't have, are left out.
+  /// Sets the fields of `values` in `record`. Attributes that are not mirrored, or that the entity lacks, are left out.
   ///
-  /// Only the given attributes are decided on; the others keep their place, and their inline bytes count (Apple decides on all
-  /// attributes again at every export; a reader can't tell, and an edit writes no fields but its own).
-  /// - Throws: `MirroringProblem` for a value that does not fit its attribute, or what `AssetContents` throws; `record` may then be half written.
+  /// Only the given attributes are placed; the others keep their place, and their inline bytes count. Apple places all
+  /// attributes at every export; readers cannot tell, and an edit here writes no fields but its own.
+  /// - Throws: `MirroringProblem` for a value that does not fit its attribute; errors of `AssetContents`. `record` may
+  ///   be half written then.
   public func write(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, into record: inout Record) throws {
     let pending: [Pending]
     do throws(ValueMismatch) {
@@ -69,7 +71,7 @@ public struct Serializer {
   }
 
   /// Sets the fields of fixed-length values and of nulls.
-  /// - Returns: the others.
+  /// - Returns: the variable-length values.
   private static func set(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, in fields: inout Fields) throws(ValueMismatch) -> [Pending] {
     var pending: [Pending] = []
     var place = 0
@@ -87,7 +89,7 @@ public struct Serializer {
     return pending
   }
 
-  /// All digits of a decimal number, beside the DOUBLE that says it to everybody else.
+  /// The text with all digits of a decimal number; other clients read the DOUBLE field.
   private static func exact(_ value: AttributeValue, _ attribute: AttributeDescription) -> Field? {
     guard case .decimal(let text) = value else { return nil }
     return DecimalText.exact(text).map { Field(.string($0), isEncrypted: attribute.isEncrypted) }
@@ -122,8 +124,8 @@ public struct Serializer {
     }
   }
 
-  /// What nearly every record comes down to: nothing is an asset, and there is room for all of it, in whatever order.
-  /// - Returns: false when that is not so; nothing was changed then.
+  /// Places all values inline, the case of nearly every record: none is an asset, and all fit in any order.
+  /// - Returns: false, with nothing changed, if that is not possible.
   private func placeAll(_ pending: [Pending], into fields: inout Fields) -> Bool {
     var byteCount = 0
     for item in pending {
@@ -142,12 +144,12 @@ public struct Serializer {
     return true
   }
 
-  /// nil for an asset whose content can't be had: it stays one, so that nothing is lost that may be readable later.
+  /// The value to write inline; nil for an asset without readable content, which stays an asset for later readers.
   private func inlineValue(of item: Pending, record: Record, entity: String) throws(MirroringProblem) -> FieldValue? {
     switch item.value {
     case .inline(let value): return value
     case .asset(let asset):
-      // Dropped because the record keeps pointing to the asset, and whoever reads that is told what is wrong with it.
+      // Dropped because the record keeps the asset, and its readers get the error.
       guard let content = try? contents.content(of: asset) else { return nil }
       return try fitting(record, entity) { () throws(ValueMismatch) in try item.attribute.fieldValue(fromContent: content, entity: entity) }
     }
@@ -197,7 +199,7 @@ extension FieldValue {
     }
   }
 
-  /// The content of a variable-length value as a file holds it.
+  /// The content of a variable-length value, as an asset file holds it.
   var content: [UInt8] {
     switch self {
     case .string(let text): Array(text.utf8)

@@ -21,9 +21,10 @@ public enum DecimalText {
     return value
   }
 
-  /// The one spelling of a decimal number that may be kept exactly: its digits without an exponent, without zeros that say nothing.
+  /// The canonical text of a decimal number that can be kept exactly: its digits, without an exponent and without
+  /// superfluous zeros.
   ///
-  /// What an NSDecimalNumber can hold: at most 38 significant digits times a power of ten from −128 to 127.
+  /// It has the range of NSDecimalNumber: at most 38 significant digits times a power of ten from −128 to 127.
   /// - Returns: nil for text that is no such number.
   public static func exact(_ text: String) -> String? {
     guard double(text) != nil else { return nil }
@@ -48,7 +49,7 @@ public enum DecimalText {
   private static let significantDigitLimit = 38
   private static let exponentRange = -128...127
 
-  /// Digits with their point behind the first `point` of them.
+  /// The digits with a decimal point after the first `point` of them.
   private static func plain(_ digits: String, point: Int) -> String {
     let count = digits.utf8.count
     if point <= 0 { return "0." + String(repeating: "0", count: -point) + digits }
@@ -79,7 +80,7 @@ public enum DecimalText {
 
 /// UUIDs as text.
 public enum UUIDText {
-  /// - Parameter bytes: 16.
+  /// - Parameter bytes: 16 bytes.
   static func text(_ bytes: [UInt8]) -> String {
     let digits = Array("0123456789ABCDEF".utf8)
     var text: [UInt8] = []
@@ -106,7 +107,7 @@ public enum UUIDText {
       }
       index += 1
     }
-    // As nearly all of them are: nothing is made anew.
+    // Nearly all UUIDs are in upper case and need no new string.
     return isUpper ? text : text.uppercased()
   }
 

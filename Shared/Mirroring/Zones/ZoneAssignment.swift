@@ -4,23 +4,23 @@ public import History
 public import ObjectModel
 public import Records
 
-/// Where an object is when a save names it.
+/// The zone of an object that a save names.
 public enum ObjectHome: Hashable, Sendable {
-  /// It has a record in the zone, or was assigned to it.
+  /// The object has a record in the zone, or was assigned to it.
   case zone(Zone.ID)
-  /// All that is left of it is a tombstone: nothing is connected with it, and whoever makes it again may take it elsewhere.
+  /// The zone has the object's tombstone: nothing is connected with it, and a new insert may go to another zone.
   case tombstone(Zone.ID)
-  /// Nobody has heard of it, or nobody has decided yet.
+  /// Nobody knows the object, or its zone is not decided.
   case nowhere
 }
 
 /// Assigns the objects of saves to zones.
 ///
-/// A component of the stored graph is wholly in one zone, so only the relationships that a save names are looked at: they join stored
-/// objects, which have a zone, with new ones, which get it. What a save takes out of a relationship connects nothing. Objects that are
-/// named and not known are assigned, too: they are expected where they are pointed to from.
+/// A component of the stored graph lies in one zone, so only the relationships that a save adds matter: they join
+/// stored objects, which have a zone, with new ones, which get it. Objects that are named but unknown are assigned too:
+/// the zone that points to them expects them.
 public struct ZoneAssignment {
-  /// Why a save is refused; nothing of it is assigned then.
+  /// The reason for refusing a save; nothing of it is assigned then.
   public enum Refusal: Error, Hashable, Sendable {
     /// Two objects of one connected graph are in two zones (134060).
     case twoZones(place: String, objectID: String, zone: Zone.ID, otherID: String, otherZone: Zone.ID)
@@ -41,28 +41,28 @@ public struct ZoneAssignment {
     }
   }
 
-  /// What a component is known by: an object in it that has a zone.
+  /// The zone of a component, with an object in it that has this zone.
   private struct Label {
     let objectID: String
     let zone: Zone.ID
   }
 
   private let model: ModelIndex
-  /// Where unconnected objects go; nil: nowhere.
+  /// The zone of unconnected objects; nil if they have none.
   private let defaultZone: Zone.ID?
   private let home: (String) throws -> ObjectHome
 
   private var homes: [String: ObjectHome] = [:]
-  /// Union-find: an object's representative, nearer to the component's.
+  /// Union-find: each object's parent on the way to its component's representative.
   private var parents: [String: String] = [:]
   private var sizes: [String: Int] = [:]
   /// By the component's representative.
   private var labels: [String: Label] = [:]
-  /// Objects without a zone, in the order they were met, with the places that named them.
+  /// Objects without a zone in the order in which they were met, each with the place that named it.
   private var homeless: [(objectID: String, place: String)] = []
   private var inserted: Set<String> = []
 
-  /// - Parameter home: where an object is; asked once for each.
+  /// - Parameter home: finds an object's zone; called once for each object.
   public init(model: ModelIndex, defaultZone: Zone.ID?, home: @escaping (String) throws -> ObjectHome) {
     self.model = model
     self.defaultZone = defaultZone
@@ -70,11 +70,11 @@ public struct ZoneAssignment {
   }
 
   /// Adds a transaction's changes.
-  /// - Parameter place: of the transaction in its request, for the refusal.
-  /// - Throws: `Refusal`; what `home` throws.
+  /// - Parameter place: the transaction's place in its request, for a refusal.
+  /// - Throws: `Refusal`; errors of `home`.
   public mutating func add(_ transaction: HistoryTransaction, place: String) throws {
     guard Exporter.exports(author: transaction.author) else { return }
-    // Objects are made before any is related to them.
+    // Objects exist before relationships name them.
     for (index, change) in transaction.changes.enumerated() where change.changeType == .insert && inserted.insert(change.objectID).inserted {
       guard homes[change.objectID]?.isTombstone == true else { continue }
       homeless.append((change.objectID, Self.place(place, index, change)))
@@ -89,14 +89,14 @@ public struct ZoneAssignment {
   }
 
   private mutating func add(_ change: HistoryChange, _ place: String) throws {
-    // An edit of what was deleted is lost, with the relationships it names.
+    // An edit of a deleted object is lost, and its relationships with it.
     guard try meet(change.objectID, place), let entity = model.entity(named: change.entity) else { return }
     for named in change.relationships where entity.relationship(named: named.name)?.isMirrored == true {
       for target in named.value.added where try meet(target, place) { try join(change.objectID, target, place) }
     }
   }
 
-  /// - Returns: false for what was deleted.
+  /// - Returns: false for a deleted object that this save does not insert.
   private mutating func meet(_ objectID: String, _ place: String) throws -> Bool {
     if let known = homes[objectID] { return !known.isTombstone || inserted.contains(objectID) }
     let found = try home(objectID)
@@ -114,7 +114,7 @@ public struct ZoneAssignment {
   private mutating func root(of objectID: String) -> String {
     var current = objectID
     while let parent = parents[current], parent != current {
-      // Halves the way for those who come after.
+      // Halves the path for later calls.
       parents[current] = parents[parent]
       current = parent
     }
@@ -135,14 +135,15 @@ public struct ZoneAssignment {
     labels[small] = nil
   }
 
-  /// The objects without a zone that are connected with one that has it, in the order they were met.
+  /// The objects without a zone that are connected with one that has it, in the order in which they were met.
   public mutating func connected() -> [(objectID: String, zone: Zone.ID)] {
     homeless.compactMap { objectID, _ in labels[root(of: objectID)].map { (objectID, $0.zone) } }
   }
 
-  /// The objects that get a zone other than the default one, or than the one they were in before, in the order they were met.
+  /// The objects to assign, in the order in which they were met: those that go to a zone other than the default one,
+  /// and those that have a tombstone in another zone.
   ///
-  /// An object that is made again, connected with nothing, goes where it was.
+  /// An unconnected object that is made again returns to its earlier zone.
   /// - Throws: `noZone`.
   public mutating func assignments() throws(Refusal) -> [(objectID: String, zone: Zone.ID)] {
     for (objectID, _) in homeless {
@@ -152,7 +153,7 @@ public struct ZoneAssignment {
     var assigned: [(objectID: String, zone: Zone.ID)] = []
     for (objectID, place) in homeless {
       guard let zone = labels[root(of: objectID)]?.zone ?? defaultZone else { throw .noZone(place: place, objectID: objectID) }
-      // Where it was before, it would be looked for otherwise.
+      // Without an entry, the object would be looked up in its earlier zone.
       if zone != defaultZone || homes[objectID] != .nowhere && homes[objectID] != .tombstone(zone) { assigned.append((objectID, zone)) }
     }
     return assigned

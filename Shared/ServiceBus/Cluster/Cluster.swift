@@ -1,13 +1,15 @@
-// What every process keeps of the installation: the latest map, also while the share service is away, and connections as the map says.
+// A process's copy of the cluster map, kept while the share service is away, and the bus connections that follow from
+// it.
 
 import Synchronization
 
-/// A process's view of the cluster: takes the maps that the share service publishes and connects the bus accordingly.
+/// A process's view of the cluster: it takes the maps that the share service publishes and connects the bus
+/// accordingly.
 public final class Cluster: Sendable {
   private struct State {
     weak var bus: (any Bus)?
     var map: ClusterMap?
-    /// Members that are connected to, by endpoint.
+    /// Names of the connected members by endpoint.
     var connected: [String: String] = [:]
     var subscribers = Subscribers<ClusterMap>()
     var isClosed = false
@@ -22,17 +24,18 @@ public final class Cluster: Sendable {
     self.role = role
   }
 
-  /// Which processes a process of a role connects to; everybody is connected to the share service besides. Calls go both ways on a link.
+  /// Whether processes of one role connect to those of another; all connect to the share service too. Calls go both
+  /// ways on a link.
   static func connects(_ role: Role, to other: Role) -> Bool {
     switch (role, other) {
     case (.gateway, .worker), (.gateway, .notifier), (.worker, .notifier), (.worker, .gateway): true
-    // Of two of one role the one whose name comes first connects.
+    // Between two processes of one role, the one whose name comes first connects.
     case (.notifier, .notifier), (.worker, .worker): true
     default: false
     }
   }
 
-  /// Serves `PublishClusterMap`; to be called before the bus is made.
+  /// Serves `PublishClusterMap`; called before the bus is made.
   public func register(in handlers: inout BusHandlers) {
     handlers.on(PublishClusterMap.self) { [self] message, _, _ in
       accept(message.map)
@@ -53,7 +56,7 @@ public final class Cluster: Sendable {
   /// The latest map; nil until the first arrives.
   public var current: ClusterMap? { state.withLock(\.map) }
 
-  /// The worker that should hold a shard; nil when there is none, no map yet, or no such shard.
+  /// The worker that should hold a shard; nil if there is none, no map yet, or no such shard.
   public func holder(ofShard shard: Int) -> String? {
     state.withLock { state in
       guard let map = state.map, map.holders.indices.contains(shard) else { return nil }
@@ -61,7 +64,7 @@ public final class Cluster: Sendable {
     }
   }
 
-  /// The present map, when there is one, and those that follow; a slow reader finds only the newest. Ends with `close`.
+  /// The present map, if there is one, and later ones; a slow reader gets only the newest. Ends with `close`.
   public func updates() -> AsyncStream<ClusterMap> {
     let (stream, continuation) = AsyncStream.makeStream(of: ClusterMap.self, bufferingPolicy: .bufferingNewest(1))
     state.withLock { state in
@@ -79,7 +82,7 @@ public final class Cluster: Sendable {
     }
   }
 
-  /// Takes a map that is newer than the present one.
+  /// Takes a map if it is newer than the present one.
   func accept(_ map: ClusterMap) {
     state.withLock { state in
       if let present = state.map, present.version >= map.version { return }
@@ -89,7 +92,7 @@ public final class Cluster: Sendable {
     }
   }
 
-  /// Under the lock, so that two maps cannot cross; the bus only takes notes here.
+  /// Runs under the lock, so that two maps cannot cross; the bus only queues the commands.
   private func connect(_ state: inout State) {
     guard let bus = state.bus, let map = state.map else { return }
     let members = map.members.filter { $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name) }

@@ -1,4 +1,4 @@
-// The share service's side of the cluster map: watches who comes and goes, keeps each new map, and sees that everybody learns of it.
+// The share service's side of the cluster map: it follows the peers, stores each map, and publishes it to everybody.
 
 import Synchronization
 
@@ -22,11 +22,11 @@ public final class ClusterMapPublisher: Sendable {
   private let pushes: ConflatedPush<Int, ClusterMap>
 
   /// - Parameters:
-  ///   - persisted: the last map given to `persist`; nil in a new installation.
-  ///   - leastVersion: new maps have this version or a greater one.
-  ///   - gracePeriod: how long members of `persisted` count as present without having come back.
-  ///   - persist: keeps a map durably; only then it is published. Called again, after a pause, when it throws.
-  ///   - report: told why a map could not be kept.
+  ///   - persisted: the last map that `persist` stored; nil in a new installation.
+  ///   - leastVersion: the lowest version that new maps may have.
+  ///   - gracePeriod: the time for which members of `persisted` count as present before they are back.
+  ///   - persist: stores a map durably; the map is published only afterwards. Called again after a pause if it throws.
+  ///   - report: gets the error of a map that could not be stored.
   public init(
     bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
     persist: @escaping @Sendable (ClusterMap) async throws -> Void, report: @escaping @Sendable (String) -> Void = { _ in }
@@ -47,10 +47,10 @@ public final class ClusterMapPublisher: Sendable {
       }, key: { _ in 0 }, merge: { earlier, later in later.version > earlier.version ? later : earlier })
   }
 
-  /// The latest map that was kept.
+  /// The latest map that was stored.
   public var current: ClusterMap { state.withLock(\.map) }
 
-  /// To be run once.
+  /// Called once.
   public func run() async {
     let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     await withTaskGroup(of: Void.self) { group in
@@ -62,7 +62,7 @@ public final class ClusterMapPublisher: Sendable {
         signal.finish()
       }
       group.addTask { [self] in
-        // Dropped because a cancelled sleep means that everything ends.
+        // Dropped because a cancelled sleep means that the publisher ends.
         try? await Task.sleep(for: gracePeriod)
         state.withLock { $0.graceIsOver = true }
         signal.yield()
@@ -74,7 +74,7 @@ public final class ClusterMapPublisher: Sendable {
     pushes.close()
   }
 
-  /// Tells newcomers the present map, and everybody the next when there is one.
+  /// Sends newcomers the present map, and everybody the next one when there is one.
   private func follow(_ assignment: inout ShardAssignment) async {
     var pause = Duration.milliseconds(50)
     while !Task.isCancelled {

@@ -1,19 +1,19 @@
-// Which worker should hold which shard, decided from who is there: rendezvous hashing, so that only what must move does.
+// Decides which worker should hold which shard: rendezvous hashing over the present workers, so that few shards move.
 
-/// The share service's decision about the cluster, without bus, clock or disk.
+/// The share service's decisions about the cluster, without bus, clock or disk.
 public struct ShardAssignment: Sendable {
-  /// The latest map that was kept; what peers are told.
+  /// The latest stored map, which peers get.
   public private(set) var map: ClusterMap
-  /// Members of the map from before a restart of the share service that have not come back yet: until the grace period ends they count
-  /// as present, so that a restart of the share service alone moves nothing and disconnects nobody.
+  /// Members of the map from before a restart of the share service that are not back yet. They count as present until
+  /// the grace period ends, so that restarting the share service alone moves no shard and disconnects nobody.
   private var awaited: [String: Peer]
   private let leastVersion: Int64
 
   /// - Parameters:
   ///   - shardCount: fixed with the installation, at least 1.
-  ///   - persisted: the last map that was kept; nil in a new installation.
+  ///   - persisted: the last map that was stored; nil in a new installation.
   ///   - startVersion: maps get greater versions than this and than `persisted`'s.
-  ///   - leastVersion: maps that follow have this version or a greater one.
+  ///   - leastVersion: the lowest version that later maps may have.
   public init(shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
@@ -24,7 +24,7 @@ public struct ShardAssignment: Sendable {
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
-  /// The map that should follow, to be kept and then passed to `commit`; nil when the present one still holds.
+  /// The next map, which the caller stores and passes to `commit`; nil if the present one still holds.
   /// - Parameter peers: all connected processes and the share service itself.
   public mutating func next(peers: [Peer], graceIsOver: Bool) -> ClusterMap? {
     var members = Dictionary(peers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
@@ -34,7 +34,8 @@ public struct ShardAssignment: Sendable {
         members[name] = former
         continue
       }
-      // One that was restarted too and is not ready yet is still awaited; the same process, not ready, is leaving.
+      // Still awaited: a process that was restarted and is not ready yet. No longer awaited: the same process, not
+      // ready, which is leaving.
       if present.isReady || present.incarnation == former.incarnation { awaited[name] = nil }
     }
     let sorted = members.values.sorted { $0.name < $1.name }
@@ -42,7 +43,7 @@ public struct ShardAssignment: Sendable {
     let known = Dictionary(uniqueKeysWithValues: members.values.map { ($0.name, $0.shardFormat ?? 0) })
     var formats = map.formats ?? Array(repeating: 0, count: map.shardCount)
     let holders = map.holders.indices.map { shard in
-      // Whoever has it may have brought it to its format, also where another release made the map.
+      // The present holder may have brought the shard to its format, even if another release made the map.
       formats[shard] = max(formats[shard], map.holders[shard].flatMap { known[$0] } ?? 0)
       let holder = Self.holder(ofShard: shard, among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] }.map(\.name))
       formats[shard] = max(formats[shard], holder.flatMap { known[$0] } ?? 0)
@@ -52,18 +53,19 @@ public struct ShardAssignment: Sendable {
     return ClusterMap(version: max(map.version + 1, leastVersion), members: sorted, holders: holders, formats: formats)
   }
 
-  /// The map is kept and may be published.
+  /// Takes a map that was stored and may be published.
   public mutating func commit(_ map: ClusterMap) {
     precondition(map.version > self.map.version, "version \(map.version) follows \(self.map.version)")
     self.map = map
   }
 
-  /// The worker whose hash with the shard is greatest. A worker that joins takes only its own, one that leaves gives up only its own.
+  /// The worker whose hash with the shard is greatest. A worker that joins takes only its own shards; one that leaves
+  /// gives up only its own.
   static func holder(ofShard shard: Int, among workers: [String]) -> String? {
     workers.map { (score: score(of: $0, shard), name: $0) }.max { ($0.score, $1.name) < ($1.score, $0.name) }?.name
   }
 
-  /// FNV-1a over the name and the shard's number, mixed: `Hasher` would differ from process to process.
+  /// FNV-1a over the name and the shard's number, mixed: `Hasher` would differ between processes.
   private static func score(of worker: String, _ shard: Int) -> UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     func add(_ byte: UInt8) {

@@ -1,15 +1,17 @@
-// Who is there and who holds which shard: published by the share service, kept by everybody through its absence.
+// The processes of the installation and the holders of shards: the share service publishes it, and processes keep it in
+// its absence.
 
 /// The installation as the share service sees it.
 public struct ClusterMap: Hashable, Sendable, Codable {
-  /// Rises with every change, also over restarts of the share service and with an older copy of its directory.
+  /// Rises with every change, also across restarts of the share service and with an older copy of its directory.
   public let version: Int64
   /// All processes, ascending by name.
   public let members: [Peer]
-  /// The worker's name that should hold shard i; nil while there is no worker.
+  /// The name of the worker that should hold shard i; nil while there is no worker.
   public let holders: [String?]
-  /// The newest stored format that a worker knew which shard i was given to: it may have brought the shard's file to it, and nobody gets the
-  /// shard any more who knows only older ones. 0: none of them said. nil: the map is of a release that did not keep this.
+  /// The newest stored format known to any worker that shard i was given to: the shard's file may have that format, so
+  /// no worker that knows only older ones gets the shard. 0: no holder reported its format. nil: the map's release did
+  /// not keep formats.
   public let formats: [Int]?
 
   public init(version: Int64, members: [Peer], holders: [String?], formats: [Int]? = nil) {
@@ -22,7 +24,7 @@ public struct ClusterMap: Hashable, Sendable, Codable {
   public var shardCount: Int { holders.count }
 }
 
-/// Pushed by the share service to everybody on every change, and to newcomers.
+/// The share service pushes it to every process on every change, and to newcomers.
 public struct PublishClusterMap: Message {
   public static let name = "cluster.map/1"
   public static let senders: Set<Role> = [.share]

@@ -1,28 +1,31 @@
-// What gateways tell notifiers of web couriers, and notifiers one another: a courier's queue exists at every notifier.
+// Messages about web couriers, from gateways to notifiers and between notifiers: each notifier has a courier's queue.
 
 public import Records
 
-/// Makes a courier's queue before its first poll, and adds a client and a container to it. Without one the first poll makes the queue.
+/// Makes a courier's queue before its first poll, and adds a client and a container to it. Without it the first poll
+/// makes the queue.
 public struct OpenCourier: Message {
   public static let name = "courier.open/1"
   public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// False: the user has as many couriers as he may.
+    /// False if the user has as many couriers as the limit allows.
     public let isOpen: Bool
 
     public init(isOpen: Bool) { self.isOpen = isOpen }
   }
 
-  /// `CourierToken`'s text; it names the user.
+  /// The text of a `CourierToken`; it names the user.
   public let courier: String
-  /// What notifications it also gets: the token's own container, or another one that a client registered it with.
+  /// The container whose notifications the courier gets too: the token's own, or another that a client registered it
+  /// with.
   public let container: ContainerID
   public let environment: Environment
-  /// A client that polls it, and so is not told of its own changes by it.
+  /// A client that polls the courier: it gets no notifications of its own changes through it.
   public let clientID: String
-  /// `Authenticate.Reply.grant` of who registered it with this container: it hears of it as long as that holds. nil: of the token's own.
+  /// `Authenticate.Reply.grant` of the user who registered the courier with this container; the courier hears of it
+  /// while the grant holds. nil: the container is the token's own.
   public let grant: String?
 
   public init(courier: String, container: ContainerID, environment: Environment, clientID: String, grant: String? = nil) {
@@ -34,7 +37,7 @@ public struct OpenCourier: Message {
   }
 }
 
-/// Couriers' notifications that one notifier delivered, so that another does not deliver them again.
+/// Couriers' notifications that one notifier delivered, so that the others do not deliver them again.
 public struct NotificationsDelivered: Message {
   public static let name = "courier.delivered/1"
   public static let senders: Set<Role> = [.notifier]
@@ -42,11 +45,11 @@ public struct NotificationsDelivered: Message {
   public typealias Reply = Acknowledgement
 
   public struct Delivery: Hashable, Sendable, Codable {
-    /// `CourierToken`'s text.
+    /// The text of a `CourierToken`.
     public let courier: String
-    /// What the notification merges by, as notifiers write it.
+    /// The key by which notifiers merge notifications.
     public let key: String
-    /// That one and earlier ones of the key.
+    /// The sequence number up to which the key's notifications are delivered.
     public let sequence: Int64
 
     public init(courier: String, key: String, sequence: Int64) {

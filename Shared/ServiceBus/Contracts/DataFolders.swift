@@ -1,6 +1,8 @@
-// What the share service's directory knows of the folders and files with the data, so that none passes for another.
+// The directory's knowledge of data folders and shard files, so that an old or foreign copy is not taken for the
+// present one.
 
-/// Asks whether a folder is the installation's, and notes that somebody begins to use it. Asked again it is answered alike.
+/// Asks whether a folder belongs to the installation, and notes that a process begins to use it. A repetition gets the
+/// same answer.
 public struct ClaimFolder: Message {
   public static let name = "directory.claim-folder/1"
   public static let senders: Set<Role> = [.gateway, .worker]
@@ -8,9 +10,9 @@ public struct ClaimFolder: Message {
 
   public struct Reply: Codable, Sendable {
     public let isGranted: Bool
-    /// Of the folder that is in use; nil: none was ever.
+    /// The epoch of the folder in use; nil if there never was one.
     public let knownEpoch: Int64?
-    /// Shards were opened before: their files have to be somewhere.
+    /// Shards were opened before, so their files must exist somewhere.
     public let hasShards: Bool
 
     public init(isGranted: Bool, knownEpoch: Int64?, hasShards: Bool) {
@@ -22,10 +24,10 @@ public struct ClaimFolder: Message {
 
   /// `data` or `assets`.
   public let folder: String
-  /// What the folder's file says (`FolderMark`); 0: it has none.
+  /// The epoch in the folder's `FolderMark`; 0 if the folder has none.
   public let epoch: Int64
   public let nonce: String
-  /// Of the use that begins; nil: whoever asks only looks.
+  /// The nonce of the use that begins; nil for a caller that only looks.
   public let next: String?
 
   public init(folder: String, epoch: Int64, nonce: String, next: String?) {
@@ -36,26 +38,26 @@ public struct ClaimFolder: Message {
   }
 }
 
-/// The epochs that shards had when they were opened last.
+/// Fetches the epoch that each shard had when it was last opened.
 public struct FetchShardEpochs: Message {
   public static let name = "directory.shard-epochs/1"
   public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// Of each shard, or of the one that was asked for; 0: it was never opened.
+    /// The epoch of each shard, or of the requested one; 0 if it was never opened.
     public let epochs: [Int64]
 
     public init(epochs: [Int64]) { self.epochs = epochs }
   }
 
-  /// nil: all.
+  /// nil for all shards.
   public let shard: Int?
 
   public init(shard: Int? = nil) { self.shard = shard }
 }
 
-/// Tells that shards were opened; an epoch that is not higher than the known one changes nothing.
+/// Reports that shards were opened; an epoch that is not higher than the known one changes nothing.
 public struct NoteShardEpochs: Message {
   public static let name = "directory.note-shard-epochs/1"
   public static let senders: Set<Role> = [.worker]

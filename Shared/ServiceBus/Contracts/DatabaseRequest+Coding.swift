@@ -1,5 +1,5 @@
-// The coding of the one message that every request of a client is, written out by hand (HandCoding.swift): through `Codable` it took a
-// twelfth of the gateway's and of the worker's bus thread.
+// Hand-written coding (HandCoding.swift) of the message that carries every client request. `Codable` took a twelfth of
+// the bus thread's time in the gateway and in the worker.
 
 import MessagePack
 import Records

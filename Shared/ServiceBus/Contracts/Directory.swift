@@ -1,20 +1,21 @@
-// What gateways and workers ask of the share service's directory.
+// The questions of gateways and workers to the share service's directory.
 
 public import ObjectModel
 public import Records
 
-/// Turns credentials into a principal. Answers are cached by gateways until `DirectoryChanged` or `lifetimeSeconds`.
+/// Turns credentials into a principal. Gateways cache the answer for `lifetimeSeconds`, or until `DirectoryChanged`.
 public struct Authenticate: Message {
   public static let name = "directory.authenticate/1"
   public static let senders: Set<Role> = [.gateway, .notifier]
   public static let isRepeatable = true
 
-  /// A principal, or why there is none.
+  /// A principal, or the reason for a refusal.
   public struct Reply: Codable, Sendable {
     public enum Refusal: String, Codable, Sendable {
       /// The API token is missing, unknown, revoked, or of another container or environment.
       case apiToken
-      /// The web-auth or bearer token is unknown, expired or revoked, or its user disabled; or the key ID is unknown or revoked.
+      /// The web-auth or bearer token is unknown, expired or revoked, its user is disabled, or the key ID is unknown or
+      /// revoked.
       case userToken
       /// The container does not exist.
       case container
@@ -23,25 +24,26 @@ public struct Authenticate: Message {
     public let refusal: Refusal?
     public let userRecordName: String?
     public let isOperator: Bool
-    /// Of the API token; empty: any origin.
+    /// The API token's allowed origins; empty for any origin.
     public let allowedOrigins: [String]
     public let lifetimeSeconds: Int
-    /// What the user may beyond any other, in the container and environment that were asked about; nil: nothing.
+    /// The user's roles and quota in the requested container and environment; nil if the operator granted none.
     public let standing: UserStanding?
-    /// Of the API token: where the sign-in page sends a browser that has no opener to tell.
+    /// The API token's address to which the sign-in page sends a browser without an opener.
     public var callbackURL: String?
-    /// SubjectPublicKeyInfo of `keyID`: the caller is `userRecordName` when the request's signature is this key's.
+    /// SubjectPublicKeyInfo of `keyID`: the caller is `userRecordName` if this key made the request's signature.
     public var publicKey: [UInt8]?
-    /// The user token is one of the sign-in page's.
+    /// Set if the user token comes from the sign-in page.
     public var session: Session?
-    /// Names the API token and the user's credentials without being any: as long as they hold, `VerifyGrant` says so.
+    /// A name for the API token and the user's credentials that is no credential itself; `VerifyGrant` tells whether
+    /// they still hold.
     public var grant: String?
 
-    /// What a token of the sign-in page has that others don't.
+    /// The additional facts about a token of the sign-in page.
     public struct Session: Codable, Hashable, Sendable {
-      /// Milliseconds from now after which an answer hands out its successor (`RotateSession`).
+      /// Milliseconds from now after which an answer carries the token's successor (`RotateSession`).
       public let rotationDelay: Int64
-      /// Milliseconds from now for which the token certainly counts, whatever happens to it but revocation.
+      /// Milliseconds from now for which the token surely holds, unless it is revoked.
       public let validity: Int64
 
       public init(rotationDelay: Int64, validity: Int64) {
@@ -63,13 +65,13 @@ public struct Authenticate: Message {
     }
   }
 
-  /// nil for paths without one (`/admin/1/…`): then only an operator's bearer token is accepted.
+  /// nil for paths without a container (`/admin/1/…`): only an operator's bearer token counts there.
   public let container: ContainerID?
   public let environment: Environment?
   public let apiToken: String?
-  /// `ckWebAuthToken`, or the bearer token of an `Authorization` header (a user's or an operator's).
+  /// `ckWebAuthToken`, or the bearer token of an `Authorization` header: a user's or an operator's.
   public let userToken: String?
-  /// Of a signed request, which has no tokens.
+  /// The key ID of a signed request, which has no tokens.
   public let keyID: String?
 
   public init(container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?, keyID: String? = nil) {
@@ -81,7 +83,7 @@ public struct Authenticate: Message {
   }
 }
 
-/// A person, as `users/caller` shows him to himself.
+/// A user's own data, for `users/caller`.
 public struct LookUpUser: Message {
   public static let name = "directory.user/1"
   public static let senders: Set<Role> = [.gateway]
@@ -92,7 +94,7 @@ public struct LookUpUser: Message {
     public let givenName: String?
     public let familyName: String?
     public let emailAddress: String?
-    /// nil also where it is not to be shown.
+    /// nil also where it must not be shown.
     public var phoneNumber: String?
 
     public init(userRecordName: String, givenName: String?, familyName: String?, emailAddress: String?) {
@@ -108,17 +110,17 @@ public struct LookUpUser: Message {
   public init(userRecordName: String) { self.userRecordName = userRecordName }
 }
 
-/// What a container's app is called to people, and where it is: for the pages on which they sign in and accept shares. Gateways cache it until
-/// `DirectoryChanged` says that credentials are stale.
+/// The display name and address of a container's app, for the pages on which people sign in and accept shares. Gateways
+/// cache it until a `DirectoryChanged` with stale credentials.
 public struct LookUpApp: Message {
   public static let name = "directory.app/1"
   public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Hashable, Sendable {
-    /// nil: the operator gave none.
+    /// nil if the operator set none.
     public let displayName: String?
-    /// Absolute, of https or a scheme of the app's own; nil: the operator gave none.
+    /// An absolute URL of https or a scheme of the app's own; nil if the operator set none.
     public let appURL: String?
 
     public init(displayName: String? = nil, appURL: String? = nil) {
@@ -132,7 +134,8 @@ public struct LookUpApp: Message {
   public init(container: ContainerID) { self.container = container }
 }
 
-/// What a container's environment holds for workers: its models by hash, and its schema. Workers cache it until `DirectoryChanged`.
+/// A container's environment for workers: its models by hash, and its schema. Workers cache it until
+/// `DirectoryChanged`.
 public struct FetchSchema: Message {
   public static let name = "directory.schema/1"
   public static let senders: Set<Role> = [.worker]
@@ -141,16 +144,16 @@ public struct FetchSchema: Message {
   public struct Reply: Codable, Sendable {
     /// Rises with every change of the environment's schema or models.
     public let version: Int64
-    /// The models that were pushed to this environment, by hash.
+    /// The models pushed to this environment, by hash.
     public let models: [String: ManagedObjectModel]
-    /// The hash of the latest.
+    /// The hash of the latest model.
     public let latestModelHash: String?
     public let schema: Schema
-    /// How often the environment was reset; nil: never. Databases of earlier generations begin anew.
+    /// The number of resets of the environment; nil: none. Databases of earlier generations begin anew.
     public var generation: Int64?
-    /// The custom roles of users, by record name, for what is done for them while they are not there to be asked. nil: nobody has any.
+    /// Users' custom roles by record name, for work on behalf of users who are not connected; nil if no user has any.
     public var userRoles: [String: [String]]?
-    /// What is unique in the environment's zones. nil: nothing.
+    /// The environment's rules of uniqueness; nil if there are none.
     public var rules: EnvironmentRules?
 
     public init(version: Int64, models: [String: ManagedObjectModel], latestModelHash: String?, schema: Schema) {
@@ -200,8 +203,8 @@ public struct ExtendSchema: Message {
   }
 }
 
-/// An operator's HTTP request, forwarded as it came: `/admin/1/…` and the mirror API's model and schema calls. The answer's body is
-/// the HTTP body.
+/// An operator's HTTP request, forwarded unchanged: `/admin/1/…` and the mirror API's model and schema calls. The
+/// answer's body is the HTTP body.
 public struct OperatorRequest: Message {
   public static let name = "directory.operator/1"
   public static let senders: Set<Role> = [.gateway]
@@ -210,7 +213,7 @@ public struct OperatorRequest: Message {
   public struct Reply: Codable, Sendable {
     public let status: Int
     public let contentType: String
-    /// Seconds, of a refusal that may pass.
+    /// Seconds after which a retry may succeed; nil for a final answer.
     public let retryAfter: Int?
 
     public init(status: Int, contentType: String, retryAfter: Int? = nil) {
@@ -232,14 +235,14 @@ public struct OperatorRequest: Message {
   }
 }
 
-/// Keys every process of an installation shares (signing of asset URLs and courier tokens), from the directory.
+/// Keys that all processes of an installation share, for signing asset URLs and courier tokens.
 public struct FetchSecrets: Message {
   public static let name = "directory.secrets/1"
   public static let senders: Set<Role> = [.gateway, .notifier, .worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// 32 random bytes, made with the installation.
+    /// 32 random bytes, drawn with the installation.
     public let signingKey: [UInt8]
 
     public init(signingKey: [UInt8]) { self.signingKey = signingKey }
@@ -248,11 +251,11 @@ public struct FetchSecrets: Message {
   public init() {}
 }
 
-/// How far the directory has changed, in one life of the share service.
+/// The directory's version within one run of the share service.
 public struct DirectoryVersion: Hashable, Sendable, Codable {
   /// Drawn when the share service starts.
   public let epoch: UInt64
-  /// Changes that were announced since.
+  /// The number of changes announced since.
   public let count: Int64
 
   public init(epoch: UInt64, count: Int64) {
@@ -260,22 +263,22 @@ public struct DirectoryVersion: Hashable, Sendable, Codable {
     self.count = count
   }
 
-  /// Whether somebody who knows `earlier` has missed nothing but this change.
+  /// Whether a process that knows `earlier` has missed no change but this one.
   public func follows(_ earlier: DirectoryVersion) -> Bool { epoch == earlier.epoch && count == earlier.count + 1 }
 }
 
-/// Pushed by the share service to everybody when cached answers went stale.
+/// The share service pushes it to every process when cached answers became stale.
 public struct DirectoryChanged: Message {
   public static let name = "directory.changed/1"
   public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
-  /// Everything cached of credentials is stale.
+  /// All cached answers about credentials are stale.
   public let credentials: Bool
-  /// The schema or models of these are stale: `container/environment`.
+  /// Environments whose schema or models are stale, as `container/environment`.
   public let schemas: [String]
-  /// After this change.
+  /// The version after this change; nil from a release that does not send it.
   public var version: DirectoryVersion?
 
   public init(credentials: Bool, schemas: [String], version: DirectoryVersion? = nil) {
@@ -285,8 +288,8 @@ public struct DirectoryChanged: Message {
   }
 }
 
-/// Pushed by the share service to gateways and notifiers that connect (again) or were not reached by a `DirectoryChanged`: whoever
-/// knows another version has missed changes, and forgets what he knows of credentials.
+/// The share service pushes it to gateways and notifiers that connect, or that a `DirectoryChanged` did not reach. A
+/// process that knows another version has missed changes and drops its cached credentials.
 public struct PublishDirectoryVersion: Message {
   public static let name = "directory.version/1"
   public static let senders: Set<Role> = [.share]

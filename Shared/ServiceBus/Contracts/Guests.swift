@@ -1,18 +1,18 @@
-// What workers ask of one another for stores of the shared database: their objects are in their owners' shards.
+// Messages between workers for stores of the shared database: their objects lie in the owners' shards.
 
 import Records
 
-/// A request that a handler makes of a shard's holder while somebody waits for itself: the same body and answer as `DatabaseRequest`, on the
-/// nested lane. The shard may be held by the process that asks.
+/// A `DatabaseRequest` that a handler makes of another shard's holder, in the nested lane because the handler's own
+/// caller waits. The process that asks may hold that shard itself.
 public struct GuestRequest: Message {
   public static let name = "guest.request/1"
   public static let senders: Set<Role> = [.worker]
-  /// As `DatabaseRequest`.
+  /// Repeatable like `DatabaseRequest`.
   public static let isRepeatable = true
   public static let lane = Lane.nested
   public typealias Reply = DatabaseRequest.Reply
 
-  /// The store for which it is asked, as its home has it: the owner's shard knows it as far as it was told.
+  /// The store that asks, as its home shard knows it; the owner's shard knows only what it is told.
   public struct Store: Codable, Sendable, Hashable {
     public let modelHash: String
     public let configuration: String?
@@ -26,7 +26,7 @@ public struct GuestRequest: Message {
   }
 
   public let request: DatabaseRequest
-  /// nil: the request is none of the object plane.
+  /// nil for a request outside the object plane.
   public let store: Store?
 
   public init(_ request: DatabaseRequest, of store: Store? = nil) {
@@ -34,7 +34,7 @@ public struct GuestRequest: Message {
     self.store = store
   }
 
-  /// Writes of one store in one database start in their order.
+  /// Writes of one store to one database start in their order.
   public var orderingKey: String? {
     request.method == "GET" ? nil : request.orderingKey.map { "guest \(request.caller.userRecordName ?? "") of \(request.database.owner) \($0)" }
   }
@@ -45,7 +45,7 @@ public struct GuestRequest: Message {
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try DatabaseRequest.decodedReply(from: bytes) }
 }
 
-/// `ResolveShortGUIDs` on the nested lane: what a store of the shared database accepts.
+/// `ResolveShortGUIDs` in the nested lane, for a share that a store of the shared database accepts.
 public struct GuestResolve: Message {
   public static let name = "guest.resolve/1"
   public static let senders: Set<Role> = [.worker]

@@ -1,5 +1,5 @@
-// What messages on hot paths are coded with by hand. The form is `Codable`'s (keys are the fields' names, absent optionals are absent keys),
-// so that releases understand each other whichever of the two they use; tests compare the two.
+// Hand-written coding for messages on hot paths. The form equals `Codable`'s (fields' names as keys, absent optionals
+// as absent keys), so that releases with either coding understand each other; tests compare the two.
 
 import MessagePack
 import Records
@@ -28,13 +28,13 @@ extension MessagePackWriter {
 
 extension MessagePackValue {
   /// The value under a key.
-  /// - Throws: when it is absent, or `read` answers nil because it is something else.
+  /// - Throws: `MessagePackError` if it is absent, or if `read` returns nil for a value of another kind.
   func required<Value>(_ key: String, _ read: (MessagePackValue) throws -> Value?) throws -> Value {
     guard let value = try self[key].flatMap(read) else { throw MessagePackError("no fitting value under \(key)") }
     return value
   }
 
-  /// The same for a key that may be absent or null.
+  /// The value under a key; nil if it is absent or null.
   func optional<Value>(_ key: String, _ read: (MessagePackValue) throws -> Value?) throws -> Value? {
     guard let value = self[key], !value.isNull else { return nil }
     guard let value = try read(value) else { throw MessagePackError("no fitting value under \(key)") }

@@ -1,30 +1,34 @@
-// What workers tell notifiers and waiting gateways: hints that something changed. Losing every one of them loses no data.
+// Hints from workers to notifiers and waiting gateways that something changed. Losing all of them loses no data.
 
 public import Records
 
-/// A zone changed. Merged while a push is under way: the latest sequence wins.
+/// A zone changed. Changes of one zone merge while a push is under way, and the latest sequence number wins.
 public struct ZoneChange: Hashable, Sendable, Codable {
   public let database: DatabaseID
   public let zoneName: String
-  /// The zone's sequence after the commit.
+  /// The zone's sequence number after the commit.
   public let sequence: Int64
-  /// The zone's token after the commit, so that a device that has it need not ask.
+  /// The zone's token after the commit: a device that has it already need not ask.
   public let syncToken: String
-  /// The device that made all of it, and so is not pinged: a store identifier, or the `clientId` of a record plane's request; nil when
-  /// there were several or none.
+  /// The device that made the whole change and gets no ping: a store identifier, or the `clientId` of a record plane's
+  /// request. nil if there were several devices or none.
   public let originStore: String?
-  /// Whose device `originStore` is; nil: anybody's of that name.
+  /// The user of `originStore`; nil if any user's device of that name counts.
   public let originUser: String?
-  /// Users to ping: the owner and, in shared zones, the participants. Empty for the public database: everybody connected to the container.
+  /// Users to ping: the owner and, in shared zones, the participants. Empty for the public database: everybody
+  /// connected to the container.
   public let audience: [String]
-  /// Somebody has subscribed to something of this database as their private or the public one, now or once: couriers get what subscriptions cause
-  /// (`SubscriptionNotification`) instead of a ping for every change. Where nobody has, each courier is taken to have subscribed to all of it. nil: false.
+  /// True once a user has ever subscribed to something in this database, private or public: couriers get notifications
+  /// of subscriptions (`SubscriptionNotification`) then, instead of a ping for every change. Without any, each courier
+  /// counts as subscribed to the whole database. nil: false.
   public let hasSubscriptions: Bool?
-  /// Participants who have subscribed to something of this database as their shared one: told by that, and not of every change. nil: none.
+  /// Participants with subscriptions in this database as their shared one: they get those notifications, and no ping
+  /// for every change. nil: none.
   public var subscribers: [String]?
-  /// The workers that hold participants' shards tell their couriers: they know of subscriptions to the whole shared database. nil: false.
+  /// True if the workers that hold the participants' shards notify their couriers, because they know subscriptions to
+  /// the whole shared database. nil: false.
   public var tellsHomes: Bool?
-  /// The latest request that it came from (`RequestTrace`).
+  /// The latest request behind the change (`RequestTrace`).
   public let traceID: String?
 
   public init(
@@ -42,7 +46,7 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     self.traceID = traceID
   }
 
-  /// The same, said to come from a request unless it says so itself.
+  /// The change with a trace ID, unless it has one already.
   public func traced(to traceID: String?) -> ZoneChange {
     guard self.traceID == nil, let traceID else { return self }
     var traced = ZoneChange(
@@ -52,9 +56,9 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     return traced
   }
 
-  /// The same, told to these participants, too.
+  /// The change with these participants added to its audience.
   /// - Parameters:
-  ///   - subscribers: those of them who have subscriptions in the owner's database.
+  ///   - subscribers: those of them with subscriptions in the owner's database.
   ///   - hasSubscriptions: see the property.
   public func heard(by users: [String], subscribers: [String], hasSubscriptions: Bool) -> ZoneChange {
     var heard = ZoneChange(
@@ -65,7 +69,7 @@ public struct ZoneChange: Hashable, Sendable, Codable {
     return heard
   }
 
-  /// What a subscriber needs to know of `self` and, later, `next`.
+  /// One change with the effect of `self` and the later `next`.
   public func merged(with next: ZoneChange) -> ZoneChange {
     let latest = next.sequence >= sequence ? next : self
     var merged = ZoneChange(
@@ -79,7 +83,7 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   }
 }
 
-/// A mirrored store did something that a watcher would see in its events or its state; told of stores that a gateway asks about only.
+/// A mirrored store's events or state changed; sent only for stores that a gateway asks about.
 public struct StoreChange: Hashable, Sendable, Codable {
   public let database: DatabaseID
   public let storeIdentifier: String
@@ -90,7 +94,7 @@ public struct StoreChange: Hashable, Sendable, Codable {
   }
 }
 
-/// A conflated batch of such changes, to gateways.
+/// A conflated batch of store changes, for gateways.
 public struct PushStoreChanges: Message {
   public static let name = "stores.changed/1"
   public static let senders: Set<Role> = [.worker]
@@ -102,7 +106,7 @@ public struct PushStoreChanges: Message {
   public init(changes: [StoreChange]) { self.changes = changes }
 }
 
-/// A conflated batch of changes, at most one under way per subscriber.
+/// A conflated batch of zone changes; at most one per subscriber is under way.
 public struct PushZoneChanges: Message {
   public static let name = "zones.changed/1"
   public static let senders: Set<Role> = [.worker]

@@ -1,5 +1,5 @@
-// The coding of what every save is followed by, written out by hand (HandCoding.swift): through `Codable` it took a sixteenth of the
-// instructions that a worker needs for a save, and as much again where it is read.
+// Hand-written coding (HandCoding.swift) of the message that follows every save. `Codable` took a sixteenth of a
+// worker's instructions for a save, and as much again in the reader.
 
 import MessagePack
 import Records
@@ -61,13 +61,13 @@ extension ZoneChange {
       originStore: try map.optional("originStore", \.string), originUser: try map.optional("originUser", \.string),
       audience: try map.required("audience", \.strings), hasSubscriptions: try map.optional("hasSubscriptions", \.bool) ?? false,
       traceID: try map.optional("traceID", \.string))
-    // Not looked for where all members are read: most changes are of databases that nobody shares.
+    // Looked up only if members are left: most changes are of databases that nobody shares.
     guard map.count > memberCount else { return }
     subscribers = try map.optional("subscribers", \.strings)
     tellsHomes = try map.optional("tellsHomes", \.bool)
   }
 
-  /// How many members it is written with.
+  /// The number of members in the encoded map.
   private var memberCount: Int {
     5 + (originStore == nil ? 0 : 1) + (originUser == nil ? 0 : 1) + (hasSubscriptions == nil ? 0 : 1) + (subscribers == nil ? 0 : 1) + (tellsHomes == nil ? 0 : 1)
       + (traceID == nil ? 0 : 1)

@@ -1,13 +1,13 @@
-// Which zones of others a user has access to: an index that the share service keeps and the owners' shards feed. What it says decides nothing:
-// the owner's shard does, whenever it is asked.
+// The index of zones that other users share with a user: the share service keeps it, and the owners' shards feed it. It
+// grants nothing: the owner's shard checks every access.
 
 public import Records
 
-/// A user's access to somebody else's zone: that it began, or that it ended.
+/// A user's access to another user's zone: it began, or it ended.
 public struct SharedZone: Hashable, Sendable, Codable {
-  /// Where the zone is; of which user it is told.
+  /// The zone, and the user with access to it.
   public struct Key: Hashable, Sendable, Codable, Comparable {
-    /// The owner's.
+    /// The owner's database.
     public let database: DatabaseID
     public let zoneName: String
     public let userRecordName: String
@@ -18,7 +18,7 @@ public struct SharedZone: Hashable, Sendable, Codable {
       self.userRecordName = userRecordName
     }
 
-    /// By container, environment, owner, zone and user, bytes of UTF-8 compared: as SQLite compares them.
+    /// Orders by container, environment, owner, zone and user, comparing UTF-8 bytes as SQLite does.
     public static func < (left: Key, right: Key) -> Bool {
       for (one, other) in zip(left.parts, right.parts) where one != other { return one.utf8.lexicographicallyPrecedes(other.utf8) }
       return false
@@ -28,9 +28,10 @@ public struct SharedZone: Hashable, Sendable, Codable {
   }
 
   public let key: Key
-  /// False: the access ended, which feeds still tell.
+  /// False: the access has ended; feeds still report it.
   public let isActive: Bool
-  /// Of the owner's database, when it began or ended: what is older never replaces what is newer.
+  /// The sequence number of the owner's database when the access began or ended: an older entry never replaces a newer
+  /// one.
   public let sequence: Int64
 
   public init(key: Key, isActive: Bool, sequence: Int64) {
@@ -40,14 +41,14 @@ public struct SharedZone: Hashable, Sendable, Codable {
   }
 }
 
-/// News of one shard, in the order of its commits. A repetition, and what is older than what is known, changes nothing.
+/// News of one shard, in the order of its commits. A repetition, or an entry older than the known one, changes nothing.
 public struct NoteSharedZones: Message {
   public static let name = "sharing.note/1"
   public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
   public typealias Reply = Acknowledgement
 
-  /// More are several messages.
+  /// The most entries that one message holds.
   public static let countLimit = 1000
 
   public let zones: [SharedZone]
@@ -55,14 +56,15 @@ public struct NoteSharedZones: Message {
   public init(zones: [SharedZone]) { self.zones = zones }
 }
 
-/// Begins a comparison of the index with a shard. What the shard is read for it after the answer, it has seen all that the index was told before.
+/// Begins a comparison of the index with a shard. Pages read from the shard after the answer contain everything the
+/// index was told before it.
 public struct BeginComparison: Message {
   public static let name = "sharing.begin-comparison/1"
   public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// Rises from comparison to comparison, and with everything that is noted.
+    /// Rises from comparison to comparison, and with every note.
     public let number: Int64
 
     public init(number: Int64) { self.number = number }
@@ -71,31 +73,31 @@ public struct BeginComparison: Message {
   public init() {}
 }
 
-/// All that a shard knows of who has, or had, access to whose zone, a page at a time: what the index has otherwise is corrected, also where
-/// the shard is older than the index because it was restored.
+/// A page of everything that a shard knows about present and past access to its zones. The index is corrected where it
+/// differs, even if the shard is older because it was restored.
 public struct CompareSharedZones: Message {
   public static let name = "sharing.compare/1"
   public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// How many entries were added, corrected or removed.
+    /// The number of entries that were added, corrected or removed.
     public let correctedCount: Int
 
     public init(correctedCount: Int) { self.correctedCount = correctedCount }
   }
 
-  /// More are several pages.
+  /// The most entries that one page holds.
   public static let countLimit = 2000
 
-  /// Of `BeginComparison`: what was noted since is newer than the page.
+  /// The number of `BeginComparison`: entries noted since are newer than the page.
   public let number: Int64
   public let shard: Int
-  /// The page has all there is after this one; nil: from the beginning.
+  /// The page begins after this key; nil: at the beginning.
   public let after: SharedZone.Key?
-  /// As far as this one; nil: to the end.
+  /// The page ends with this key; nil: at the end.
   public let through: SharedZone.Key?
-  /// Ascending.
+  /// By ascending key.
   public let zones: [SharedZone]
 
   public init(number: Int64, shard: Int, after: SharedZone.Key?, through: SharedZone.Key?, zones: [SharedZone]) {
@@ -107,7 +109,7 @@ public struct CompareSharedZones: Message {
   }
 }
 
-/// Whose zones a user has, or had, access to in a container's environment.
+/// The zones that a user has, or had, access to in a container's environment, by owner.
 public struct FetchSharedZones: Message {
   public static let name = "sharing.zones/1"
   public static let senders: Set<Role> = [.gateway, .worker]
@@ -116,7 +118,7 @@ public struct FetchSharedZones: Message {
   public struct Reply: Codable, Sendable, Hashable {
     public struct Owner: Codable, Sendable, Hashable {
       public let owner: String
-      /// Ascending by name.
+      /// By ascending name.
       public let zones: [Zone]
 
       public init(owner: String, zones: [Zone]) {
@@ -137,7 +139,7 @@ public struct FetchSharedZones: Message {
       }
     }
 
-    /// Ascending by name.
+    /// By ascending owner.
     public let owners: [Owner]
 
     public init(owners: [Owner]) { self.owners = owners }
@@ -154,14 +156,14 @@ public struct FetchSharedZones: Message {
   }
 }
 
-/// Who it is that somebody invites or that opens a share: finds also those who do not want to be found, so what it answers is for the services
-/// to know. Disabled users are nobody.
+/// Finds the users behind invitations and share URLs. It also finds users who are not discoverable, so the answer is
+/// for services only. Disabled users are not found.
 public struct IdentifyUsers: Message {
   public static let name = "directory.identify/1"
   public static let senders: Set<Role> = [.gateway, .worker]
   public static let isRepeatable = true
 
-  /// More are several messages.
+  /// The most lookups that one message holds.
   public static let countLimit = 1000
 
   public struct Identity: Codable, Sendable, Hashable {
@@ -169,9 +171,9 @@ public struct IdentifyUsers: Message {
     public let givenName: String?
     public let familyName: String?
     public let emailAddress: String?
-    /// As `PhoneNumber` writes it.
+    /// In the form that `PhoneNumber` writes.
     public let phoneNumber: String?
-    /// Whether whoever looks for him may be told that he is there, and what he is called. nil: nobody said so, he may not.
+    /// True if other people may find this user and see their name; nil counts as false.
     public var isDiscoverable: Bool?
 
     public init(userRecordName: String, givenName: String?, familyName: String?, emailAddress: String?, phoneNumber: String?) {
@@ -184,7 +186,7 @@ public struct IdentifyUsers: Message {
   }
 
   public struct Reply: Codable, Sendable {
-    /// As many as were looked up, in their order; nil: nobody.
+    /// One entry per lookup, in their order; nil if no user was found.
     public let users: [Identity?]
 
     public init(users: [Identity?]) { self.users = users }

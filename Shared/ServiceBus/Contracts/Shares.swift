@@ -1,15 +1,16 @@
-// What gateways ask the holder of a shard about the short GUIDs that lead there.
+// Questions of gateways to the holder of a shard about short GUIDs that lead there.
 
 public import Records
 
-/// Asks which database's share a short GUID leads to, a one-time one too: the address of a share names no container. Told to nobody as it is.
+/// Finds the container of the share that a short GUID leads to, one-time GUIDs included: a share's URL does not name
+/// it. The answer is for the gateway only, not for its client.
 public struct LocateShortGUID: Message {
   public static let name = "shard.locate/1"
   public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// nil: none.
+    /// nil if there is no such share.
     public let container: ContainerID?
     public let environment: Environment?
 
@@ -28,9 +29,9 @@ public struct LocateShortGUID: Message {
   }
 }
 
-/// Looks records up by their short GUIDs, for `records/resolve`, `records/accept` and what else one does who comes by a URL. The answer's body is a JSON
-/// array with an element for each of `items`: the members of its result beside `shortGUID` as an object, which may be an error's, or null where the
-/// caller is told that there is none.
+/// Looks records up by their short GUIDs, for `records/resolve`, `records/accept`, requests for access and declined
+/// invitations. The answer's body is a JSON array with one element per entry of `items`: an object with the result's
+/// members except `shortGUID`, which may be an error, or null if the caller is told that there is no share.
 public struct ResolveShortGUIDs: Message {
   public static let name = "shard.resolve/1"
   public static let senders: Set<Role> = [.gateway]
@@ -39,16 +40,14 @@ public struct ResolveShortGUIDs: Message {
 
   public enum Purpose: String, Codable, Sendable {
     case resolve, accept
-    /// Asks the owner for access.
     case requestAccess
-    /// Turns an invitation down.
     case decline
   }
 
   public struct Item: Codable, Sendable, Hashable {
     public let shortGUID: String
     public let fetchesRootRecord: Bool
-    /// nil: all.
+    /// nil for all fields.
     public let desiredKeys: [String]?
 
     public init(shortGUID: String, fetchesRootRecord: Bool, desiredKeys: [String]?) {
@@ -64,7 +63,7 @@ public struct ResolveShortGUIDs: Message {
   public let environment: Environment
   public let caller: Caller
   public let items: [Item]
-  /// As in `DatabaseRequest`.
+  /// Equal to `DatabaseRequest.baseURL`.
   public let baseURL: String
 
   public init(

@@ -1,4 +1,4 @@
-// What gateways ask of the share service about people: signing them in, keeping them signed in, and finding others.
+// Questions of gateways to the share service about people: sign-in, sessions, and finding other users.
 
 public import Records
 
@@ -9,11 +9,11 @@ public struct SignIn: Message {
   public static let isRepeatable = false
 
   public struct Reply: Codable, Sendable {
-    /// The first token of a session; nil when there is none.
+    /// The first token of a session; nil if the sign-in failed.
     public let webAuthToken: String?
-    /// Seconds after which the next attempt is looked at; nil: the name or the password is wrong.
+    /// Seconds until the next attempt counts; nil: the name or the password is wrong.
     public let retryAfter: Int?
-    /// The app that asked has no API token any more: there is nothing to sign in to.
+    /// The API token of the app that asked no longer holds, so no sign-in is possible.
     public let isOver: Bool?
 
     public init(webAuthToken: String? = nil, retryAfter: Int? = nil, isOver: Bool? = nil) {
@@ -23,17 +23,17 @@ public struct SignIn: Message {
     }
   }
 
-  /// The session is good for nothing else.
+  /// The session is valid only in this container and environment.
   public let container: ContainerID
   public let environment: Environment
-  /// The operator's name for the user, as it was typed.
+  /// The operator's name for the user, as typed.
   public let userName: String
   public let password: String
-  /// Two weeks instead of half an hour.
+  /// True for a session of two weeks, false for one of half an hour.
   public let isKept: Bool
-  /// Whose attempts are counted together.
+  /// The address whose attempts are counted together.
   public let clientAddress: String
-  /// What the app asked with (`Authenticate.Reply.grant`): the session ends with it. nil: nothing.
+  /// The app's credentials (`Authenticate.Reply.grant`): the session ends with them. nil: it depends on none.
   public let grant: String?
 
   public init(
@@ -56,9 +56,9 @@ public struct CheckPassword: Message {
   public static let isRepeatable = false
 
   public struct Reply: Codable, Sendable {
-    /// nil when the name or the password is wrong.
+    /// nil if the name or the password is wrong.
     public let userRecordName: String?
-    /// Seconds after which the next attempt is looked at.
+    /// Seconds until the next attempt counts.
     public let retryAfter: Int?
 
     public init(userRecordName: String? = nil, retryAfter: Int? = nil) {
@@ -67,10 +67,10 @@ public struct CheckPassword: Message {
     }
   }
 
-  /// The operator's name for the user, as it was typed.
+  /// The operator's name for the user, as typed.
   public let userName: String
   public let password: String
-  /// Whose attempts are counted together.
+  /// The address whose attempts are counted together.
   public let clientAddress: String
 
   public init(userName: String, password: String, clientAddress: String) {
@@ -80,15 +80,16 @@ public struct CheckPassword: Message {
   }
 }
 
-/// Asks for the successor of a session's token, which is on disk when this is answered. Whoever asks has authenticated the token.
+/// Asks for the successor of a session's token; the answer comes after the successor is on disk. The caller has
+/// authenticated the token.
 public struct RotateSession: Message {
   public static let name = "directory.rotate-session/1"
   public static let senders: Set<Role> = [.gateway, .notifier]
-  /// The same token has the same successor.
+  /// A repetition gets the same successor.
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// nil: it is not due, or the session has ended.
+    /// nil if rotation is not due, or if the session has ended.
     public let successor: String?
 
     public init(successor: String?) { self.successor = successor }
@@ -99,7 +100,7 @@ public struct RotateSession: Message {
   public init(token: String) { self.token = token }
 }
 
-/// Asks whether the credentials that somebody once came by still hold: API token and session or web-auth token, neither revoked nor expired,
+/// Asks whether earlier credentials still hold: API token and session or web-auth token, neither revoked nor expired,
 /// and the user not disabled.
 public struct VerifyGrant: Message, Hashable {
   public static let name = "directory.grant/1"
@@ -126,15 +127,15 @@ public struct VerifyGrant: Message, Hashable {
   }
 }
 
-/// Takes note, durably, that a signature was used.
+/// Notes durably that a signature was used.
 public struct ClaimSignature: Message {
   public static let name = "directory.claim-signature/1"
   public static let senders: Set<Role> = [.gateway]
-  /// By the same request.
+  /// A repetition of the same request gets the same answer.
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// false: another request had it.
+    /// False if another request used the signature.
     public let isFresh: Bool
 
     public init(isFresh: Bool) { self.isFresh = isFresh }
@@ -142,9 +143,9 @@ public struct ClaimSignature: Message {
 
   /// 32 bytes that stand for key and signature.
   public let digest: [UInt8]
-  /// The HTTP request: a gateway that asks again for the same one is told the same.
+  /// The HTTP request's ID: a gateway that asks again for the same request gets the same answer.
   public let requestID: String
-  /// Milliseconds since 1970; from then on the signature's date is refused anyway.
+  /// Milliseconds since 1970; the signature's date is refused from then on.
   public let expiry: Int64
 
   public init(digest: [UInt8], requestID: String, expiry: Int64) {
@@ -154,17 +155,17 @@ public struct ClaimSignature: Message {
   }
 }
 
-/// Looks people up as a user may: himself, and those who are discoverable.
+/// Looks up users on behalf of a user, who may find themselves and discoverable users.
 public struct DiscoverUsers: Message {
   public static let name = "directory.discover/1"
   public static let senders: Set<Role> = [.gateway]
   public static let isRepeatable = true
 
-  /// By what somebody is looked up; one of them is set.
+  /// The key of a lookup; exactly one member is set.
   public struct Lookup: Codable, Hashable, Sendable {
     public let userRecordName: String?
     public let emailAddress: String?
-    /// However it is written.
+    /// In any notation.
     public let phoneNumber: String?
 
     public init(userRecordName: String? = nil, emailAddress: String? = nil, phoneNumber: String? = nil) {
@@ -175,13 +176,13 @@ public struct DiscoverUsers: Message {
   }
 
   public struct Reply: Codable, Sendable {
-    /// As many as were looked up, in their order; nil: nobody, or nobody to be found.
+    /// One entry per lookup, in their order; nil if there is no such user, or none that may be found.
     public let users: [LookUpUser.Reply?]
 
     public init(users: [LookUpUser.Reply?]) { self.users = users }
   }
 
-  /// The user who asks, by record name.
+  /// The record name of the user who asks.
   public let caller: String
   public let lookups: [Lookup]
 

@@ -1,15 +1,15 @@
-// What an operator gave a user, asked for what is done for him while he is not there.
+// A user's roles and quota, for work on the user's behalf while they are not connected.
 
 public import Records
 
-/// A user's custom roles and quota, as `Authenticate` tells them of whoever asks.
+/// Fetches a user's custom roles and quota, which `Authenticate` reports for users who make requests.
 public struct FetchStanding: Message {
   public static let name = "directory.standing/1"
   public static let senders: Set<Role> = [.worker]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// nil: nothing was given to him.
+    /// nil if the user was granted nothing.
     public let standing: UserStanding?
 
     public init(standing: UserStanding?) { self.standing = standing }

@@ -1,7 +1,7 @@
-// What the share service asks of the workers that hold the shards when an operator wants a backup, or to know whether everything is sound.
+// Requests of the share service to the holders of shards: backups, and checks of stored data.
 
-/// Copies a shard into a backup that is being made. The answer's body is what was copied, as MessagePack of the record store's `ShardCopy`. Repeated it
-/// begins anew.
+/// Copies a shard into a backup under way. The answer's body is the record store's `ShardCopy` as MessagePack. A
+/// repetition begins anew.
 public struct CopyShard: Message {
   public static let name = "worker.copy-shard/1"
   public static let senders: Set<Role> = [.share]
@@ -9,11 +9,12 @@ public struct CopyShard: Message {
   public typealias Reply = Acknowledgement
 
   public let shard: Int
-  /// Where the backup will be: an absolute path that everybody sees.
+  /// The backup's directory: an absolute path that is the same for all processes.
   public let directory: String
-  /// What the share service has written there, to be found.
+  /// A text that the share service wrote into the directory; the worker must find it there.
   public let mark: String
-  /// Names this try: hexadecimal digits. nil: the share service knows no tries, and wants the copy at its place.
+  /// Names this attempt: hexadecimal digits. nil: the share service does not number attempts and wants the copy in its
+  /// final place.
   public let attempt: String?
 
   public init(shard: Int, directory: String, mark: String, attempt: String? = nil) {
@@ -24,20 +25,20 @@ public struct CopyShard: Message {
   }
 }
 
-/// Looks over a shard while it serves. One whose structure is damaged is taken out of service.
+/// Checks a shard while it serves. A shard with a damaged structure is taken out of service.
 public struct ScrubShard: Message {
   public static let name = "worker.scrub-shard/1"
   public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Sendable {
-    /// Naming tables, keys and files, the first of them.
+    /// The first problems, each naming table, key or file.
     public let problems: [String]
-    /// What was read.
+    /// The number of records and assets that were read.
     public let recordCount: Int
     public let assetCount: Int
-    /// Link records that lead nowhere, and how many of them were removed; nil where nobody looked: the shard is damaged, or its worker of an
-    /// earlier release.
+    /// Link records that lead nowhere, and the number of them that were removed; nil if the shard is damaged or its
+    /// worker's release does not check links.
     public let looseLinkCount: Int?
     public let removedLinkCount: Int?
 
@@ -51,9 +52,9 @@ public struct ScrubShard: Message {
   }
 
   public let shard: Int
-  /// Also the contents of all files that the shard uses.
+  /// Whether to check the contents of all files that the shard uses, too.
   public let readsAssets: Bool
-  /// Also removes link records that lead nowhere; nil: no.
+  /// Whether to remove link records that lead nowhere; nil: no.
   public let mendsLinks: Bool?
 
   public init(shard: Int, readsAssets: Bool, mendsLinks: Bool = false) {

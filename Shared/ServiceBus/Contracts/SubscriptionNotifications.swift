@@ -1,27 +1,29 @@
-// What workers tell notifiers of subscriptions that fired: hints like every ping. Losing every one of them loses no data.
+// Notifications of fired subscriptions, from workers to notifiers: hints like every ping. Losing all of them loses no
+// data.
 
 public import Records
 
-/// What a subscription tells its user's devices.
+/// A notification of one subscription for its user's devices.
 public struct SubscriptionNotification: Hashable, Sendable, Codable {
   public let container: ContainerID
   public let environment: Environment
-  /// Whose devices are told.
+  /// The user whose devices are notified.
   public let userRecordName: String
   public let subscriptionID: String
-  /// As what the user addresses the database.
+  /// The scope in which the user addresses the database.
   public let scope: DatabaseScope
-  /// The zone that changed, for those that merge: of several for one subscription and zone the latest is enough. nil: each counts.
+  /// The zone that changed, for notifications that merge: of several for one subscription and zone only the latest
+  /// matters. nil: each one counts.
   public let zone: Zone.ID?
-  /// The sequence of the change.
+  /// The change's sequence number.
   public let sequence: Int64
-  /// The device that made the change, and so is not told; see `ZoneChange.originStore`.
+  /// The device that made the change and is not notified; see `ZoneChange.originStore`.
   public let originDevice: String?
-  /// A UUID; a repetition of a push is recognised by it.
+  /// A UUID, by which notifiers recognise a repeated push.
   public let notificationID: String
   /// The notification as devices get it (docs/protocol/record-plane.md#web-courier), encoded once for all of them.
   public let json: [UInt8]
-  /// It stands for a subscription that nobody made: event streams hear of the zone itself. nil: false.
+  /// True for a database without subscriptions: event streams report the zone itself instead. nil: false.
   public var isForCouriersOnly: Bool?
 
   public init(
@@ -40,14 +42,14 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
     self.json = json
   }
 
-  /// What notifications merge by.
+  /// The key by which notifications merge.
   public struct Key: Hashable, Sendable {
     let container: ContainerID
     let environment: Environment
     let userRecordName: String
     let subscriptionID: String
     let scope: DatabaseScope
-    /// nil for one that stands for itself.
+    /// nil for a notification that does not merge.
     let zone: Zone.ID?
     let notificationID: String?
   }
@@ -58,7 +60,7 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
       notificationID: zone == nil ? notificationID : nil)
   }
 
-  /// What a subscriber needs to know of `self` and, later, `next`, which has the same key.
+  /// One notification with the effect of `self` and the later `next` of the same key.
   public func merged(with next: SubscriptionNotification) -> SubscriptionNotification {
     let latest = next.sequence >= sequence ? next : self
     var merged = SubscriptionNotification(
@@ -69,7 +71,7 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
   }
 }
 
-/// A batch of notifications, at most one under way per notifier. A repetition changes nothing.
+/// A batch of notifications; at most one per notifier is under way. A repetition changes nothing.
 public struct PushNotifications: Message {
   public static let name = "subscriptions.fired/1"
   public static let senders: Set<Role> = [.worker]

@@ -1,14 +1,14 @@
-// What gateways ask of workers.
+// Requests of gateways and of the share service to workers.
 
 public import Records
 
-/// Who makes a request, as the gateway authenticated it.
+/// The caller of a request, as the gateway authenticated it.
 public struct Caller: Hashable, Sendable, Codable {
   /// nil for an API token without a user, and for operators.
   public let userRecordName: String?
-  /// Presented an operator token.
+  /// The caller presented an operator token.
   public let isOperator: Bool
-  /// nil: nothing was granted to the user, and no quota was set for him.
+  /// nil if the user was granted no role and no quota.
   public let standing: UserStanding?
 
   public init(userRecordName: String?, isOperator: Bool = false, standing: UserStanding? = nil) {
@@ -17,21 +17,20 @@ public struct Caller: Hashable, Sendable, Codable {
     self.standing = standing
   }
 
-  /// The custom roles that the caller has.
   public var roles: [String] { standing?.roles ?? [] }
 
-  /// Who takes turns with others wherever requests wait: a user, whatever he asks and by how many tokens; of a container those without a user
-  /// together, and its operators.
+  /// The party that takes turns with others where requests wait: a user with all of their tokens; in each container all
+  /// callers without a user together, and its operators together.
   public func party(in container: ContainerID) -> String {
     "\(container.rawValue)\u{0}\(userRecordName ?? (isOperator ? "operator" : ""))"
   }
 }
 
-/// What an operator gave a user in a container's environment.
+/// A user's roles and quota in a container's environment, granted by an operator.
 public struct UserStanding: Hashable, Sendable, Codable {
   /// Custom roles (`CREATE ROLE` of the schema), ascending.
   public let roles: [String]
-  /// Bytes that each of the user's databases may hold; 0: any number; nil: the workers' `--user-quota`.
+  /// Bytes that each of the user's databases may hold; 0: no limit; nil: the workers' `--user-quota`.
   public let quotaByteCount: Int64?
 
   public init(roles: [String] = [], quotaByteCount: Int64? = nil) {
@@ -40,12 +39,12 @@ public struct UserStanding: Hashable, Sendable, Codable {
   }
 }
 
-/// One HTTP request to the record plane or the object plane, forwarded with its body's bytes as they came; the worker parses them,
-/// and answers with the bytes of the HTTP body.
+/// One HTTP request to the record plane or the object plane, forwarded with its body unchanged. The worker parses the
+/// body and answers with the bytes of the HTTP body.
 public struct DatabaseRequest: Message {
   public static let name = "database.request/1"
   public static let senders: Set<Role> = [.gateway]
-  /// The worker keeps the outcome of `requestID` (record plane) or `transactionID` (object plane) in the commit itself.
+  /// The worker stores the outcome by `requestID` (record plane) or `transactionID` (object plane) in the same commit.
   public static let isRepeatable = true
 
   public enum Plane: String, Codable, Sendable {
@@ -54,11 +53,12 @@ public struct DatabaseRequest: Message {
 
   public struct Reply: Codable, Sendable {
     public let status: Int
-    /// nil: `application/json`.
+    /// nil for `application/json`.
     public let contentType: String?
     /// Seconds for the `Retry-After` header.
     public let retryAfter: Int?
-    /// The gateway may wait for the next change of `DatabaseRequest.database` and ask again: an import page without changes.
+    /// The gateway may wait for the next change of `DatabaseRequest.database` and ask again: the answer is an import
+    /// page without changes.
     public let mayWait: Bool?
 
     public init(status: Int, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool? = nil) {
@@ -74,18 +74,20 @@ public struct DatabaseRequest: Message {
   public let method: String
   /// The path after `/{database}/`, percent-decoded: `["records","modify"]`, `["stores","<id>","changes"]`.
   public let path: [String]
-  /// Query parameters but credentials.
+  /// Query parameters without credentials.
   public let query: [String: String]
-  /// The database whose shard is asked.
+  /// The database whose shard answers.
   public let database: DatabaseID
-  /// As what the client addressed it.
+  /// The scope in which the client addressed the database.
   public let scope: DatabaseScope
   public let caller: Caller
-  /// Idempotency key of the HTTP request: the client's `X-Request-ID`, or drawn by the gateway; kept over its retries.
+  /// The idempotency key of the HTTP request: the client's `X-Request-ID`, or one that the gateway draws. Retries keep
+  /// it.
   public let requestID: String
   /// The gateway's public address without a final slash, for URLs in answers (asset downloads).
   public let baseURL: String
-  /// What logs call the client's request (`RequestTrace`), and the `uuid` of its errors. Clients may give several requests the same one.
+  /// The request's identifier in logs (`RequestTrace`), and the `uuid` of its errors. A client may give several
+  /// requests the same one.
   public let traceID: String?
 
   public init(
@@ -104,16 +106,16 @@ public struct DatabaseRequest: Message {
     self.traceID = traceID
   }
 
-  /// Calls of a store that only read, although they are posted.
+  /// Calls of a store that only read although they are POST requests.
   private static let reads: Set<String> = ["records", "permissions"]
 
-  /// Requests of one mirrored store, and writes of one owner, start in the order they arrived; reads in any. Stores of one name of several
-  /// owners, or of an owner's in several containers, have nothing to do with each other.
+  /// Requests of one mirrored store, and writes of one owner, start in the order of arrival; reads in any order. Stores
+  /// with one name are independent if their owners or containers differ.
   public var orderingKey: String? {
     if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) {
       return ["store", database.container.rawValue, database.environment.rawValue, database.owner, path[1]].joined(separator: "\u{0}")
     }
-    // Writes of several users to one database have no order among them: nobody waits for a crowd of another's.
+    // Writes of several users to one database are unordered, so that no user waits for another's crowd of requests.
     if plane == .record, path.last == "modify" { return ["owner", database.owner, caller.party(in: database.container)].joined(separator: "\u{0}") }
     return nil
   }
@@ -121,7 +123,7 @@ public struct DatabaseRequest: Message {
   public var party: String { caller.party(in: database.container) }
 }
 
-/// What a worker tells an operator (`status`, `workers`, `shards`, `stores`); the answer's body is JSON.
+/// A worker's report for an operator (`status`, `workers`, `shards`, `stores`); the answer's body is JSON.
 public struct WorkerReport: Message {
   public static let name = "worker.report/1"
   public static let senders: Set<Role> = [.share]
@@ -138,7 +140,8 @@ public struct WorkerReport: Message {
   }
 }
 
-/// What an operator has workers do on the shards they hold (`quarantine/retry`); the answer's body is JSON. Done twice is done once.
+/// An operator's command for the shards that a worker holds (`quarantine/retry`); the answer's body is JSON. A
+/// repetition has no further effect.
 public struct WorkerCommand: Message {
   public static let name = "worker.command/1"
   public static let senders: Set<Role> = [.share]
@@ -154,17 +157,17 @@ public struct WorkerCommand: Message {
   }
 }
 
-/// Has the holder of a shard remove what the shard has of a user who was deleted: his databases, and what is his in others'. Durable when it is
-/// answered; done twice is done once.
+/// Removes everything of a deleted user from a shard: the user's databases, and their part in other users' databases.
+/// Durable when it is answered; a repetition has no further effect.
 public struct ForgetUser: Message {
   public static let name = "worker.forget-user/1"
   public static let senders: Set<Role> = [.share]
   public static let isRepeatable = true
 
   public struct Reply: Codable, Hashable, Sendable {
-    /// How much there was; nothing where it was done before.
+    /// The numbers of removed items; zero for a repetition.
     public let zoneCount: Int
-    /// Shares of others that he left.
+    /// Shares of other users that the user left.
     public let shareCount: Int
     public let storeCount: Int
     public let subscriptionCount: Int

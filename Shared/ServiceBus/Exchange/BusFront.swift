@@ -1,9 +1,9 @@
-// What both buses do alike on the callers' side: encode a call and wait for it, run handlers, keep the list of peers.
+// The callers' side of both buses: it encodes calls and waits for them, runs handlers, and keeps the list of peers.
 
 import Glibc
 import Synchronization
 
-/// What callers and handlers tell the exchange.
+/// A command of callers and handlers to the exchange.
 enum Command: Sendable {
   case call(CallRequest)
   case cancel(UInt64)
@@ -15,26 +15,25 @@ enum Command: Sendable {
   case connect(Connection)
   case admit(KnownPeers)
   case disconnect(String)
-  /// A step of a task that runs on the bus's own thread.
+  /// Runs a step of a task on the bus's own thread.
   case run(UnownedJob)
 }
 
-/// An endpoint to be connected to, and who is to be found there.
+/// An endpoint to connect to, and the process expected there.
 struct Connection: Hashable, Sendable {
   let endpoint: String
   let peer: Destination?
 }
 
-/// The callers' side of a bus.
 final class BusFront: Sendable {
   private let ownPeer: Mutex<Peer>
   let handlers: BusHandlers
   let configuration: BusConfiguration
   let board = PeerBoard()
-  /// Milliseconds of the exchange's clock are counted from here.
+  /// The zero of the exchange's clock, which counts milliseconds.
   let start: ContinuousClock.Instant
   private let startUptime: Int64
-  /// Correlation ids start at a random value, so that a restarted process takes no answer meant for its predecessor.
+  /// Correlation IDs begin at a random value, so that a restarted process takes no answer meant for its predecessor.
   private let lastCorrelation: Atomic<UInt64>
 
   init(_ peer: Peer, handlers: BusHandlers, configuration: BusConfiguration, start: ContinuousClock.Instant) {
@@ -50,7 +49,7 @@ final class BusFront: Sendable {
   var own: Peer { ownPeer.withLock { $0 } }
 
   func setReady(_ isReady: Bool, post: (Command) -> Bool) {
-    // Posted under the lock, so that two changes reach peers in the order they are seen here.
+    // Posted under the lock, so that peers see two changes in the same order as this process.
     ownPeer.withLock { own in
       own.isReady = isReady
       _ = post(.setReady(isReady))
@@ -69,7 +68,7 @@ final class BusFront: Sendable {
 
   /// - Parameters:
   ///   - now: the exchange's time.
-  ///   - post: hands a command over; false when the bus is closed.
+  ///   - post: hands a command over; returns false if the bus is closed.
   func call<M: Message>(
     _ message: M, body: [UInt8], to destination: Destination, within deadline: Duration, now: Int64, post: @escaping @Sendable (Command) -> Bool
   ) async throws(BusError) -> Answer<M.Reply> {
@@ -77,14 +76,14 @@ final class BusFront: Sendable {
     let arguments = try encode(message)
     let key = message.orderingKey ?? ""
     try check(M.name, arguments: arguments, body: body, key: key)
-    // Nothing is sent that nobody waits for.
+    // Nothing is sent after its deadline.
     guard deadline > .zero else { throw BusError(.timedOut, "the call's time was over before it began") }
     let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
     let reply = PendingReply()
     let request = CallRequest(
       correlation: correlation, destination: destination, name: M.name, lane: M.lane, key: key, party: message.party, arguments: arguments, body: body,
       deadline: now + deadline.milliseconds, reply: reply)
-    // Handed over before anything suspends, so that calls leave in the order in which an actor makes them.
+    // Posted before the first suspension, so that calls leave in the order in which an actor makes them.
     guard post(.call(request)) else { throw BusError(.unreachable, "the bus is closed") }
     let outcome = await withTaskCancellationHandler {
       await reply.wait()
@@ -118,8 +117,9 @@ final class BusFront: Sendable {
     }
   }
 
-  /// Runs a handler in a task of its own and posts its end.
-  /// - Parameter executor: where a brief one runs, beginning now on the calling thread; nil: nowhere.
+  /// Runs a handler in a task of its own and posts its outcome.
+  /// - Parameter executor: runs brief handlers, beginning at once on the calling thread; nil: the global executor runs
+  ///   all.
   func serve(_ request: IncomingRequest, on executor: (any TaskExecutor)? = nil, post: @escaping @Sendable (Command) -> Bool) {
     let context = CallContext(caller: request.caller, deadline: start + .milliseconds(request.deadline)) {
       _ = post(.startNext(request.id))
@@ -139,7 +139,7 @@ final class BusFront: Sendable {
     }
   }
 
-  /// Waits until peers know and what runs is finished.
+  /// Waits until peers know of the drain and running handlers have ended.
   func drain(within limit: Duration, post: @Sendable (Command) -> Bool) async {
     ownPeer.withLock { $0.isReady = false }
     await withCheckedContinuation { continuation in
@@ -154,7 +154,7 @@ final class BusFront: Sendable {
   }
 }
 
-/// The present peers, and who wants to know of changes.
+/// The present peers, and the streams of their changes.
 final class PeerBoard: Sendable {
   private struct State {
     var peers: [Peer] = []
@@ -175,7 +175,7 @@ final class PeerBoard: Sendable {
     }
   }
 
-  /// Begins with the present peers; keeps only the newest list for a slow reader.
+  /// Begins with the present peers; a slow reader gets only the newest list.
   func changes() -> AsyncStream<[Peer]> {
     let (stream, continuation) = AsyncStream.makeStream(of: [Peer].self, bufferingPolicy: .bufferingNewest(1))
     state.withLock { state in

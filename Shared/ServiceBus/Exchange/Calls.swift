@@ -1,8 +1,8 @@
-// The two ends of a call as an exchange sees them: what the caller asked for, and what arrived.
+// The two ends of a call inside an exchange: the caller's request, and the request that arrived.
 
 import Synchronization
 
-/// Where a caller waits; the outcome may come before it does.
+/// The place where a caller waits; the outcome may arrive before the caller.
 final class PendingReply: Sendable {
   private enum State {
     case open
@@ -11,7 +11,7 @@ final class PendingReply: Sendable {
   }
   private let state = Mutex(State.open)
 
-  /// Called exactly once by whoever has the call.
+  /// Called exactly once, by the call's current owner.
   func settle(_ outcome: Outcome) {
     let continuation = state.withLock { state in
       defer { state = .settled(outcome) }
@@ -40,9 +40,9 @@ struct CallRequest: Sendable {
   let destination: Destination
   let name: String
   var lane = Lane.usual
-  /// Empty: none.
+  /// The ordering key; empty for none.
   let key: String
-  /// Empty: none.
+  /// The party; empty for none.
   var party = ""
   let arguments: [UInt8]
   let body: [UInt8]
@@ -50,11 +50,11 @@ struct CallRequest: Sendable {
   let reply: PendingReply
 }
 
-/// A call under way or in a backlog. Belongs to one exchange.
+/// A call that is under way or in a backlog. It belongs to one exchange.
 final class Outgoing: TimerEntry {
   let request: CallRequest
   let peer: PeerState
-  /// The link it was sent on; nil while it waits for a place in the window.
+  /// The link that carries the call; nil while the call waits for a place in the window.
   var link: LinkID?
   var place: TimerPlace?
 
@@ -68,7 +68,7 @@ final class Outgoing: TimerEntry {
   var byteCount: Int { request.arguments.count + request.body.count }
 }
 
-/// A request that arrived, told apart from all others.
+/// Identifies a request that arrived.
 struct IncomingID: Hashable, Sendable {
   let link: LinkID
   let correlation: UInt64
@@ -88,10 +88,10 @@ struct IncomingRequest: Sendable {
   var byteCount: Int { arguments.count + body.count }
 }
 
-/// A request that waits or runs. Belongs to one exchange.
+/// A request that waits or runs. It belongs to one exchange.
 final class Incoming {
   enum Stage {
-    /// Another request holds its key.
+    /// Another request holds its ordering key.
     case queued
     /// Starts as soon as fewer handlers run.
     case startable
@@ -100,9 +100,9 @@ final class Incoming {
   let request: IncomingRequest
   let lane: Lane
   var stage = Stage.queued
-  /// The next request with its key waits for it.
+  /// The next request with its key waits for this one.
   var holdsKey = false
-  /// Nobody waits for its answer.
+  /// The caller no longer waits for the answer.
   var isAbandoned = false
 
   init(_ request: IncomingRequest, lane: Lane) {
@@ -111,7 +111,7 @@ final class Incoming {
   }
 }
 
-/// A handler's task, which may be cancelled before it is known.
+/// A handler's task; it may be cancelled before the task is set.
 @usableFromInline final class TaskHandle: Sendable {
   private enum State {
     case idle
@@ -141,7 +141,7 @@ final class Incoming {
   }
 }
 
-/// A way to another process. A shell numbers its links; the loopback is every exchange's own.
+/// A connection to another process. A shell numbers its links; every exchange has its own loopback.
 struct LinkID: Hashable, Sendable, Comparable {
   let number: UInt64
   static let loopback = LinkID(number: 0)
@@ -151,22 +151,22 @@ struct LinkID: Hashable, Sendable, Comparable {
 /// A link on which a process has announced itself.
 struct Link {
   let peer: PeerState
-  /// Whose key the connection proved; nil on a bus without keys, and of the loopback.
+  /// The process whose key the connection proved; nil on a bus without keys, and for the loopback.
   var sender: KnownPeer?
   var lastHeard: Int64
-  /// The last announcement's bytes: most are repeated.
+  /// The bytes of the last announcement, to recognise the frequent repetitions.
   var announcement: [UInt8]
   /// The peer has acknowledged this process's drain.
   var knowsDrain = false
 }
 
-/// A process that is connected. Belongs to one exchange.
+/// A connected process. It belongs to one exchange.
 final class PeerState {
   var peer: Peer
-  /// In the order they came up; calls go over the first.
+  /// In the order in which they came up; calls use the first.
   var links: [LinkID] = []
   var windows = PerLane(Window())
-  /// Takes no calls any more.
+  /// The process accepts no further calls.
   var isDraining = false
 
   init(_ peer: Peer) { self.peer = peer }

@@ -1,7 +1,7 @@
-// How a process leaves: peers are told, what is here is finished, and it goes when everybody has read its last words.
+// A process's departure: it tells its peers, finishes its work, and ends once every peer has read its last frames.
 
 extension Exchange {
-  /// When a drain ends whatever still runs.
+  /// The time at which a drain ends everything that still runs; nil without a drain.
   var drainLimit: Int64? {
     switch phase {
     case .draining(let limit, _), .leaving(let limit, _): limit
@@ -9,7 +9,7 @@ extension Exchange {
     }
   }
 
-  /// Announces itself no more.
+  /// The process sends no more announcements.
   var isLeaving: Bool {
     switch phase {
     case .leaving, .gone: true
@@ -17,7 +17,7 @@ extension Exchange {
     }
   }
 
-  /// Tells peers, waits for them and for what runs until `limit`, says goodbye and calls `done`.
+  /// Tells peers, waits until `limit` for them and for running handlers, says goodbye and calls `done`.
   mutating func drain(until limit: Int64, _ done: @escaping @Sendable () -> Void) {
     switch phase {
     case .open:
@@ -32,7 +32,7 @@ extension Exchange {
     checkDrained()
   }
 
-  /// Goes on with the drain when nothing is waited for any more.
+  /// Goes on with the drain when there is nothing left to wait for.
   mutating func checkDrained() {
     if case .draining(let limit, let done) = phase, incoming.isEmpty, links.allSatisfy({ $0.key == .loopback || $0.value.knowsDrain }) {
       phase = .leaving(limit: limit, done: done)
@@ -45,7 +45,7 @@ extension Exchange {
     for link in links.keys.sorted() where link != .loopback { send(Frame(kind: .goodbye), on: link) }
   }
 
-  /// Gives up everything at once.
+  /// Ends everything at once.
   mutating func end() {
     var waiting: [@Sendable () -> Void] = []
     switch phase {

@@ -1,4 +1,4 @@
-// Requests from others: a bounded number runs, those with one key start in the order they arrived.
+// Requests of other processes: a bounded number runs, and requests with one key start in the order of their arrival.
 
 import Queues
 
@@ -32,8 +32,8 @@ extension Exchange {
     startWaiting(lane)
   }
 
-  /// The lane of a request that may come in.
-  /// - Throws: why it is refused; nothing is kept of it.
+  /// The lane of an acceptable request.
+  /// - Throws: the reason for refusing it; nothing of it is kept.
   private mutating func admittedLane(of frame: Frame, from caller: Peer, on link: LinkID) throws(BusError) -> Lane {
     if link != .loopback {
       switch phase {
@@ -60,7 +60,7 @@ extension Exchange {
     while incomingLanes[lane].runningCount < configuration.runningCount, let id = incomingLanes[lane].startable.popFirst() {
       guard let call = incoming[id] else { continue }
       if call.request.deadline <= now {
-        // Nobody waits for it any more, and it was not executed.
+        // The caller has stopped waiting, and the request was not executed.
         forget(call)
         continue
       }
@@ -108,7 +108,7 @@ extension Exchange {
     incomingLanes[call.lane].startable.append(id)
   }
 
-  /// The caller no longer waits: a running handler is cancelled, a waiting request is never executed.
+  /// The caller no longer waits: a running handler is cancelled, and a waiting request is never executed.
   mutating func cancelled(_ id: IncomingID) {
     guard let call = incoming[id], !call.isAbandoned else { return }
     call.isAbandoned = true

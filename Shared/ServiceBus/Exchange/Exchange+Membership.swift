@@ -1,9 +1,10 @@
-// Who is connected: whoever announced himself on a link that lives. Of two processes with one name the newer incarnation counts.
+// The connected processes: a process is connected while it announces itself on a living link. Of two with one name the
+// greater incarnation counts.
 
 import MessagePack
 
 extension Announcement {
-  /// Names and addresses; a longer one is a stranger's.
+  /// An announcement has names and addresses only; a longer one cannot be a peer's.
   static let byteLimit = 65_536
 
   func encoded() -> [UInt8] {
@@ -16,20 +17,20 @@ extension Announcement {
 }
 
 extension Exchange {
-  /// A link this process keeps was (re)established.
+  /// A link that this process keeps was established, or established again.
   mutating func linkUp(_ link: LinkID) {
     upLinks.insert(link)
     announce(on: link)
   }
 
-  /// A link was lost, or what was sent on it did not arrive.
+  /// A link was lost, or a frame sent on it did not arrive.
   mutating func linkDown(_ link: LinkID) {
     upLinks.remove(link)
     unregister(link)
     deliverLoopback()
   }
 
-  /// Frames could not be sent because the link is dead. Their requests were not executed, so they may take another link.
+  /// The link is dead and frames were not sent. Their requests were not executed, so another link may carry them.
   mutating func undeliverable(_ frames: [Frame], on link: LinkID) {
     for frame in frames.reversed() where frame.kind == .request { recall(frame.correlation, from: link) }
     linkDown(link)
@@ -53,7 +54,7 @@ extension Exchange {
     if isLeaving, links[link] == nil { return }
     if let known = links[link], known.announcement == bytes {
       links[link]?.lastHeard = now
-      // Again, in case the peer forgot this link since and asks anew.
+      // Repeated, because the peer may have forgotten the link and asks anew.
       if known.peer.isDraining { send(Frame(kind: .drainAcknowledged), on: link) }
       return
     }
@@ -74,7 +75,7 @@ extension Exchange {
     if let rival = peers[news.peer.name], rival.peer.incarnation != news.peer.incarnation {
       guard rival.peer.incarnation < news.peer.incarnation else { return send(Frame(kind: .superseded, arguments: rival.announcement(isDraining: nil)), on: link) }
       for old in rival.links {
-        // It lives: what it does for this process is to be cancelled.
+        // The older process lives: the goodbye lets it cancel its work for this process.
         send(Frame(kind: .goodbye), on: old)
         unregister(old)
       }
@@ -82,7 +83,7 @@ extension Exchange {
     register(news, bytes, on: link, from: sender)
   }
 
-  /// A peer listens to a newer process of this one's name.
+  /// A peer listens to another process of this one's name with a greater incarnation.
   mutating func superseded(_ bytes: [UInt8]) {
     do {
       let rival = try MessagePackDecoder().decode(Announcement.self, from: bytes).peer
@@ -92,7 +93,7 @@ extension Exchange {
     }
   }
 
-  /// Another process bears this one's name. Each tells the other; both know then which is the newer.
+  /// Another process has this one's name. Each tells the other, so that both know which one counts.
   private mutating func metNamesake(_ peer: Peer, on link: LinkID) {
     if peer.incarnation > me.peer.incarnation { actions.append(.event(.superseded(by: peer))) }
     if peer.incarnation < me.peer.incarnation { announce(on: link) }
@@ -120,7 +121,8 @@ extension Exchange {
     if news.isDraining == true { acknowledgeDrain(of: state, on: link) }
   }
 
-  /// Takes a process off a link, and off the list with its last one. Its calls on that link fail, its requests are cancelled.
+  /// Takes a process off a link, and off the list with its last link. Its calls on that link fail, and its requests are
+  /// cancelled.
   mutating func unregister(_ link: LinkID) {
     guard link != .loopback, let known = links.removeValue(forKey: link) else { return }
     let state = known.peer
@@ -146,24 +148,25 @@ extension Exchange {
     actions.append(.event(.malformedFrame))
   }
 
-  /// A frame that its sender's key does not allow.
+  /// Notes a frame that its sender's key does not allow.
   mutating func refused(_ peerName: String, _ reason: String) {
     statistics.refusedFrames += 1
     actions.append(.event(.refusedFrame(peerName: peerName, reason: reason)))
   }
 
-  /// Takes whoever is no longer known off its links.
+  /// Takes processes whose keys are no longer listed off their links.
   mutating func admit(_ known: KnownPeers) {
     let lost = links.filter { _, link in link.sender.map { known[$0.publicKey] != $0 } ?? false }.keys.sorted()
     for link in lost {
-      // So that it does not wait for answers that will not come.
+      // The goodbye keeps the process from waiting for answers that will not come.
       send(Frame(kind: .goodbye), on: link)
       unregister(link)
     }
     deliverLoopback()
   }
 
-  /// Announces when it is time and finds peers that fell silent, unless this process itself slept: then their words may still be unread.
+  /// Announces when it is due, and drops silent peers, unless this process itself slept: their frames may still be
+  /// unread then.
   mutating func beat() {
     if case .gone = phase { return }
     guard now - lastBeat >= heartbeat else { return }

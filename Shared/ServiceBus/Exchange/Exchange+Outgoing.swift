@@ -3,7 +3,7 @@
 import Queues
 
 extension Exchange {
-  /// A caller wants an answer. Whatever happens, the call completes exactly once, and by its deadline.
+  /// Starts a call. It completes exactly once, at the latest by its deadline.
   mutating func call(_ request: CallRequest) {
     statistics.calls += 1
     switch target(of: request) {
@@ -69,7 +69,7 @@ extension Exchange {
         arguments: request.arguments, body: request.body), on: link)
   }
 
-  /// Sends what waits while the windows have room.
+  /// Sends waiting calls while the windows have room.
   private mutating func pump(_ peer: PeerState, ignoringWindow: Bool = false) {
     for lane in Lane.allCases { pump(peer, lane, ignoringWindow: ignoringWindow) }
   }
@@ -82,7 +82,8 @@ extension Exchange {
     }
   }
 
-  /// Takes back a request that never left; it goes out first when the peer can be reached on another link, and fails otherwise.
+  /// Takes back a request that was not sent. It goes out first over another link of the peer, or fails if there is
+  /// none.
   mutating func recall(_ correlation: UInt64, from link: LinkID) {
     guard let call = outgoing[correlation], call.link == link else { return }
     call.link = nil
@@ -97,14 +98,13 @@ extension Exchange {
     statistics.callsInBacklog -= 1
   }
 
-  /// The peer has answered. An answer on another link than the call's is none.
+  /// The peer has answered. An answer on a link other than the call's is ignored.
   mutating func ended(_ correlation: UInt64, on link: LinkID, _ outcome: Outcome) {
     guard let call = outgoing[correlation], call.link == link else { return }
     finish(call, outcome)
     pump(call.peer, call.lane)
   }
 
-  /// The caller's task was cancelled.
   mutating func cancel(_ correlation: UInt64) {
     guard let call = outgoing[correlation] else { return }
     giveUp(call, BusError(.cancelled, "the call was cancelled"))
@@ -138,7 +138,7 @@ extension Exchange {
     actions.append(.settle(request.reply, outcome))
   }
 
-  /// Fails calls to a peer that lost a link.
+  /// Fails the calls of a peer that lost a link.
   mutating func failCalls(to peer: PeerState, where isLost: (Outgoing) -> Bool) {
     if peer.links.isEmpty { for lane in Lane.allCases { peer.windows[lane].backlog = TurnQueue() } }
     let lost = outgoing.values.filter { $0.peer === peer && isLost($0) }.sorted { $0.request.correlation < $1.request.correlation }
@@ -148,7 +148,7 @@ extension Exchange {
     pump(peer)
   }
 
-  /// The peer drains: everything for it goes out before the acknowledgement, nothing after.
+  /// The peer drains: all calls for it are sent before the acknowledgement, none after it.
   mutating func acknowledgeDrain(of peer: PeerState, on link: LinkID) {
     if !peer.isDraining { pump(peer, ignoringWindow: true) }
     peer.isDraining = true

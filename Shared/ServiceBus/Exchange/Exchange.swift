@@ -1,11 +1,12 @@
-// What a process does with calls and frames, decided without sockets, threads or a clock: both buses are thin shells around this value.
+// The rules by which a process handles calls and frames, without sockets, threads or a clock: both buses are thin
+// shells around it.
 
 import Queues
 
 /// The decisions of one process's end of the bus.
 ///
-/// A shell feeds it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no reference
-/// to the shell. Times are milliseconds of a clock that never goes back.
+/// A shell passes it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no
+/// reference to the shell. Times are milliseconds of a clock that never goes back.
 struct Exchange {
   enum Action {
     case send(Frame, LinkID)
@@ -20,16 +21,16 @@ struct Exchange {
 
   enum Phase {
     case open
-    /// Peers were told; what is here is finished.
+    /// Peers were told, and running work is finished.
     case draining(limit: Int64, done: [@Sendable () -> Void])
-    /// Goodbye was said; peers answer it once they have read everything.
+    /// Goodbye was said; each peer answers it after reading everything before it.
     case leaving(limit: Int64, done: [@Sendable () -> Void])
-    /// Everybody knows, or the bus was closed.
+    /// All peers have answered, or the bus was closed.
     case gone
   }
 
   let configuration: BusConfiguration
-  /// The messages that are served here, by name.
+  /// The messages that this process serves, by name.
   let served: [String: ServedMessage]
   var now: Int64
   var phase = Phase.open
@@ -41,7 +42,7 @@ struct Exchange {
   // Membership (Exchange+Membership).
   var me: PeerState
   var announcement: [UInt8]
-  /// Links that the shell says are up, announced or not.
+  /// Links that the shell reports as up, with or without an announcement.
   var upLinks: Set<LinkID> = []
   var links: [LinkID: Link] = [:]
   var peers: [String: PeerState] = [:]
@@ -51,7 +52,7 @@ struct Exchange {
   // Calls to others (Exchange+Outgoing).
   var outgoing: [UInt64: Outgoing] = [:]
   var wheel: TimerWheel<Outgoing>
-  /// Of calls in backlogs.
+  /// Bytes of the calls in backlogs.
   var heldOutgoingByteCounts = PerLane(0)
   var nextChoice = 0
 
@@ -59,7 +60,7 @@ struct Exchange {
   var incoming: [IncomingID: Incoming] = [:]
   var incomingLanes = PerLane(IncomingLane())
 
-  /// Frames to this process itself, delivered before an input returns.
+  /// Frames to this process itself; each input delivers them before it returns.
   var loopback = FIFO<Frame>()
 
   init(peer: Peer, served: [String: ServedMessage], configuration: BusConfiguration, now: Int64) {
@@ -82,13 +83,13 @@ struct Exchange {
     return taken
   }
 
-  /// Puts what is to be done into `taken`, whose storage is used again.
+  /// Moves the pending actions into `taken`, reusing its storage.
   mutating func exchangeActions(_ taken: inout [Action]) {
     taken.removeAll(keepingCapacity: true)
     swap(&taken, &actions)
   }
 
-  /// Sends a frame, to this process itself through a queue so that inputs never nest.
+  /// Sends a frame. Frames to this process itself go through a queue, so that inputs never nest.
   mutating func send(_ frame: Frame, on link: LinkID) {
     if link == .loopback { loopback.append(frame) } else { actions.append(.send(frame, link)) }
   }
@@ -98,7 +99,7 @@ struct Exchange {
   }
 
   /// A frame arrived on a link.
-  /// - Parameter sender: whose key the connection proved; nil on a bus without keys.
+  /// - Parameter sender: the process whose key the connection proved; nil on a bus without keys.
   mutating func received(_ frame: Frame, on link: LinkID, from sender: KnownPeer? = nil) {
     if let sender, let known = links[link], known.sender != sender {
       refused(sender.name, "the link is another's")
@@ -135,7 +136,7 @@ struct Exchange {
     }
   }
 
-  /// Does what callers and handlers ask for; connections, statistics and steps of tasks are the shell's.
+  /// Carries out commands of callers and handlers; the shell handles connections, statistics and steps of tasks.
   mutating func obey(_ command: Command) {
     switch command {
     case .call(let request): call(request)
@@ -148,7 +149,7 @@ struct Exchange {
     }
   }
 
-  /// What time brings: expired calls, heartbeats, peers that fell silent.
+  /// Handles the passing of time: expired calls, heartbeats, silent peers.
   mutating func tick(now: Int64) {
     self.now = now
     for call in wheel.expire(now: now) { expire(call) }
@@ -157,7 +158,7 @@ struct Exchange {
     deliverLoopback()
   }
 
-  /// The counts, with what is under way now.
+  /// The counts together with the present load.
   var currentStatistics: BusStatistics {
     var current = statistics
     current.callsUnderWay = outgoing.count - current.callsInBacklog
@@ -169,7 +170,7 @@ struct Exchange {
     return current
   }
 
-  /// When `tick` is to be called at the latest.
+  /// The latest time for the next `tick`.
   var nextTick: Int64 {
     var next = lastBeat + heartbeat
     if let check = wheel.nextCheck { next = min(next, check) }
@@ -179,7 +180,7 @@ struct Exchange {
 }
 
 extension Duration {
-  /// Rounded up, at least 0, at most some 292 000 years.
+  /// Rounded up; at least 0, at most some 292 000 years.
   var milliseconds: Int64 {
     guard self > .zero else { return 0 }
     let (seconds, attoseconds) = components

@@ -1,21 +1,21 @@
-// What goes over a link: one frame of one kind, and its header's bytes.
+// The frames that links carry, and the bytes of their headers.
 
-/// One message between two processes: a header, then arguments and an opaque body where it has them.
+/// One message between two processes: a header, then arguments and an opaque body if it has them.
 struct Frame: Sendable, Equatable {
   enum Kind: UInt8, Sendable {
     /// Hello, heartbeat and notice of draining in one; the arguments are an `Announcement`.
     case announce = 1
     /// Answers a request of a process that is not known here; the request was not executed.
     case whoAreYou = 2
-    /// Answers the announcement of a process whose name a newer incarnation bears.
+    /// Answers the announcement of a process whose name belongs to a greater incarnation.
     case superseded = 3
     case request = 4
     case reply = 5
-    /// The name is the error's code, the arguments its reason in UTF-8.
+    /// The name is the error's code; the arguments are its reason in UTF-8.
     case failure = 6
     /// The caller no longer waits.
     case cancel = 7
-    /// Nothing older than this is still to come from a peer that was told of a drain.
+    /// Acknowledges a drain: the peer sends no calls after this frame.
     case drainAcknowledged = 8
     /// The process leaves.
     case goodbye = 9
@@ -23,23 +23,23 @@ struct Frame: Sendable, Equatable {
 
   var kind: Kind
   var correlation: UInt64 = 0
-  /// How long the caller still waits, in milliseconds; of requests.
+  /// Of requests: the milliseconds for which the caller still waits.
   var budget: UInt32 = 0
-  /// A request's message name, a failure's code.
+  /// A request's message name, or a failure's code.
   var name = ""
-  /// A request's ordering key; empty: none.
+  /// A request's ordering key; empty for none.
   var key = ""
   var arguments: [UInt8] = []
   var body: [UInt8] = []
 }
 
 extension Frame {
-  /// `41 71`, version, kind, correlation (8 bytes), budget (4), length of name (2), length of key (2), name, key; integers little-endian.
-  /// Bytes that follow are of a later version and skipped.
+  /// The header is `41 71`, version, kind, correlation (8 bytes), budget (4), length of name (2), length of key (2),
+  /// name, key; integers are little-endian. Readers skip further bytes, which a later version may add.
   static let fixedHeaderByteCount = 20
   static let magic: UInt16 = 0x7141
   static let version: UInt8 = 1
-  /// The longest name and the longest key.
+  /// The byte limit of a name, and of a key.
   static let textByteLimit = 4096
 
   var byteCount: Int { arguments.count + body.count }
@@ -65,7 +65,7 @@ extension Frame {
     }
   }
 
-  /// Reads a header that came from outside; nil when it is none of ours.
+  /// Reads a header from outside; nil if it is no header of this protocol.
   init?(header bytes: UnsafeRawBufferPointer) {
     guard bytes.count >= Self.fixedHeaderByteCount, UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt16.self)) == Self.magic,
       bytes[2] == Self.version, let kind = Kind(rawValue: bytes[3])
@@ -84,9 +84,9 @@ extension Frame {
   }
 }
 
-/// What a process tells its peers of itself.
+/// A process's description of itself for its peers.
 struct Announcement: Codable, Equatable, Sendable {
   let peer: Peer
-  /// Takes nothing new and will say goodbye; nil: false.
+  /// The process accepts no new calls and will say goodbye; nil: false.
   let isDraining: Bool?
 }

@@ -1,4 +1,4 @@
-// What an exchange keeps for each lane apart from the others.
+// The parts of an exchange that each lane has for itself.
 
 import Queues
 
@@ -36,14 +36,14 @@ struct Window {
   var load: Int { underWay + backlog.count }
 }
 
-/// What one lane has of requests from others.
+/// The requests of other processes in one lane.
 struct IncomingLane {
-  /// Requests whose key is held by another, by key.
+  /// Requests that wait for another request's key, by key.
   var mailboxes: [String: FIFO<IncomingID>] = [:]
-  /// Requests that could start but for `runningCount`.
+  /// Requests that start as soon as `runningCount` allows.
   var startable = FIFO<IncomingID>()
   var runningCount = 0
-  /// Those that wait or run.
+  /// The number of requests that wait or run.
   var count = 0
   var heldByteCount = 0
 }

@@ -1,6 +1,7 @@
-// Deadlines of calls: a hashed wheel of 8 ms slots, because most calls end long before theirs and one timer each is too dear.
+// Deadlines of calls: a hashed wheel of 8 ms slots, because most calls end long before their deadlines and a timer for
+// each costs too much.
 
-/// What a wheel keeps; the wheel writes `place`.
+/// An entry of a wheel; the wheel writes `place`.
 protocol TimerEntry: AnyObject {
   /// Milliseconds of the exchange's clock.
   var deadline: Int64 { get }
@@ -17,14 +18,14 @@ struct TimerWheel<Entry: TimerEntry> {
   private static var slotSpan: Int64 { 8 }
   private var slots: [[Entry]] = Array(repeating: [], count: 512)
   private(set) var count = 0
-  /// The slot number (not wrapped) up to which everything expired.
+  /// The number (not wrapped) of the last slot that was checked.
   private var cursor: Int64
-  /// No entry is due before; may be too early.
+  /// No entry is due before this time; it may be too early.
   private var bound = Int64.max
 
   init(now: Int64) { cursor = now / Self.slotSpan }
 
-  /// When to call `expire` next; nil when nothing is kept.
+  /// The time for the next call of `expire`; nil if there are no entries.
   var nextCheck: Int64? { count == 0 ? nil : bound }
 
   mutating func insert(_ entry: Entry) {
@@ -47,7 +48,7 @@ struct TimerWheel<Entry: TimerEntry> {
     count -= 1
   }
 
-  /// Takes out what is due at `now`, in no particular order among entries of one slot.
+  /// Removes and returns the entries due at `now`; those of one slot in no particular order.
   mutating func expire(now: Int64) -> [Entry] {
     let target = now / Self.slotSpan
     guard target > cursor else { return [] }
@@ -66,7 +67,7 @@ struct TimerWheel<Entry: TimerEntry> {
     return due
   }
 
-  /// The start of the next slot that holds anything, whichever turn of the wheel it is for.
+  /// The start of the next slot with an entry, for whichever turn of the wheel.
   private func nextOccupied() -> Int64 {
     guard count > 0 else { return .max }
     for number in cursor + 1...cursor + Int64(slots.count) where !slots[Int(number % Int64(slots.count))].isEmpty { return number * Self.slotSpan }

@@ -1,15 +1,15 @@
-// The bus of tests: the same decisions as over ZeroMQ, in one process and without sockets.
+// The bus of tests: it decides like the bus over ZeroMQ, in one process and without sockets.
 
 /// A process's end of an `InMemoryNetwork`.
 public final class InMemoryBus: Bus {
   let front: BusFront
   private let network: InMemoryNetwork
-  /// `memory://` and the name, unless given.
+  /// The given endpoint, or `memory://` and the name.
   public let endpoint: String
   private let node: InMemoryNetwork.NodeID
 
-  /// Joins a network; a bus that is bound to the same endpoint there is cut off, as if its process had died.
-  /// - Parameter incarnation: nil: the greatest of the network yet.
+  /// Joins a network. A bus that is bound to the same endpoint there is cut off, as if its process had died.
+  /// - Parameter incarnation: nil takes one greater than all others of the network.
   public init(
     name: String, role: Role, network: InMemoryNetwork, handlers: BusHandlers, endpoint: String? = nil, adminURL: String? = nil, isReady: Bool = false,
     configuration: BusConfiguration = BusConfiguration(), incarnation: UInt64? = nil

@@ -1,10 +1,9 @@
-// What in-memory buses are connected by, with the faults that tests need: links that are cut, peers that stop, peers that die.
+// Connects in-memory buses, with the faults that tests need: cut links, processes that stop, processes that die.
 
 import Synchronization
 
-/// A network of in-memory buses.
 public final class InMemoryNetwork: Sendable {
-  /// What deadlines and heartbeats are counted by.
+  /// The clock for deadlines and heartbeats.
   public enum Time: Sendable {
     /// Real time.
     case running
@@ -62,7 +61,7 @@ public final class InMemoryNetwork: Sendable {
 
   // MARK: Faults and time
 
-  /// Moves the time of a `.stepped` network, in steps short enough that no bus believes it slept.
+  /// Moves the time of a `.stepped` network, in steps so short that no bus takes them for sleep.
   public func advance(by span: Duration) {
     precondition(time == .stepped, "only a stepped network is advanced")
     change { world in
@@ -71,8 +70,8 @@ public final class InMemoryNetwork: Sendable {
     }
   }
 
-  /// Interrupts the links between two processes; nothing connects them until `mend`.
-  /// - Parameter isSilent: both believe that the link is up, as in a partition: what they send is lost.
+  /// Interrupts the links between two processes until `mend`.
+  /// - Parameter isSilent: true leaves both to believe that the link is up, as in a partition: their frames are lost.
   public func cut(_ a: String, _ b: String, isSilent: Bool = false) {
     change { $0.cut(a, b, isSilent: isSilent) }
   }
@@ -81,7 +80,7 @@ public final class InMemoryNetwork: Sendable {
     change { $0.mend(a, b) }
   }
 
-  /// Stops a process as SIGSTOP does: frames to it wait, and so do its own calls and the ends of its handlers.
+  /// Stops a process as SIGSTOP does: frames to it wait, and so do its calls and its handlers' results.
   public func pause(_ name: String) {
     change { $0.pause(name) }
   }
@@ -95,7 +94,8 @@ public final class InMemoryNetwork: Sendable {
     change { $0.kill(name) }
   }
 
-  /// Changes the world, then carries out what it decided, outside the lock: continuations and tasks may come back at once.
+  /// Changes the world, then carries out its effects outside the lock, because continuations and tasks may call back at
+  /// once.
   @discardableResult
   private func change<Result: Sendable>(_ body: (inout InMemoryWorld) -> Result) -> Result {
     let (result, effects) = world.withLock { world in

@@ -1,4 +1,5 @@
-// The state of an in-memory network: exchanges, the wires between them, and frames under way. Entered by one thread at a time.
+// The state of an in-memory network: exchanges, the wires between them, and frames under way. One thread at a time uses
+// it.
 
 import Queues
 
@@ -15,7 +16,7 @@ struct InMemoryWorld {
     case finish(@Sendable () -> Void)
   }
 
-  /// What a node is told.
+  /// An input of a node's exchange.
   private enum Input {
     case command(Command)
     case frame(Frame, LinkID)
@@ -28,10 +29,10 @@ struct InMemoryWorld {
     let endpoint: String
     let front: BusFront
     var exchange: Exchange
-    /// Endpoints it keeps connected.
+    /// Endpoints that the node keeps connected.
     var wanted: Set<String> = []
     var isPaused = false
-    /// What happened while it was paused.
+    /// Inputs that arrived during the pause.
     var held: [Input] = []
   }
 
@@ -80,7 +81,7 @@ struct InMemoryWorld {
   mutating func remove(_ id: NodeID) {
     guard var node = nodes.removeValue(forKey: id) else { return }
     if bound[node.endpoint] == id { bound[node.endpoint] = nil }
-    // Its last words are not sent: it has no wires any more.
+    // The node says no goodbye: it has no wires any more.
     for (link, wire) in wires.sorted(by: { $0.key < $1.key }) where wire.caller == id || wire.bound == id { unplug(link, wire) }
     for input in node.held { refuse(input) }
     node.exchange.end()
@@ -111,7 +112,7 @@ struct InMemoryWorld {
     return true
   }
 
-  /// Hands over what is under way until nothing is.
+  /// Delivers inputs, and those that follow from them, until none are left.
   mutating func deliver() {
     while let (id, input) = inputs.popFirst() {
       guard nodes[id] != nil else {
@@ -122,7 +123,7 @@ struct InMemoryWorld {
     }
   }
 
-  /// A call that raced with the end of its bus.
+  /// Refuses a command that raced with the end of its bus.
   private mutating func refuse(_ input: Input) {
     guard case .command(let command) = input else { return }
     switch command {
@@ -181,7 +182,7 @@ struct InMemoryWorld {
 
   mutating func advance(to time: Int64) {
     now = max(now, time)
-    // Only who is due: networks of running time come by every few milliseconds, in tests a hundred of them at once.
+    // Only nodes that are due: running networks come here every few milliseconds, a hundred of them at once in tests.
     let due = nodes.filter { !$0.value.isPaused && $0.value.exchange.nextTick <= now }.keys.sorted()
     for id in due {
       nodes[id]?.exchange.tick(now: now)
@@ -202,7 +203,7 @@ struct InMemoryWorld {
   }
 
   mutating func mend(_ a: String, _ b: String) {
-    // Over a silent cut each side finds a new connection, as TCP does.
+    // After a silent cut each side makes another connection, as TCP does.
     if cuts.removeValue(forKey: Pair(a, b)) == true { unplugAll(Pair(a, b)) }
     for id in ids(of: a) + ids(of: b) {
       for endpoint in (nodes[id]?.wanted ?? []).sorted() { plug(id, endpoint) }

@@ -1,4 +1,4 @@
-// A process's own key on the bus: libzmq's CURVE, in the text that its file holds.
+// A process's own key on the bus: a key of libzmq's CURVE, in the text form of its file.
 
 import CZeroMQ
 
@@ -6,15 +6,15 @@ import CZeroMQ
 ///
 /// Only the secret half is kept; the public one follows from it. Descriptions show the public half alone.
 public struct BusKeyPair: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-  /// Length of a key's text.
+  /// The length of a key's text.
   static let textByteCount = 40
 
   let secretKey: String
-  /// What others know this process by.
+  /// The half by which other processes know this one.
   public let publicKey: String
 
   /// Draws a new pair from the system's randomness.
-  /// - Throws: `BusError.refused` when libzmq has no CURVE.
+  /// - Throws: `BusError.refused` if libzmq was built without CURVE.
   public static func generate() throws(BusError) -> BusKeyPair {
     var publicKey = [CChar](repeating: 0, count: textByteCount + 1)
     var secretKey = publicKey
@@ -22,8 +22,8 @@ public struct BusKeyPair: Sendable, Equatable, CustomStringConvertible, CustomDe
     return BusKeyPair(secretKey: text(secretKey), publicKey: text(publicKey))
   }
 
-  /// Reads a key file: the secret half, spaces and line ends around it.
-  /// - Throws: `BusError.refused` with what is wrong, which never quotes the file.
+  /// Reads a key file: the secret half, with spaces and line ends around it.
+  /// - Throws: `BusError.refused` with a reason that never quotes the file.
   public init(parsing text: String) throws(BusError) {
     let words = text.split(whereSeparator: \.isWhitespace)
     guard words.count == 1, KnownPeers.isKey(words[0]) else {
@@ -39,7 +39,7 @@ public struct BusKeyPair: Sendable, Equatable, CustomStringConvertible, CustomDe
     self.publicKey = publicKey
   }
 
-  /// What `init(parsing:)` reads. A secret.
+  /// The text that `init(parsing:)` reads. It is a secret.
   public var fileText: String { secretKey + "\n" }
   public var description: String { "the key \(publicKey)" }
   public var debugDescription: String { description }

@@ -1,8 +1,8 @@
-// Whose keys an installation admits to its bus: the key says who a process is, whatever it says of itself.
+// The keys that an installation admits to its bus: the key identifies a process, regardless of its announcement.
 
 import CZeroMQ
 
-/// A process that may speak on the bus, and how it proves that it is the one.
+/// A process that may use the bus, and the key that proves its identity.
 public struct KnownPeer: Hashable, Sendable, CustomStringConvertible {
   public let role: Role
   public let name: String
@@ -15,21 +15,21 @@ public struct KnownPeer: Hashable, Sendable, CustomStringConvertible {
     self.publicKey = publicKey
   }
 
-  /// Its line in the file of known peers.
+  /// The process's line in the file of known peers.
   public var description: String { "\(role.rawValue) \(name) \(publicKey)" }
 
   func isThe(_ peer: Peer) -> Bool { peer.name == name && peer.role == role }
 }
 
-/// All processes that may speak on the bus. A process has several keys while one takes another's place.
+/// All processes that may use the bus. A process has several keys while one replaces another.
 public struct KnownPeers: Sendable, Equatable {
   /// In the file's order.
   public let all: [KnownPeer]
   private let byKey: [String: KnownPeer]
 
-  /// Reads the file of known peers: a line for each key with role, name and public key, separated by spaces. Empty lines and what begins with `#` are
-  /// skipped.
-  /// - Throws: `BusError.refused` that names the first line which is wrong, and why.
+  /// Reads the file of known peers: one line per key with role, name and public key, separated by spaces. Empty lines
+  /// and lines that begin with `#` are skipped.
+  /// - Throws: `BusError.refused` with the number of the first invalid line and the reason.
   public init(parsing text: String) throws(BusError) {
     var all: [KnownPeer] = []
     var byKey: [String: KnownPeer] = [:]
@@ -53,7 +53,7 @@ public struct KnownPeers: Sendable, Equatable {
 
   public subscript(publicKey: String) -> KnownPeer? { byKey[publicKey] }
 
-  /// Who may be found where one connects to `destination`, in the file's order.
+  /// The processes that `destination` may lead to, in the file's order.
   func peers(at destination: Destination) -> [KnownPeer] {
     switch destination {
     case .peer(let name): all.filter { $0.name == name }
@@ -61,7 +61,7 @@ public struct KnownPeers: Sendable, Equatable {
     }
   }
 
-  /// Whether a text is a key that libzmq takes.
+  /// Whether libzmq accepts the text as a key.
   static func isKey(_ text: Substring) -> Bool {
     guard text.utf8.count == BusKeyPair.textByteCount, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
     var bytes = [UInt8](repeating: 0, count: ZAPHandler.keyByteCount)
@@ -69,7 +69,7 @@ public struct KnownPeers: Sendable, Equatable {
   }
 }
 
-/// What makes a bus private: this process's key, and whose keys it admits.
+/// The keys of a private bus: this process's own, and those that it admits.
 public struct BusKeys: Sendable {
   public let own: BusKeyPair
   public var known: KnownPeers

@@ -1,4 +1,5 @@
-// How callers reach the thread that owns the sockets: a list under a lock, and an eventfd that is written only while the thread sleeps.
+// Hands commands to the thread that owns the sockets: a list under a lock, and an eventfd written only while the thread
+// sleeps.
 
 import CLinux
 import Glibc
@@ -11,7 +12,7 @@ final class CommandQueue: Sendable {
     var isClosed = false
   }
   private let state = Mutex(State())
-  /// Readable when the thread is to wake up.
+  /// Readable when the thread must wake up.
   let descriptor: Int32
 
   init() throws(BusError) {
@@ -21,7 +22,7 @@ final class CommandQueue: Sendable {
 
   deinit { _ = CLinux.close(descriptor) }
 
-  /// - Returns: false when the bus is closed; then the command is dropped.
+  /// - Returns: false if the bus is closed; the command is dropped then.
   func post(_ command: Command) -> Bool {
     let (isTaken, wakes) = state.withLock { state in
       if state.isClosed { return (false, false) }
@@ -33,7 +34,7 @@ final class CommandQueue: Sendable {
     return isTaken
   }
 
-  /// Ends the queue; the thread finds out next.
+  /// Closes the queue and wakes the thread.
   func close() {
     let isFirst = state.withLock { state in
       defer { state.isClosed = true }
@@ -42,7 +43,7 @@ final class CommandQueue: Sendable {
     if isFirst { eventfd_write(descriptor, 1) }
   }
 
-  /// For the thread: whether it may sleep. From here on, whoever posts writes the eventfd.
+  /// For the thread: whether it may sleep. From here on, posting writes the eventfd.
   func prepareSleep() -> Bool {
     state.withLock { state in
       guard state.commands.isEmpty, !state.isClosed else { return false }
@@ -51,7 +52,7 @@ final class CommandQueue: Sendable {
     }
   }
 
-  /// For the thread: swaps what was posted for an empty array.
+  /// For the thread: swaps the posted commands for an empty array.
   /// - Returns: whether the queue is closed.
   func take(into commands: inout [Command]) -> Bool {
     commands.removeAll(keepingCapacity: true)

@@ -1,10 +1,10 @@
-// Where others come in: the bound socket, and who looks at their keys.
+// The entrance of a bus: the bound socket, and the check of keys.
 
-/// The ROUTER of a bus and, on a bus with keys, the ZAP handler, which is there before anybody can knock.
+/// A bus's ROUTER and, with keys, its ZAP handler, which exists before anybody can connect.
 final class Door {
   let router: ZeroMQSocket
   let zap: ZAPHandler?
-  /// Where others connect to.
+  /// The endpoint for others to connect to.
   let endpoint: String
 
   init(_ endpoint: String, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration) throws(BusError) {

@@ -1,11 +1,12 @@
-// Which addresses the bus may use: what it sends without keys is not encrypted, so it must not leave the machine.
+// Decides which addresses the bus may use: without keys it does not encrypt, so its data must not leave the machine.
 
 public enum Endpoint {
-  /// One sentence why an endpoint may be neither bound nor connected to; nil when it may.
+  /// One sentence with the reason why an endpoint may be neither bound nor connected to; nil if it may.
   ///
-  /// Processes without keys use `ipc://` alone (`BusEndpoints`): who is on the machine is no reason to be trusted. For the transport
-  /// `ipc://path` and `tcp://` on literal loopback addresses are fit without keys: a name could resolve to anything. With keys any `tcp://` is, but
-  /// what is bound must be an address that others can connect to, since it is the one they are told.
+  /// Without keys the transport accepts `ipc://path` and `tcp://` on literal loopback addresses: a host name could
+  /// resolve to any address. Services without keys use `ipc://` alone (`BusEndpoints`), because other users of the
+  /// machine are not trusted. With keys any `tcp://` address is fit, but a bound one must be an address that others can
+  /// connect to, since they are told it.
   public static func refusal(_ endpoint: String, hasKeys: Bool = false, isBound: Bool = false) -> String? {
     if endpoint.hasPrefix("ipc://") {
       let path = endpoint.dropFirst(6)
@@ -26,7 +27,7 @@ public enum Endpoint {
     return "\(endpoint) is no address that others can connect to: use the one of this machine under which they reach it"
   }
 
-  /// Stand for all addresses of the machine.
+  /// Hosts that stand for all addresses of the machine.
   private static let everybody: Set<Substring> = ["*", "0.0.0.0", "::", "[::]"]
 
   private static func isLoopback(_ host: Substring) -> Bool {

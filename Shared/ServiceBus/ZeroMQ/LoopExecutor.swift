@@ -1,8 +1,9 @@
-// Where short handlers run: on the bus's own thread, so that neither their start nor their end wakes another one.
+// Runs short handlers on the bus's own thread, so that neither their start nor their end wakes another one.
 
-/// Runs tasks' steps on the thread that owns the sockets, between two looks at them.
+/// Runs steps of tasks on the thread that owns the sockets, between two rounds of reading them.
 ///
-/// A step that takes long holds up every call of the process, one that blocks all of them: only what is known to be short belongs here.
+/// A long step delays every call of the process, and a blocking one stops them all: only code that is known to be short
+/// may run here.
 final class LoopExecutor: TaskExecutor {
   private let queue: CommandQueue
 
@@ -10,7 +11,7 @@ final class LoopExecutor: TaskExecutor {
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    // A task must come to its end also when the bus has come to its own.
+    // A task must be able to end even after the bus is closed.
     if !queue.post(.run(job)) { globalConcurrentExecutor.enqueue(ExecutorJob(job)) }
   }
 

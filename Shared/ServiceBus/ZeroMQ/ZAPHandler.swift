@@ -1,4 +1,5 @@
-// Who may connect: libzmq asks this handler (ZAP, RFC 27) before it completes a handshake, and without one it would admit any key.
+// Decides which keys may connect: libzmq asks this handler (ZAP, RFC 27) before it completes a handshake; without one,
+// it admits any key.
 
 import CZeroMQ
 
@@ -10,11 +11,11 @@ final class ZAPHandler {
   private static let curve = Array("CURVE".utf8)
 
   private let handle: UnsafeMutableRawPointer
-  /// Readable when there may be a question and `answer` had found none.
+  /// Readable when there may be a question, after `answer` found none.
   let descriptor: Int32
 
-  /// To be made before a socket of the context is bound.
-  /// - Throws: `BusError.refused` when it cannot be bound: then nobody would be kept out.
+  /// Must be made before a socket of the context is bound.
+  /// - Throws: `BusError.refused` if it cannot be bound: nobody would be kept out then.
   init(in context: UnsafeMutableRawPointer) throws(BusError) {
     guard let handle = zmq_socket(context, ZMQ_REP) else { throw BusError(.refused, "no socket: \(ZeroMQSocket.lastError)") }
     guard zmq_bind(handle, Self.address) == 0 else {
@@ -24,14 +25,14 @@ final class ZAPHandler {
     }
     self.handle = handle
     descriptor = ZeroMQSocket.descriptor(of: handle)
-    // Only a socket that was found empty is told of what comes; there can be no question yet.
+    // libzmq signals only sockets that were found empty; there can be no question yet.
     _ = nextQuestion()
   }
 
   func close() { zmq_close(handle) }
 
-  /// Answers whatever was asked: a key that is listed gets in, and its text becomes the connection's `User-Id`.
-  /// - Parameter refused: told the key of each one that is not; nil: the question was none.
+  /// Answers all questions: a listed key is admitted, and its text becomes the connection's `User-Id`.
+  /// - Parameter refused: gets each key that is not listed; nil for a malformed question.
   func answer(_ known: KnownPeers, refused: (String?) -> Void) {
     while let parts = nextQuestion() {
       let key = Self.key(in: parts)
@@ -45,7 +46,7 @@ final class ZAPHandler {
     }
   }
 
-  /// The key that a question is about: version, request, domain, address, identity, mechanism, credentials.
+  /// The key of a question; its parts are version, request, domain, address, identity, mechanism, credentials.
   private static func key(in parts: [[UInt8]]) -> String? {
     guard parts.count == 7, parts[0] == version, parts[5] == curve, parts[6].count == keyByteCount else { return nil }
     var text = [CChar](repeating: 0, count: BusKeyPair.textByteCount + 1)

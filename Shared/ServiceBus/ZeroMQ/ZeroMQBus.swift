@@ -1,4 +1,4 @@
-// The bus between processes: one ROUTER bound, one DEALER to each endpoint it was told of, one thread that owns them.
+// The bus between processes: one bound ROUTER, one DEALER per connected endpoint, and one thread that owns them.
 
 import CLinux
 import CZeroMQ
@@ -11,14 +11,15 @@ public final class ZeroMQBus: Bus {
   private let queue: CommandQueue
   private let loopExecutor: LoopExecutor
   private let thread: Mutex<pthread_t?>
-  /// Where others connect to, with the port that was found for `tcp://127.0.0.1:*`.
+  /// The endpoint for others to connect to, with the port that was chosen for `tcp://127.0.0.1:*`.
   public let endpoint: String
 
-  /// Binds the endpoint and starts.
+  /// Binds the endpoint and starts the thread.
   /// - Parameters:
-  ///   - endpoint: `ipc://` and a path whose folder exists, or `tcp://` on a loopback address or, with keys, on any of the machine's (port `*`: any).
-  ///   - incarnation: nil: drawn from the clock and the system's randomness.
-  /// - Throws: `BusError.refused` with one sentence when the endpoint is not allowed or cannot be bound.
+  ///   - endpoint: `ipc://` and a path whose folder exists, or `tcp://` on a loopback address or, with keys, on any
+  ///     address of the machine (port `*`: any port).
+  ///   - incarnation: nil draws one from the clock and the system's randomness.
+  /// - Throws: `BusError.refused` with one sentence if the endpoint is not allowed or cannot be bound.
   public init(
     name: String, role: Role, endpoint: String, adminURL: String? = nil, isReady: Bool = false, handlers: BusHandlers,
     configuration: BusConfiguration = BusConfiguration(), incarnation: UInt64? = nil
@@ -63,7 +64,7 @@ public final class ZeroMQBus: Bus {
 
   deinit { close() }
 
-  /// Signals belong to the service's main thread.
+  /// The service's main thread handles signals.
   private static func blockSignals() {
     var all = sigset_t()
     sigfillset(&all)

@@ -1,10 +1,11 @@
-// The connections a bus keeps: made once it is known whose key is to be found there, made anew when a handshake fails.
+// The connections that a bus keeps: opened once the peer's key is known, and opened anew after a failed handshake.
 
 extension ZeroMQLoop {
-  /// The pause after the first failed handshake, in milliseconds; doubled with each further one, up to the longest.
+  /// The pause after the first failed handshake, in milliseconds; it doubles with each further one, up to the longest.
   private static let firstPause: Int64 = 250
   private static let longestPause: Int64 = 4000
-  /// Handshakes that may end without a reason, as they do when the peer ends, before somebody is told.
+  /// The number of handshakes that may fail without a reason before they are reported: they also fail when the peer
+  /// ends.
   private static let silentFailureCount = 3
   private static let keyAdvice = "start this process with --bus-key and --bus-peers"
 
@@ -23,7 +24,8 @@ extension ZeroMQLoop {
     if let index = dealers.firstIndex(where: { $0.connection.endpoint == endpoint }) { close(index) }
   }
 
-  /// Others than before are admitted: links of those that are not any more end, and connections that waited for a key are made.
+  /// Takes another list of keys: links of keys that are no longer listed end, and connections that waited for a key are
+  /// opened.
   func admit(_ known: KnownPeers) {
     guard keys != nil else { return }
     keys?.known = known
@@ -36,8 +38,8 @@ extension ZeroMQLoop {
   }
 
   /// - Parameters:
-  ///   - attempt: which of the peer's keys is tried: while one takes another's place it has two.
-  ///   - failureCount: of the socket before.
+  ///   - attempt: selects among the peer's keys: it has two while one replaces the other.
+  ///   - failureCount: the failed handshakes of the previous socket.
   private func open(_ connection: Connection, attempt: Int = 0, failureCount: Int = 0) {
     var known: KnownPeer?
     if let keys {
@@ -77,7 +79,7 @@ extension ZeroMQLoop {
     exchange.linkDown(dealer.link)
   }
 
-  /// A handshake failed: libzmq gives up after some of them, so the socket is replaced after a pause.
+  /// A handshake failed. libzmq gives up after some failures, so the socket is replaced after a pause.
   func failed(_ index: Int, _ refusal: ZeroMQSocket.Refusal) {
     dealers[index].failureCount += 1
     let dealer = dealers[index]
@@ -93,14 +95,14 @@ extension ZeroMQLoop {
         ? "it asks for a key: \(Self.keyAdvice)" : "it has no key, or this process knows another one of it"
     case .silent:
       guard dealer.failureCount >= Self.silentFailureCount else { return }
-      // Whoever asks for a key may be gone before it has said so.
+      // A peer that asks for a key may end before it has said so.
       reason =
         keys == nil ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)" : "it ends the connection: its key may be another than --bus-peers has"
     }
     front.configuration.observe(.failedHandshake(dealer.connection.endpoint, reason: reason))
   }
 
-  /// Replaces sockets whose handshakes failed, with the next of their peer's keys.
+  /// Replaces sockets whose handshakes failed, and tries the next of their peers' keys.
   func renewConnections() {
     for dealer in dealers where dealer.retryTime.map({ $0 <= exchange.now }) ?? false {
       disconnect(dealer.connection.endpoint)
@@ -108,10 +110,10 @@ extension ZeroMQLoop {
     }
   }
 
-  /// Somebody wanted in and was not let.
+  /// Counts a refused connection from outside.
   func refused(_ refusal: ZeroMQSocket.Refusal) {
     exchange.statistics.refusedConnections += 1
-    // Of unknown keys the ZAP handler tells; who says nothing may be a port scanner.
+    // The ZAP handler reports unknown keys, and a silent connection may be a port scan.
     guard case .mechanism = refusal else { return }
     let reason = keys == nil ? "it speaks with a key, or no protocol of the bus" : "it has no key, or takes this process for another"
     front.configuration.observe(.refusedConnection(reason: reason))

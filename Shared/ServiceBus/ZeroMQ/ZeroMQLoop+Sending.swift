@@ -1,8 +1,8 @@
-// What the exchange decides, carried out: frames go out or are kept a little, dead links are found.
+// Carries out the exchange's actions: frames are sent or kept for a while, and dead links are found.
 
 extension ZeroMQLoop {
   func perform() {
-    // Sending may find a dead link and so bring more to do.
+    // Sending may find a dead link, which adds actions.
     while !exchange.actions.isEmpty {
       var actions: [Exchange.Action] = []
       swap(&actions, &spareActions)
@@ -70,7 +70,7 @@ extension ZeroMQLoop {
     }
   }
 
-  /// Whoever lost his connection is found by sending him something.
+  /// Sends on every link, which finds those whose connection is lost.
   func probe() {
     let due = probes.filter { $0 <= exchange.now }
     guard !due.isEmpty else { return }

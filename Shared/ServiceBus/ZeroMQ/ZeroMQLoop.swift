@@ -1,26 +1,28 @@
-// The one thread that owns a bus's sockets: feeds the exchange with frames, events, commands and time, and sends what it decides.
+// The one thread that owns a bus's sockets: it passes frames, events, commands and time to the exchange, and sends its
+// frames.
 
 import CZeroMQ
 import Glibc
 
-/// Belongs to its thread once `run` has been called.
+/// Belongs to its thread once `run` was called.
 final class ZeroMQLoop {
   /// A socket that is connected to an endpoint, and its link.
   struct Dealer {
     let connection: Connection
     let socket: ZeroMQSocket
     let link: LinkID
-    /// Whose key it is held to; nil without keys.
+    /// The process whose key the connection must prove; nil without keys.
     let known: KnownPeer?
-    /// Which of the keys that its peer may have.
+    /// The index of that key among the peer's keys.
     let attempt: Int
     var isUp = false
-    /// Handshakes that failed since one succeeded, and when the socket is replaced therefore.
+    /// Handshakes that failed since the last successful one, and the time at which the socket is replaced for that
+    /// reason.
     var failureCount = 0
     var retryTime: Int64?
   }
 
-  /// Frames a link did not take.
+  /// Frames that a link did not take.
   struct Leftovers {
     var frames: [Frame] = []
     var byteCount = 0
@@ -35,23 +37,26 @@ final class ZeroMQLoop {
   let front: BusFront
   var exchange: Exchange
   var dealers: [Dealer] = []
-  /// Connections to peers of whom no key is known yet.
+  /// Connections to peers without a known key.
   var awaited: [Connection] = []
   var leftovers: [LinkID: Leftovers] = [:]
-  /// Frames for routes that are dead. The exchange is told once all that their peers had sent before is read: it may be answers.
+  /// Frames for dead routes. The exchange is told after everything that their peers sent before is read: it may contain
+  /// answers.
   var dying: [LinkID: [Frame]] = [:]
-  /// When routes are probed, after some connection was lost: which one is not told, and its pipe dies a little later than the event.
+  /// The times at which all routes are probed after a connection was lost: libzmq does not tell which one, and its pipe
+  /// dies a little after the event.
   var probes: Set<Int64> = []
   var lastLink: UInt64 = 0
-  /// The queue's descriptor, then each socket's and its monitor's: the router's first, the dealers' in their order; the ZAP handler's is last.
+  /// The queue's descriptor, then each socket's and its monitor's: the router's first, then the dealers' in their
+  /// order, then the ZAP handler's.
   private var items: [pollfd] = []
   private var commands: [Command] = []
   var spareActions: [Exchange.Action] = []
 
-  /// Links over the ROUTER are numbered by their routes, others below.
+  /// Set in links over the ROUTER, which are numbered by their routes.
   static let routeFlag: UInt64 = 1 << 32
   private static let batchCount = 512
-  /// How often commands are looked for before sockets are.
+  /// The rounds of commands before sockets are read again.
   private static let roundCount = 8
   static let leftoverCount = 16_384
   private static let retrySpan: Int64 = 2
@@ -85,7 +90,8 @@ final class ZeroMQLoop {
     end()
   }
 
-  /// Carries out what was posted, and what that posted in turn: a handler's start is followed by its call, its last step by its answer.
+  /// Carries out posted commands and those that they post in turn: a handler's start is followed by its calls, its end
+  /// by its answer.
   /// - Returns: whether the bus is closed.
   private func obeyCommands() -> Bool {
     for _ in 0..<Self.roundCount {
@@ -116,7 +122,7 @@ final class ZeroMQLoop {
     items = ([queue.descriptor] + sockets.flatMap { [$0.descriptor, $0.monitorDescriptor] } + zap).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
   }
 
-  /// One system call, where `zmq_poll` asks every socket before and after it sleeps: two calls each.
+  /// One system call: `zmq_poll` asks every socket before and after it sleeps, with two calls each.
   private func sleep() {
     readUsedSockets()
     var timeout: Int64 = 0
@@ -152,7 +158,7 @@ final class ZeroMQLoop {
 
   private func changed(_ index: Int, _ event: ZeroMQSocket.ConnectionEvent) {
     let dealer = dealers[index]
-    // What the lost connection had brought comes first: it may be answers and a goodbye.
+    // First reads the frames of the lost connection, which may contain answers and a goodbye.
     if case .lost = event, dealer.isUp { while !read(dealer.socket, known: dealer.known, link: { _ in dealer.link }) {} }
     leftovers[dealer.link] = nil
     switch event {
@@ -185,7 +191,7 @@ final class ZeroMQLoop {
     for index in dealers.indices where items[3 + 2 * index].revents != 0 || dealers[index].socket.mayHaveFrames { readDealer(index) }
   }
 
-  /// What was sent may have swallowed the notice of what came.
+  /// A send may have swallowed the notice of frames that came in.
   private func readUsedSockets() {
     if router.mayHaveFrames { readRouter() }
     for index in dealers.indices where dealers[index].socket.mayHaveFrames { readDealer(index) }
@@ -199,9 +205,9 @@ final class ZeroMQLoop {
     read(dealer.socket, known: dealer.known) { _ in dealer.isUp ? dealer.link : nil }
   }
 
-  /// Reads at most a batch, so that no peer keeps the thread from the others.
-  /// - Parameter known: whose key a DEALER's connection proved.
-  /// - Returns: whether nothing was left.
+  /// Reads at most one batch, so that no peer keeps the thread from the others.
+  /// - Parameter known: the process whose key a DEALER's connection proved.
+  /// - Returns: whether the socket is empty.
   @discardableResult
   private func read(_ socket: ZeroMQSocket, known: KnownPeer?, link: (UInt32) -> LinkID?) -> Bool {
     for _ in 0..<Self.batchCount {

@@ -1,52 +1,55 @@
-// A ZeroMQ socket as the bus uses one: options set once, whole frames in and out, never blocking. Only one thread may touch it.
+// A ZeroMQ socket as the bus uses it: options set once, whole frames in and out, never blocking. Only one thread may
+// use it.
 
 import CZeroMQ
 import Glibc
 
-/// A socket and the monitor that tells of its connections.
+/// A socket, and the monitor that reports its connections.
 ///
-/// Its descriptor tells of news only once: any call on the socket may swallow that notice. So whoever waits for the descriptor must have
-/// found the socket empty since it was used last (`mayHaveFrames`); polled otherwise, messages would lie there unseen.
+/// Its descriptor signals news only once, and any call on the socket may swallow that signal. The thread may wait for
+/// the descriptor only if it has found the socket empty since its last use (`mayHaveFrames`); otherwise messages would
+/// lie there unseen.
 final class ZeroMQSocket {
   enum Kind { case router, dealer }
 
-  /// What a socket proves, and asks others to.
+  /// The keys that a socket proves, and those it asks of others.
   enum Keys {
     case none
-    /// Whoever connects must have a key that the ZAP handler admits.
+    /// Accepts only connections with a key that the ZAP handler admits.
     case bound(BusKeyPair)
-    /// Only who has the public key's other half completes the handshake.
+    /// Completes the handshake only with the holder of that public key.
     case connecting(BusKeyPair, to: String)
   }
 
   enum Sent {
     case sent
-    /// The peer does not take it now.
+    /// The peer does not take the frame now.
     case wouldBlock
     /// There is no such connection.
     case unreachable
   }
 
   enum Received {
-    /// From a ROUTER with the route's number and, if it asks for keys, the sender's; 0 and nil from a DEALER.
+    /// The frame; from a ROUTER with the route's number and, if it asks for keys, the sender's key; from a DEALER with
+    /// 0 and nil.
     case frame(Frame, route: UInt32, key: String?)
-    /// Not one of ours: dropped.
+    /// Bytes that are no frame of this protocol; dropped.
     case malformed
     case nothing
   }
 
   enum ConnectionEvent {
     case established, lost
-    /// The connection ended before it was one.
+    /// The connection ended during its handshake.
     case refused(Refusal)
   }
 
   enum Refusal {
     /// The peer does not know this process's key.
     case key
-    /// One has a key and the other has none, or another one.
+    /// Only one side has a key, or the keys do not match.
     case mechanism
-    /// Nothing more is known: the wrong key of the peer, or its end.
+    /// No reason is known: the peer's key is wrong, or the peer has ended.
     case silent
   }
 
@@ -54,10 +57,10 @@ final class ZeroMQSocket {
   private let monitor: UnsafeMutableRawPointer
   private let kind: Kind
   private let asksForKeys: Bool
-  /// Readable when there may be something new.
+  /// Readable when there may be news.
   let descriptor: Int32
   let monitorDescriptor: Int32
-  /// The socket was used since it was last found empty.
+  /// True if the socket was used since it was last found empty.
   private(set) var mayHaveFrames = true
 
   /// - Parameter monitorName: unique in the context.
@@ -77,14 +80,14 @@ final class ZeroMQSocket {
     monitorDescriptor = Self.descriptor(of: monitor)
     let queueCount = Int32(clamping: configuration.socketQueueCount)
     let heartbeat = Int32(clamping: configuration.heartbeat.milliseconds)
-    // libzmq gives a connection up a little before the exchange does; it takes the span in 16 bits of tenths of a second.
+    // libzmq gives a connection up a little before the exchange does; the option holds 16 bits of tenths of a second.
     let silence = Int32(clamping: min(configuration.liveness.milliseconds * 3 / 4, 6_500_000))
     for (option, value) in [
       (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, heartbeat), (ZMQ_HEARTBEAT_TIMEOUT, silence), (ZMQ_HEARTBEAT_TTL, silence),
       (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300), (ZMQ_SNDHWM, queueCount), (ZMQ_RCVHWM, queueCount),
     ] as [(Int32, Int32)] { set(option, value) }
     if kind == .router { set(ZMQ_ROUTER_MANDATORY, 1) }
-    // A header may be longer than a short part; unlimited, nine bytes of anybody reserve gigabytes.
+    // Large enough for a header and a part. Without a limit, nine bytes of any stranger would reserve gigabytes.
     var longest = Int64(max(configuration.partByteLimit, Frame.fixedHeaderByteCount + 2 * Frame.textByteLimit))
     zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &longest, 8)
     guard apply(keys) else {
@@ -99,7 +102,7 @@ final class ZeroMQSocket {
       close()
       throw BusError(.refused, "no socket monitor: \(Self.lastError)")
     }
-    // Only a socket that was found empty is told of what comes; there can be no event yet.
+    // libzmq signals only sockets that were found empty; there can be no event yet.
     _ = nextEvent()
   }
 
@@ -108,7 +111,7 @@ final class ZeroMQSocket {
     zmq_setsockopt(handle, option, &value, 4)
   }
 
-  /// - Returns: whether libzmq took them: a socket that did not would speak in clear.
+  /// - Returns: whether libzmq accepted the keys; without them the socket would send unencrypted.
   private func apply(_ keys: Keys) -> Bool {
     switch keys {
     case .none: return true
@@ -148,7 +151,7 @@ final class ZeroMQSocket {
     for socket in [handle, monitor] { zmq_close(socket) }
   }
 
-  /// The next event of a connection; nil when there is none.
+  /// The next connection event; nil if there is none.
   func nextEvent() -> ConnectionEvent? {
     while true {
       var message = zmq_msg_t()
@@ -172,10 +175,10 @@ final class ZeroMQSocket {
 // MARK: Frames
 
 extension ZeroMQSocket {
-  /// Routing ids that libzmq draws: a zero byte and four more. Others are chosen by strangers.
+  /// The length of routing IDs that libzmq draws: a zero byte and four more. Other IDs are a stranger's choice.
   private static var routeByteCount: Int { 5 }
 
-  /// Sends `[route] [header] [arguments] [body]`; trailing empty parts are left out.
+  /// Sends `[route] [header] [arguments] [body]`, without trailing empty parts.
   func send(_ frame: Frame, route: UInt32) -> Sent {
     mayHaveFrames = true
     let parts = frame.body.isEmpty ? (frame.arguments.isEmpty ? 1 : 2) : 3
@@ -193,7 +196,7 @@ extension ZeroMQSocket {
     return .sent
   }
 
-  /// One copy: an array's storage cannot be lent to libzmq, which keeps it beyond the call.
+  /// Copies once: libzmq keeps the memory beyond the call, so an array's storage cannot be lent to it.
   private func sendPart(byteCount: Int, more: Bool, _ fill: (UnsafeMutableRawBufferPointer) -> Void) -> Sent {
     var message = zmq_msg_t()
     guard zmq_msg_init_size(&message, byteCount) == 0 else { return .wouldBlock }
@@ -204,7 +207,7 @@ extension ZeroMQSocket {
     return error == EAGAIN ? .wouldBlock : .unreachable
   }
 
-  /// Takes one frame, whatever its parts are; parts beyond the body are skipped.
+  /// Receives one frame; parts beyond the body are skipped.
   func receive() -> Received {
     var message = zmq_msg_t()
     zmq_msg_init(&message)
@@ -238,7 +241,7 @@ extension ZeroMQSocket {
     return bytes.loadUnaligned(fromByteOffset: 1, as: UInt32.self)
   }
 
-  /// What the ZAP handler called the sender.
+  /// The sender's key, as the ZAP handler noted it.
   private static func senderKey(of message: inout zmq_msg_t) -> String? { zmq_msg_gets(&message, "User-Id").map { String(cString: $0) } }
 
   static func bytes(of message: inout zmq_msg_t) -> [UInt8] {

@@ -3,7 +3,7 @@
 public import JSON
 public import Records
 
-/// Content that a client is about to upload.
+/// Content that a client is going to upload.
 public struct UploadAssetsRequest: Sendable {
   public struct Token: Hashable, Sendable {
     public let recordName: String
@@ -13,11 +13,11 @@ public struct UploadAssetsRequest: Sendable {
   /// In the order of the answer.
   public let tokens: [Token]
 
-  /// - Parameter newRecordName: a fresh name, for records that leave it to the server.
+  /// - Parameter newRecordName: makes a name for records whose name the server chooses.
   public init(_ request: JSONValue, newRecordName: () -> String) throws(RecordError) {
     if let zone = request.member("zoneID") { _ = try ZoneReference(zone) }
     tokens = try request.requiredList("tokens", limit: Limit.operationsPerRequest) { json throws(RecordError) in
-      // What kind of record it will be in is told with the record; here it only has to be said.
+      // The record itself will name its type; this request must only have one.
       _ = try json.requiredString("recordType")
       let name = try json.optionalString("recordName") ?? newRecordName()
       if let problem = RecordName.problem(name, kind: "recordName") { throw RecordError(.badRequest, problem) }
@@ -25,7 +25,7 @@ public struct UploadAssetsRequest: Sendable {
     }
   }
 
-  /// - Parameter url: of the upload; each token gets one.
+  /// - Parameter url: makes an upload URL; called for each token.
   public func answer(url: () -> String) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 512 * (tokens.count + 1))
     writer.beginObject()
@@ -44,7 +44,7 @@ public struct UploadAssetsRequest: Sendable {
   }
 }
 
-/// Assets of records that shall be used in other records.
+/// Assets of records that other records are to use.
 public struct RereferenceAssetsRequest: Sendable {
   public struct Item: Hashable, Sendable {
     public let recordName: String

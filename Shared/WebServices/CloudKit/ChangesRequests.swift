@@ -3,13 +3,13 @@
 public import JSON
 public import Records
 
-/// Where a feed goes on.
+/// The position from which a feed continues.
 public enum ChangesPosition: Hashable, Sendable {
-  /// No token: everything.
+  /// No token: the feed begins with everything.
   case beginning
-  /// `""`: nothing that is there now, just the present token.
+  /// An empty token: the feed skips present records and returns only its present token.
   case caughtUp
-  /// What a token says, unread.
+  /// A token, not yet read.
   case token(String)
 
   init(of value: JSONValue, keys: String...) throws(RecordError) {
@@ -38,12 +38,12 @@ public struct ZoneChangesRequest: Hashable, Sendable {
   public let position: ChangesPosition
   public let resultsLimit: Int
   public let presentation: RecordPresentation
-  /// Tombstones are delivered whatever their type; nil: all.
+  /// Limits live records to these types, but not tombstones; nil means all.
   public let desiredRecordTypes: Set<String>?
   /// Newest first, page after page.
   public let isReversed: Bool
 
-  /// What holds for zones that don't say otherwise.
+  /// The values for zones that do not set their own.
   private struct Defaults {
     var presentation = RecordPresentation.complete
     var resultsLimit = Limit.recordsPerResponse
@@ -60,7 +60,7 @@ public struct ZoneChangesRequest: Hashable, Sendable {
     isReversed = try value.optionalBool("reverse") ?? defaults.isReversed
   }
 
-  /// The zones of `changes/zone`, with the keys of the request's level overridden by each zone's.
+  /// The zones of `changes/zone`; each zone's keys override the keys of the request.
   public static func zones(of request: JSONValue) throws(RecordError) -> [ZoneChangesRequest] {
     let whole = try ZoneChangesRequest(request, zone: .defaultZone, defaults: Defaults())
     let defaults = Defaults(
@@ -71,14 +71,15 @@ public struct ZoneChangesRequest: Hashable, Sendable {
     }
   }
 
-  /// What a zone of `changes/zone` may say besides its token, and the request for zones that don't.
+  /// The keys of a zone in `changes/zone` besides `zoneID` and `syncToken`, and of the request for zones that lack
+  /// them.
   private static let options = ["resultsLimit", "desiredKeys", "desiredRecordTypes", "reverse", "numbersAsStrings", "numberAsStrings"]
 
-  /// A `changes/zone` request for some of another one's zones, with what the call knows and nothing else.
+  /// A `changes/zone` request for some of another request's zones, with known keys only.
   /// - Parameters:
-  ///   - request: one that `zones(of:)` could read.
-  ///   - places: of the zones in the request's list.
-  ///   - isShort: with a record of each zone at most.
+  ///   - request: a request that `zones(of:)` can read.
+  ///   - places: indexes of the zones in the request's list.
+  ///   - isShort: limits the answer to one record per zone.
   public static func part(of request: JSONValue, places: [Int], isShort: Bool) -> [UInt8] {
     let zones = request["zones"]?.elements ?? []
     let names = isShort ? options.filter { $0 != "resultsLimit" } : options
@@ -106,13 +107,13 @@ public struct ZoneChangesRequest: Hashable, Sendable {
     }
   }
 
-  /// `records/changes`.
+  /// Reads `records/changes`.
   public init(records request: JSONValue) throws(RecordError) {
     try self.init(request, zone: try ZoneReference(of: request), defaults: Defaults())
   }
 }
 
-/// `changes/database`, and `zones/changes` with its other token key.
+/// Reads `changes/database`, and `zones/changes` with its other key for the token.
 public struct DatabaseChangesRequest: Hashable, Sendable {
   public let position: ChangesPosition
   public let resultsLimit: Int

@@ -1,21 +1,22 @@
-// When a filter's operand means a value: one equality, and a hash that goes with it, so that long lists are not compared pair by pair.
+// Decides whether a filter's operand matches a value: an equality with a fitting hash, so that long lists need no
+// pairwise comparison.
 
 import Glibc
 import Records
 
-/// A value as filters compare it.
+/// A value, as filters compare it.
 struct ComparedValue: Hashable {
   let value: FieldValue
 
   init(_ value: FieldValue) { self.value = value }
 
-  /// References are equal by name and zone here; those that mean any zone are told by `withoutZone`.
+  /// References are equal by name and zone here; `withoutZone` covers operands that match any zone.
   static func == (one: ComparedValue, other: ComparedValue) -> Bool {
     switch (one.value, other.value) {
     case (.reference(let own), .reference(let other)): own.recordName == other.recordName && own.zoneID == other.zoneID
     case (.list(_, let own), .list(_, let other)): own.count == other.count && zip(own, other).allSatisfy { $0.isMeant(by: $1) }
     case (.location(let own), .location(let other)): own.latitude == other.latitude && own.longitude == other.longitude
-    // Byte for byte, as an index compares them: Swift's own equality would take canonically equivalent strings for one.
+    // Byte for byte, like an index: Swift's own equality takes canonically equivalent strings as equal.
     case (.string(let own), .string(let other)): own.hasSameBytes(as: other)
     case (let own, let other): own == other
     }
@@ -24,7 +25,7 @@ struct ComparedValue: Hashable {
   func hash(into hasher: inout Hasher) {
     switch value {
     case .reference(let reference): hasher.combine(reference.recordName)
-    // No list is an element of another one, and whole lists are compared one by one.
+    // Lists are no elements of lists, and whole lists are compared one by one.
     case .list(_, let elements): hasher.combine(elements.count)
     case .location(let place):
       hasher.combine(place.latitude)
@@ -34,7 +35,7 @@ struct ComparedValue: Hashable {
     }
   }
 
-  /// What an operand without a zone is that means this value; nil for what has no zone.
+  /// The operand without a zone that matches this value; nil for values without a zone.
   var withoutZone: ComparedValue? {
     guard case .reference(var reference) = value, reference.zoneID != nil else { return nil }
     reference.zoneID = nil
@@ -43,13 +44,13 @@ struct ComparedValue: Hashable {
 }
 
 extension FieldValue {
-  /// Whether a filter's `operand` means this value. References are equal by name, and by zone where the filter names one.
+  /// Whether a filter's `operand` matches this value. References match by name, and by zone if the operand names one.
   func isMeant(by operand: FieldValue) -> Bool {
     if case (.reference(let own), .reference(let other)) = (self, operand), other.zoneID == nil { return own.recordName == other.recordName }
     return ComparedValue(self) == ComparedValue(operand)
   }
 
-  /// < 0, 0 or > 0; nil for values that have no order.
+  /// The order of two values as < 0, 0 or > 0; nil for values without an order.
   func compared(with other: FieldValue) -> Int? {
     switch (self, other) {
     case (.int64(let a), .int64(let b)), (.timestamp(let a), .timestamp(let b)): a < b ? -1 : a > b ? 1 : 0
@@ -60,7 +61,7 @@ extension FieldValue {
     }
   }
 
-  /// Bytes that a look at the value goes over; of a list none of its elements'.
+  /// The bytes that one comparison reads; without the elements of a list.
   var lookedAtByteCount: Int {
     switch self {
     case .string(let text): text.utf8.count
@@ -80,7 +81,7 @@ extension String {
     }
   }
 
-  /// < 0, 0 or > 0.
+  /// The order of the bytes as < 0, 0 or > 0.
   func comparedByBytes(with other: String) -> Int {
     let order = utf8.withContiguousStorageIfAvailable { own in other.utf8.withContiguousStorageIfAvailable { own.compared(with: $0) } }
     if let order, let order { return order }

@@ -15,11 +15,12 @@ extension RecordError {
     return writer.bytes
   }
 
-  /// The members that say what went wrong, into an item's or the whole answer's object. Items carry no `uuid`: a strict client refuses it.
+  /// Writes the error's members into the object of an item or of the whole answer. Items carry no `uuid`, because a
+  /// strict client refuses it.
   public func writeMembers(to writer: inout JSONWriter) {
     writer.member("serverErrorCode", code.rawValue)
     writer.member("reason", reason)
-    // Where the text has no code of its own: too many participants, shared already, invited already.
+    // For errors that `serverErrorCode` does not tell apart: too many participants, shared already, invited already.
     if let specialCKErrorCode { writer.member("ckErrorCode", specialCKErrorCode) }
     if let retryAfter { writer.member("retryAfter", retryAfter) }
     if let redirectURL { writer.member("redirectURL", redirectURL) }

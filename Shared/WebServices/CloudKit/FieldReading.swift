@@ -5,15 +5,15 @@ import Records
 
 /// Reads the fields of one record type in one zone.
 struct FieldReader {
-  /// The record's zone: references without a zone mean it.
+  /// The record's zone, which references without a zone mean.
   let zone: Zone.ID
   let recordType: String
-  /// nil: assets are refused.
+  /// nil refuses assets.
   let assets: AssetReader?
 
   /// Reads a field: its dictionary, or null.
-  /// - Parameter declared: what the schema says of it; nil: nothing.
-  /// - Returns: nil when the field is to be removed.
+  /// - Parameter declared: the field's declaration in the schema; nil if it has none.
+  /// - Returns: nil to remove the field.
   /// - Throws: `BAD_REQUEST` naming `Type.field`.
   func read(_ name: String, _ json: JSONValue, declared: SchemaIndex.FieldDeclaration?) throws(RecordError) -> Field? {
     do {
@@ -46,7 +46,7 @@ struct FieldReader {
     return Field(stored, isEncrypted: isMarked || declared?.isEncrypted ?? false)
   }
 
-  /// What binds two records must be decided in one commit.
+  /// One commit must decide about both ends of a binding reference, so it stays in its zone.
   private static func check(_ reference: Reference) throws(RecordError) {
     guard reference.zoneID == nil || reference.action == .none else {
       throw RecordError(.badRequest, "a reference with the action \(reference.action.rawValue) can't leave its zone")
@@ -54,7 +54,7 @@ struct FieldReader {
   }
 }
 
-/// A `type` key: a schema type, or the one spelling that says "encrypted" too.
+/// A `type` key: a schema type, or a spelling that marks the value as encrypted too.
 struct WireType {
   let type: FieldType
   let isEncrypted: Bool
@@ -66,7 +66,7 @@ struct WireType {
     return types
   }()
 
-  /// - Parameter likely: what most senders say here, which needs no looking up.
+  /// - Parameter likely: the type that most requests name here; it needs no lookup.
   init(_ text: String, likely: FieldType? = nil) throws(RecordError) {
     if let likely, text == likely.wireName {
       (type, isEncrypted) = (likely, false)
@@ -84,10 +84,10 @@ struct WireType {
 /// Reads values of known type.
 struct ValueReader {
   let zone: Zone.ID
-  /// nil: assets are refused, as in queries.
+  /// nil refuses assets, as in queries.
   var assets: AssetReader?
 
-  /// What an untyped value most likely is: the rule for fields the schema does not know.
+  /// The most likely type of an untyped value, for fields that the schema does not know.
   static func inferredType(of json: JSONValue) throws(RecordError) -> FieldType {
     switch json.kind {
     case .integer, .bool: return .int64
@@ -107,7 +107,7 @@ struct ValueReader {
     }
   }
 
-  /// - Throws: `BAD_REQUEST` saying what was expected.
+  /// - Throws: `BAD_REQUEST` with the expected kind of value.
   func value(_ json: JSONValue, as type: FieldType) throws(RecordError) -> FieldValue {
     if let element = type.element { return try list(json, of: element) }
     switch type {
@@ -158,7 +158,7 @@ struct ValueReader {
     throw expected("a number", .double)
   }
 
-  /// A number as JSON spells it: Swift would take `nan`, `inf` and hexadecimal digits too.
+  /// A number in JSON's notation: Swift would also accept `nan`, `inf` and hexadecimal digits.
   private static func decimal(_ text: String) -> Double? {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains($0) }), let number = Double(text),
       number.isFinite
@@ -168,9 +168,9 @@ struct ValueReader {
 
   /// Fractions of a millisecond are rounded away: the wire has none (T-M25).
   private func milliseconds(_ json: JSONValue) throws(RecordError) -> Int64 {
-    // Whole numbers first, because a double has no room for all of them.
+    // Integers first, because a double cannot hold all of them exactly.
     if let number = json.int64 ?? json.string.flatMap({ Int64($0) }) { return number }
-    // Spelled out, as `rounded()` would make everything that links this link libm.
+    // Rounded by hand: `rounded()` would add libm to everything that links this module.
     guard let number = json.double ?? json.string.flatMap(Self.decimal), let whole = Int64(exactly: number) ?? Self.truncated(number) else {
       throw expected("milliseconds since 1970", .timestamp)
     }
@@ -178,14 +178,14 @@ struct ValueReader {
     return fraction >= 0.5 ? whole + 1 : fraction <= -0.5 ? whole - 1 : whole
   }
 
-  /// The integer part of a number small enough to have a fraction.
+  /// The integer part of a number that is small enough to have a fraction.
   private static func truncated(_ number: Double) -> Int64? {
     abs(number) < 0x1p53 ? Int64(number) : nil
   }
 
   private func reference(_ json: JSONValue) throws(RecordError) -> Reference {
     guard json.kind == .object, let name = try json.optionalString("recordName") else { throw expected("an object with a recordName", .reference) }
-    // Users' records, which references may name, start with an underscore.
+    // Names of user records start with an underscore, and references may name them.
     let target = name.hasPrefix("_") ? String(name.dropFirst()) : name
     if let problem = RecordName.problem(target, kind: "recordName") { throw RecordError(.badRequest, problem) }
     var action = Reference.Action.none
@@ -195,7 +195,7 @@ struct ValueReader {
     }
     guard let zoneJSON = json.member("zoneID") else { return Reference(recordName: name, action: action) }
     let sent = try ZoneReference(zoneJSON)
-    // The public database's zone is everybody's, whomever a client names.
+    // The public database's zone belongs to everybody, so the owner that a client names is ignored.
     let owner = zone.ownerName == DatabaseID.publicOwner ? nil : sent.ownerRecordName
     let zoneID = Zone.ID(zoneName: sent.zoneName, ownerName: owner ?? zone.ownerName)
     return Reference(recordName: name, action: action, zoneID: zoneID == zone ? nil : zoneID)

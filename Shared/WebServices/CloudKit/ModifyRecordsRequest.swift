@@ -5,12 +5,13 @@ public import Records
 
 /// A batch of operations on one zone.
 public struct ModifyRecordsRequest: Sendable {
-  /// As sent; nil: not mentioned.
+  /// The value in the request; nil if it has none.
   public let isAtomic: Bool?
-  /// In the order of the request; each record once.
+  /// In the order of the request; no two are of one record.
   public let operations: [RecordOperation]
 
-  /// The records whose type must be known before the request can be read: of operations that name none, but for deletions.
+  /// Names of the records whose type must be looked up before the request can be read: of operations without a type,
+  /// except deletions.
   public static func recordNamesWithoutType(in request: JSONValue) -> [String] {
     guard let operations = request.member("operations"), operations.kind == .array else { return [] }
     return operations.elements.compactMap { operation in
@@ -22,11 +23,11 @@ public struct ModifyRecordsRequest: Sendable {
 
   /// - Parameters:
   ///   - zone: the request's zone, resolved.
-  ///   - recordTypes: the types of the records that `recordNamesWithoutType` listed, as far as they exist.
-  ///   - assets: reads what fields say of assets; nil: they are refused.
-  ///   - newRecordName: a fresh name, for creations that leave it to the server.
-  ///   - newShortGUID: a fresh one, for records that are to have one.
-  /// - Throws: `BAD_REQUEST` for what is wrong with the request as a whole; what is wrong with one record is in its operation.
+  ///   - recordTypes: the types of the records that `recordNamesWithoutType` listed, for those that exist.
+  ///   - assets: reads assets; nil refuses them.
+  ///   - newRecordName: makes a name for created records whose name the server chooses.
+  ///   - newShortGUID: makes a short GUID for records that are to have one.
+  /// - Throws: `BAD_REQUEST` if the request as a whole is invalid; an error of one record is kept in its operation.
   public init(
     _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], assets: AssetReader? = nil,
     newRecordName: () -> String,
@@ -50,7 +51,8 @@ public struct ModifyRecordsRequest: Sendable {
     self.operations = operations
   }
 
-  /// The request with operations refused for what they say, those excepted that are refused already.
+  /// The request with those operations refused for which `problem` returns an error; operations refused before keep
+  /// their error.
   public func refusing(_ problem: (RecordPatch) -> RecordError?) -> ModifyRecordsRequest {
     ModifyRecordsRequest(
       isAtomic: isAtomic,
@@ -60,10 +62,10 @@ public struct ModifyRecordsRequest: Sendable {
       })
   }
 
-  /// What the request says of shares, in order.
+  /// The requests about shares in the request's operations, in order.
   public var shareRequests: [ShareRequest] { operations.compactMap(\.shareRequest) }
 
-  /// The fields that saves carry and the schema lacks with which the request was read, each once as it came first, ascending by type and name.
+  /// The fields that saves carry and the schema lacks: each once, as it first occurs, ascending by type and name.
   public var undeclaredFields: [UndeclaredField] {
     var found: [String: [String: UndeclaredField]] = [:]
     for operation in operations {
@@ -78,7 +80,7 @@ public struct ModifyRecordsRequest: Sendable {
   }
 }
 
-/// Reads operations with what the whole request says.
+/// Reads operations with the defaults of the whole request.
 private struct OperationReader {
   let zone: Zone.ID
   let schema: SchemaIndex
@@ -116,7 +118,7 @@ private struct OperationReader {
       shortGUID: try record.optionalBool("createShortGUID") ?? false ? newShortGUID() : nil)
   }
 
-  /// A share has no other fields than its own, no parent, and the short GUID that sharing gives it.
+  /// A share's record has only its own fields and no parent; sharing gives it its short GUID.
   private func sharePatch(_ record: JSONValue) throws(RecordError) -> RecordPatch {
     let changes = try changes(record, recordType: ReservedName.shareRecordType)
     if let unknown = changes.first(where: { !$0.isDeclared }) {

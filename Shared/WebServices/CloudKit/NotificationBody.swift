@@ -3,16 +3,16 @@
 import JSON
 public import Records
 
-/// What a subscription tells of, with what is taken along.
+/// The event that a subscription reports, with the content that goes along.
 public struct NotificationContent: Hashable, Sendable {
   /// A record that a query subscription fired for.
   public struct RecordEvent: Hashable, Sendable {
     public let recordName: String
     public let event: Subscription.Event
-    /// The record's fields that the subscription asks for, as they are after the change, or were before the deletion.
+    /// The fields that the subscription asks for, as they are after the change or were before the deletion.
     public let fields: Fields
 
-    /// - Parameter record: after the change, or before the deletion. Encrypted fields stay here.
+    /// - Parameter record: the record after the change, or before the deletion. Its encrypted fields are left out.
     public init(_ event: Subscription.Event, of record: Record, info: NotificationInfo?) {
       recordName = record.recordName
       self.event = event
@@ -29,7 +29,7 @@ public struct NotificationContent: Hashable, Sendable {
   public enum Change: Hashable, Sendable {
     case query(RecordEvent, in: Zone.ID)
     case zone(Zone.ID)
-    /// With the zone that changed, which Apple's form does not name; clients that don't know it pass over it.
+    /// The zone that changed. Apple's form does not name it, and clients that do not expect it ignore it.
     case database(Zone.ID)
   }
 
@@ -38,7 +38,7 @@ public struct NotificationContent: Hashable, Sendable {
   public let subscriptionID: String
   public let info: NotificationInfo?
   public let change: Change
-  /// The zone's, an addition to Apple's form: a device that has this token already need not ask.
+  /// The zone's token, an addition to Apple's form: a device that has this token need not fetch.
   public var syncToken: String?
 
   public init(container: ContainerID, scope: DatabaseScope, subscriptionID: String, info: NotificationInfo?, change: Change) {
@@ -49,11 +49,11 @@ public struct NotificationContent: Hashable, Sendable {
     self.change = change
   }
 
-  /// What the values of a record's fields may take in one notification; a field that does not fit any more is left out.
+  /// The byte limit for field values in one notification; fields that no longer fit are left out.
   public static let fieldByteLimit = 4096
 
   /// The JSON body.
-  /// - Parameter notificationID: a fresh UUID.
+  /// - Parameter notificationID: a UUID for this notification.
   public func json(notificationID: String) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 512)
     writer.beginObject()
@@ -95,7 +95,7 @@ public struct NotificationContent: Hashable, Sendable {
 
   private func writeAlert(to writer: inout JSONWriter) {
     writer.beginObject()
-    // One that shows nothing would be none at all otherwise: it wakes the app.
+    // A notification without any effect would be none: it wakes the app instead.
     if info?.shouldSendContentAvailable ?? false || info?.isSilent ?? true { writer.member("content-available", 1) }
     if let info {
       if info.hasAlert {
@@ -115,7 +115,7 @@ public struct NotificationContent: Hashable, Sendable {
     writer.endObject()
   }
 
-  /// One text for each argument, so that each keeps its place; empty where there is no record, or it has no such field.
+  /// Writes one text per argument, so that each keeps its place; empty if there is no record or no such field.
   private func writeArguments(_ names: [String], to writer: inout JSONWriter) {
     writer.key("loc-args")
     writer.beginArray()
@@ -136,12 +136,12 @@ extension NotificationInfo {
     alertBody != nil || alertLocalizationKey != nil || alertActionLocalizationKey != nil || alertLaunchImage != nil || !alertLocalizationArgs.isEmpty
   }
 
-  /// Whether there is nothing that a person would notice.
+  /// Whether the notification has nothing that a person would notice.
   var isSilent: Bool { !hasAlert && !shouldBadge && soundName == nil }
 }
 
 extension NotificationContent.RecordEvent {
-  /// `{field: value}`, without types.
+  /// Writes `{field: value}`, without types.
   fileprivate func write(_ names: [String], to writer: inout JSONWriter) {
     writer.beginObject()
     var written: Set<String> = []
@@ -159,8 +159,9 @@ extension NotificationContent.RecordEvent {
 }
 
 extension FieldValue {
-  /// The bare value: numbers, texts, milliseconds, base64; the name of a reference's record; two degrees.
-  /// - Returns: false for what has no such form: assets, and numbers JSON does not have. Nothing complete is written then.
+  /// Writes the bare value: numbers, texts, milliseconds, base64, the name of a reference's record, or latitude and
+  /// longitude.
+  /// - Returns: false for assets and numbers that JSON lacks; the output is incomplete then.
   fileprivate func write(to writer: inout JSONWriter) -> Bool {
     switch self {
     case .int64(let number), .timestamp(let number): writer.integer(number)
@@ -185,7 +186,7 @@ extension FieldValue {
     return true
   }
 
-  /// As an argument of a text.
+  /// The value as an argument of a localized text.
   fileprivate var argument: String {
     switch self {
     case .int64(let number), .timestamp(let number): String(number)

@@ -1,17 +1,18 @@
-// Where a record stands in a query's order.
+// The place of a record in a query's order.
 
 import Indexing
 public import Records
 
 extension RecordQuery {
-  /// The keys that decide the record's place, one an order (`IndexKey.order`: long texts count by their beginning).
+  /// The keys that decide the record's place, one per order (`IndexKey.order`: only the beginning of a long text
+  /// counts).
   public func sortKeys(of record: Record) -> [[UInt8]] { orders.map { $0.sortKey(of: record) } }
 
-  /// Whether records come with the largest first, names among equals as well.
+  /// Whether records come in descending order, by name too where keys are equal.
   public var isDescending: Bool { orders.first.map { !$0.isAscending } ?? false }
 
-  /// Whether a record comes before another: by the orders, missing values first in ascending ones; then by zone and name, in the
-  /// direction of the first order, as an index is walked.
+  /// Whether a record comes before another: by the orders, where missing values come first in ascending ones; then by
+  /// zone and name in the direction of the first order, as a walk through an index gives them.
   public func precedes(_ first: QueryMarker, _ second: QueryMarker) -> Bool {
     for (index, order) in orders.enumerated() where first.sortKeys[index] != second.sortKeys[index] {
       return first.sortKeys[index].lexicographicallyPrecedes(second.sortKeys[index]) == order.isAscending
@@ -24,7 +25,7 @@ extension RecordQuery {
   /// The order of zones by name.
   public static func zone(_ first: String, precedes second: String) -> Bool { first.utf8.lexicographicallyPrecedes(second.utf8) }
 
-  /// The only names that can pass, each once, where a filter gives them; nil where any can.
+  /// The only names that can pass, each once, if a filter lists names; nil if any name can pass.
   public var recordNames: [String]? {
     for filter in filters where filter.key == .system(.recordName) {
       switch (filter.comparator, filter.value) {
@@ -40,7 +41,7 @@ extension RecordQuery {
 }
 
 extension RecordQuery.Order {
-  /// Places without a distance come after all that have one, as if they were infinitely far.
+  /// Records without a distance come after all others, as if they were infinitely far.
   fileprivate func sortKey(of record: Record) -> [UInt8] {
     let value = key.value(in: record)
     guard let relativeLocation else { return IndexKey.order(value) }

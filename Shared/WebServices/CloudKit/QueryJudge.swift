@@ -1,12 +1,12 @@
-// Whether a record passes a query's filters, for a price that is known before.
+// Decides whether a record passes a query's filters, within a budget of steps.
 
 import Indexing
 public import Records
 
-/// A query made ready to judge many records: long lists of operands are hashed once.
+/// A query prepared for many records: long lists of operands are hashed once.
 public struct QueryJudge: Sendable {
   public let query: RecordQuery
-  /// One a filter; nil where its operands are gone through.
+  /// One entry per filter; nil where the filter compares its operands one by one.
   private let operands: [Set<ComparedValue>?]
 
   public init(_ query: RecordQuery) {
@@ -18,7 +18,7 @@ public struct QueryJudge: Sendable {
   }
 
   /// Whether a record is of the query's type and passes all filters.
-  /// - Throws: what `budget` throws.
+  /// - Throws: errors of `budget`.
   public func passes(_ look: inout RecordLook, spending budget: inout CostBudget) throws -> Bool {
     guard look.record.recordType == query.recordType else { return false }
     for (index, filter) in query.filters.enumerated() {
@@ -30,7 +30,7 @@ public struct QueryJudge: Sendable {
 }
 
 extension RecordQuery.Filter {
-  /// Whether the record passes. A missing value passes exactly the negated comparators.
+  /// Whether the record passes. A missing value passes negated comparators and no others.
   fileprivate func passes(_ look: inout RecordLook, _ operands: Set<ComparedValue>?, _ budget: inout CostBudget) throws -> Bool {
     switch comparator {
     case .equals: try isEqual(&look, &budget)
@@ -105,7 +105,7 @@ extension RecordQuery.Filter {
 }
 
 extension FieldValue {
-  /// A list's elements; none for a scalar.
+  /// A list's elements; empty for a scalar.
   var listElements: [FieldValue] {
     if case .list(_, let values) = self { values } else { [] }
   }

@@ -1,12 +1,12 @@
-// How a query is answered: which index gives the candidates. Decided without a store; the records themselves have the last word.
+// Chooses the index that gives a query's candidates, without a store; the filters then decide about each record.
 
 public import Indexing
 import Records
 
-/// A part of an index in which every record is that passes a filter.
+/// A part of an index that contains every record that passes a filter.
 public struct IndexAccess: Hashable, Sendable {
   public let index: FieldIndex
-  /// Records are in one of them at least; empty when no record can pass.
+  /// Each passing record is in at least one range; empty if no record can pass.
   public let ranges: [IndexRange]
 
   public init(index: FieldIndex, ranges: [IndexRange]) {
@@ -14,28 +14,28 @@ public struct IndexAccess: Hashable, Sendable {
     self.ranges = ranges
   }
 
-  /// Whether its records come by name.
+  /// Whether its records come in the order of their names.
   public var isInNameOrder: Bool { ranges.count == 1 && ranges[0].isSingleKey }
 }
 
-/// A way through a zone.
+/// A path through a zone.
 public enum QueryPath: Hashable, Sendable {
-  /// Records by name, each once.
+  /// The records of these names, each once.
   case names([String])
-  /// All records of the ranges; in no order, unless it is one key: then by record name.
+  /// All records of the ranges, without an order; a single key gives them by record name.
   case candidates(IndexAccess)
   /// The index of the first order within a range, in its order, until the page is full.
   case walk(FieldIndex, IndexRange)
-  /// All records of the type by name.
+  /// All records of the type, by name.
   case type(FieldIndex)
 }
 
-/// What indexes can do for a query.
+/// The indexes that can serve a query.
 public struct QueryPlan: Sendable {
-  /// The only names that can pass, each once, where a filter gives them.
+  /// The only names that can pass, each once, if a filter lists names.
   public let names: [String]?
-  /// One for each filter that an index helps, and several for one that asks for several words or elements at once; the kinds that
-  /// usually leave the fewest records come first.
+  /// One access per filter that an index can serve; several for a filter that asks for several words or elements at
+  /// once. Kinds that usually leave the fewest records come first.
   public let accesses: [IndexAccess]
   /// The index of the first order.
   public let walk: IndexAccess?
@@ -53,7 +53,7 @@ public struct QueryPlan: Sendable {
     walk = query.orders.first.flatMap { order in
       if order.relativeLocation != nil { return nil }
       let index = FieldIndex(recordType: query.recordType, key: order.key, kind: .value)
-      // What filters say of the same field bounds the walk.
+      // Filters on the same field bound the walk.
       let range = accesses.filter { $0.index == index && $0.ranges.count == 1 }.reduce(IndexKey.everything) { $0.intersection($1.ranges[0]) }
       return IndexAccess(index: index, ranges: [range])
     }
@@ -61,18 +61,18 @@ public struct QueryPlan: Sendable {
 
   /// The path through a zone.
   /// - Parameters:
-  ///   - usable: whether an index is there and ready.
-  ///   - recordCount: how many records the zone has.
-  ///   - limit: how many records the page takes.
-  ///   - count: how many entries an access has in the zone; it need not count further than it is told.
+  ///   - usable: whether an index exists and is ready.
+  ///   - recordCount: the number of records in the zone.
+  ///   - limit: the number of records in the page.
+  ///   - count: the number of an access's entries in the zone; it may stop counting at its limit.
   public func path(
     usable: (FieldIndex) -> Bool, recordCount: Int, limit: Int, count: (IndexAccess, _ limit: Int) throws -> Int
   ) rethrows -> QueryPath {
     if let names { return .names(names) }
     if let impossible = accesses.first(where: { $0.ranges.isEmpty }) { return .candidates(impossible) }
     let helpful = accesses.filter { usable($0.index) }
-    // Looking at n candidates costs n. Going through the zone in order until `limit` of its `recordCount` records were found of which n
-    // pass costs limit × recordCount / n: as much where n is the root of limit × recordCount.
+    // Looking at n candidates costs n. A walk until `limit` of `recordCount` records are found, of which n pass, costs
+    // limit × recordCount / n. The two are equal if n is the square root of limit × recordCount.
     let enough = max(limit, Int(Double(limit * max(recordCount, 1)).squareRoot()))
     var best: (access: IndexAccess, count: Int)?
     for access in helpful {
@@ -81,12 +81,12 @@ public struct QueryPlan: Sendable {
     }
     if let best { return .candidates(best.access) }
     if let walk, usable(walk.index) { return .walk(walk.index, walk.ranges[0]) }
-    // Without an order the page is full early: of one key's records, or of all.
+    // Without an order the page fills early, from one key's records or from all.
     if let access = isOrdered ? helpful.first : helpful.first(where: \.isInNameOrder) { return .candidates(access) }
     return .type(type)
   }
 
-  /// The indexes of fields that would help, the most helpful first.
+  /// The field indexes that would help, the most helpful first.
   public var wishes: [FieldIndex] {
     if names != nil { return [] }
     var wishes = accesses.filter { !$0.isOneSpan }.map(\.index)
@@ -98,12 +98,13 @@ public struct QueryPlan: Sendable {
 }
 
 extension IndexAccess {
-  /// Whether it is a span of values rather than single ones: the index of the order leaves as few when the page is small.
+  /// Whether the access is one span of values: with a small page, a walk through the index of the order reads as few
+  /// records.
   fileprivate var isOneSpan: Bool { index.kind == .value && ranges.count == 1 && !ranges[0].isSingleKey }
 }
 
 extension RecordQuery.Comparator {
-  /// How few records usually pass; the fewest first.
+  /// Ranks comparators by the number of records that usually pass; the fewest first.
   fileprivate var rank: Int {
     switch self {
     case .equals: 0
@@ -116,7 +117,8 @@ extension RecordQuery.Comparator {
 }
 
 extension RecordQuery.Filter {
-  /// Where an index has the records that pass; several where each alone would do. None where no index tells.
+  /// The index ranges that contain the passing records; several accesses where each alone is enough, none where no
+  /// index helps.
   fileprivate func accesses(_ recordType: String) -> [IndexAccess] {
     if key == .system(.share) { return [] }
     func access(_ kind: FieldIndex.Kind, _ ranges: [IndexRange]) -> IndexAccess {

@@ -5,20 +5,20 @@ public import JSON
 import ObjectModel
 public import Records
 
-/// A query with how its answer is paged and shown.
+/// A query, and how its answer is paged and shown.
 public struct QueryRecordsRequest: Sendable {
   public let query: RecordQuery
-  /// nil: not given, the default zone unless `isZoneWide`.
+  /// nil: the default zone, or all zones if `isZoneWide`.
   public let zone: ZoneReference?
-  /// Searches all zones.
+  /// Whether the query searches all zones.
   public let isZoneWide: Bool
   public let resultsLimit: Int
   public let continuationMarker: String?
   public let presentation: RecordPresentation
 
   /// - Parameters:
-  ///   - owner: whose zones are searched; references without an owner mean theirs.
-  ///   - environment: production answers just what its schema has indexes for, and knows no other types.
+  ///   - owner: the owner of the searched zones; references without an owner mean theirs.
+  ///   - environment: production refuses unknown types and queries without a declared index.
   public init(_ request: JSONValue, owner: String, schema: SchemaIndex, environment: Environment) throws(RecordError) {
     zone = try request.member("zoneID").map { json throws(RecordError) in try ZoneReference(json) }
     isZoneWide = try request.optionalBool("zoneWide") ?? false && zone == nil
@@ -41,7 +41,7 @@ struct QueryReader {
 
   private static let filterLimit = 100
   private static let orderLimit = 10
-  /// Values in a filter's list, and words in its text: each is compared with every record that is looked at.
+  /// The values in a filter's list, and the words in its text: each is compared with every record that is looked at.
   private static let operandLimit = 500
 
   func read(_ json: JSONValue) throws(RecordError) -> RecordQuery {
@@ -123,14 +123,14 @@ struct QueryReader {
       guard let field = RecordQuery.SystemField(fieldName: name) else { throw RecordError(.badRequest, "unknown system field '\(name.prefix(40))'") }
       return .system(field)
     }
-    // Nobody can search what is encrypted, and an asset's or a blob's content is not compared.
+    // Encrypted fields cannot be searched, and contents of assets and bytes are not compared.
     if let declared = declarations[name], declared.isEncrypted || [.bytes, .asset].contains(declared.type.element ?? declared.type) {
       throw SchemaIndex.refusal(name, "queryable")
     }
     return .field(name)
   }
 
-  /// The type to read a filter's value with: what the schema says and the comparator makes of it, or else what the request says.
+  /// The type for reading a filter's value: by the schema and the comparator, or else by the request.
   private func type(
     of fieldValue: JSONValue, _ value: JSONValue, _ comparator: RecordQuery.Comparator, _ key: RecordQuery.Key,
     _ declarations: [String: SchemaIndex.FieldDeclaration]
@@ -141,7 +141,7 @@ struct QueryReader {
       case .system(let field): field.type
       }
     let sent = try fieldValue.optionalString("type").map { text throws(RecordError) in try WireType(text).type }
-    // Words of an untyped value are looked for in whatever the field holds.
+    // Words of an untyped value match whatever type the field has.
     if comparator.isOfWords, value.kind == .array { return .stringList }
     guard let declared else {
       if comparator == .near { return .location }
@@ -158,7 +158,7 @@ struct QueryReader {
     return expected
   }
 
-  /// System fields that hold names take references as well as strings.
+  /// System fields that hold names accept references and strings.
   private func read(_ value: JSONValue, as type: FieldType, _ key: RecordQuery.Key) throws(RecordError) -> FieldValue {
     if case .system = key {
       if type == .stringList, value.kind == .array {
@@ -178,13 +178,13 @@ struct QueryReader {
 }
 
 extension RecordQuery.Comparator {
-  /// Also by the name that one client has for it.
+  /// Also accepts `CONTAINS_ANY`, the name that one client uses.
   init?(wireName: String) {
     guard let comparator = wireName == "CONTAINS_ANY" ? .containsAnyTokens : Self(rawValue: wireName) else { return nil }
     self = comparator
   }
 
-  /// Whether words are looked for.
+  /// Whether the comparator looks for words.
   var isOfWords: Bool { self == .containsAllTokens || self == .containsAnyTokens }
 
   /// Whether the filter's value is a list.
@@ -195,7 +195,7 @@ extension RecordQuery.Comparator {
     }
   }
 
-  /// The type of the filter's value for a field of type `field`; nil when the comparator does not apply.
+  /// The type of the filter's value for a field of type `field`; nil if the comparator does not apply.
   func valueType(for field: FieldType) -> FieldType? {
     switch self {
     case .equals, .notEquals: field
@@ -215,7 +215,7 @@ extension RecordQuery.Comparator {
 extension SchemaIndex {
   static func refusal(_ field: String, _ index: String) -> RecordError { RecordError(.badRequest, "Field '\(field)' is not marked \(index)") }
 
-  /// Refuses what CloudKit refuses in production: types it does not know, and fields without the index that a query needs.
+  /// Applies production's limits: it refuses unknown types, and fields without the index that the query needs.
   fileprivate func check(_ query: RecordQuery) throws(RecordError) {
     guard contains(recordType: query.recordType) else {
       throw RecordError(.badRequest, "Did not find record type: \(query.recordType.prefix(Limit.nameByteCount))")
@@ -224,7 +224,7 @@ extension SchemaIndex {
       let index = filter.comparator.isOfWords ? (Schema.Indexes.searchable, "searchable") : (.queryable, "queryable")
       guard indexes(of: filter.key, in: query.recordType).contains(index.0) else { throw Self.refusal(filter.key.name, index.1) }
     }
-    // Without a filter all records are asked for by their names.
+    // A query without filters selects all records by their names.
     if query.filters.isEmpty, !indexes(of: .system(.recordName), in: query.recordType).contains(.queryable) {
       throw Self.refusal(RecordKey.system(.recordName).name, "queryable")
     }

@@ -5,16 +5,16 @@ public import Records
 
 /// Writes the records of one zone.
 public struct RecordDictionaryWriter: Sendable {
-  /// Makes asset URLs.
+  /// The signed URLs of assets.
   public struct AssetLinks: Sendable {
     /// The gateway's public address without a final slash.
     public let baseURL: String
     public let signingKey: [UInt8]
-    /// When the URLs expire: seconds since 1970.
+    /// The expiry of the URLs, in seconds since 1970.
     public let expiry: Int64
-    /// Whose files are meant.
+    /// The shard whose files the URLs name.
     public let shard: Int
-    /// The participant whom the URLs are for; nil: they are for the database's owner, or for everybody.
+    /// The participant for whom the URLs are made; nil for the database's owner, or for everybody.
     public let reader: AssetURL.Reader?
 
     public init(baseURL: String, signingKey: [UInt8], expiry: Int64, shard: Int, reader: AssetURL.Reader? = nil) {
@@ -25,13 +25,13 @@ public struct RecordDictionaryWriter: Sendable {
       self.shard = shard
     }
 
-    /// Where an asset's content can be fetched.
+    /// The URL of an asset's content.
     func downloadURL(of asset: Asset) -> String { baseURL + AssetURL(shard: shard, hash: asset.hash, expiry: expiry, reader: reader).path(signedWith: signingKey) }
   }
 
   private let zoneJSON: [UInt8]
   private let assets: AssetLinks
-  /// What of shares shows with the records; nil: nothing does.
+  /// The shares that answers show with records; nil shows none.
   public var shares: ShownShares?
 
   public init(zone: Zone.ID, assets: AssetLinks) {
@@ -39,7 +39,7 @@ public struct RecordDictionaryWriter: Sendable {
     self.assets = assets
   }
 
-  /// A live record.
+  /// Writes a live record.
   public func write(_ record: Record, tag: RecordChangeTag, as presentation: RecordPresentation, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.constant(#""recordName":"#)
@@ -71,7 +71,7 @@ public struct RecordDictionaryWriter: Sendable {
     writer.endObject()
   }
 
-  /// A tombstone in a feed.
+  /// Writes a tombstone of a feed.
   public func writeTombstone(_ recordName: String, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.constant(#""recordName":"#)
@@ -81,7 +81,7 @@ public struct RecordDictionaryWriter: Sendable {
     writer.endObject()
   }
 
-  /// The answer to a deletion: exactly these two keys.
+  /// Writes the answer to a deletion, which has exactly these two keys.
   public static func writeDeleted(_ recordName: String, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("recordName", recordName)
@@ -89,7 +89,7 @@ public struct RecordDictionaryWriter: Sendable {
     writer.endObject()
   }
 
-  /// An item that failed.
+  /// Writes an item that failed.
   public static func writeError(_ error: RecordError, of recordName: String, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("recordName", recordName)
@@ -152,7 +152,7 @@ public struct RecordDictionaryWriter: Sendable {
     case .int64(let number), .timestamp(let number):
       if numbersAsStrings { writer.string(String(number)) } else { writer.integer(number) }
     case .double(let number):
-      // JSON has no other numbers; no request can bring one in.
+      // JSON has no other numbers, and no request can bring one in.
       if !number.isFinite { writer.null() } else if numbersAsStrings { writer.string(number.description) } else { writer.double(number) }
     case .string(let text): writer.string(text)
     case .bytes(let bytes): writer.base64(bytes)
@@ -205,11 +205,11 @@ public struct RecordConflict: Sendable {
   public typealias Version = (record: Record, tag: RecordChangeTag)
 
   public let recordName: String
-  /// What the request would have made of the one it knew.
+  /// The record that the request would have made of the version it knew.
   public var client: Version?
-  /// What is there; it is to be merged into this one.
+  /// The present record, into which the client merges its change.
   public var server: Version?
-  /// What the request began with: the record as its tag names it.
+  /// The version that the request began with, found by its change tag.
   public var ancestor: Version?
 
   public init(recordName: String) { self.recordName = recordName }

@@ -1,9 +1,11 @@
-// A record as filters look at it, however many they are: what costs is worked out once, so that all of them together cost about what the record and they hold.
+// A record for many filters: costly parts are computed once, so that all filters together cost about as much as their
+// own size and the record's.
 
 import Indexing
 public import Records
 
-/// What several filters need of one record. To be kept as long as filters of one query, or of many subscriptions, are asked about it.
+/// The values that several filters need of one record. Keep it while filters of one query, or of many subscriptions,
+/// look at that record.
 public struct RecordLook {
   public let record: Record
   private var elements: [RecordKey: Elements] = [:]
@@ -11,17 +13,17 @@ public struct RecordLook {
 
   public init(_ record: Record) { self.record = record }
 
-  /// Lists up to this length are gone through for each operand; longer ones are hashed, or sorted, once.
+  /// The length up to which a list is searched for each operand; a longer list is hashed or sorted once.
   static let scannedCount = 16
 
-  /// A list's elements, and what was made of them.
+  /// A list's elements, prepared for searches.
   private struct Elements {
     var distinct: Set<ComparedValue>?
-    /// Texts by their bytes.
+    /// Texts in the order of their bytes.
     var sorted: [String]?
   }
 
-  /// Whether a list of the record has an element that `operand` means; false for what is no list.
+  /// Whether a list of the record has an element that `operand` matches; false for a value that is no list.
   mutating func list(_ key: RecordKey, contains operand: FieldValue, _ budget: inout CostBudget) throws -> Bool {
     guard case .list(_, let values)? = key.value(in: record) else { return false }
     try budget.spend(bytes: operand.lookedAtByteCount)
@@ -72,11 +74,11 @@ public struct RecordLook {
     return texts.sorted { $0.comparedByBytes(with: $1) < 0 }
   }
 
-  /// The words of a text or of a list of texts; nil for another value.
+  /// The words of a text or of a list of texts; nil for other values.
   mutating func words(of key: RecordKey, _ budget: inout CostBudget) throws -> Set<Words.Word>? {
     if let known = words[key] { return known }
     let value = key.value(in: record)
-    // Each sign is looked up in Unicode's tables.
+    // Each character costs a lookup in Unicode's tables.
     if case .list(_, let values)? = value {
       for value in values { try budget.spend(1 + value.lookedAtByteCount) }
     } else {

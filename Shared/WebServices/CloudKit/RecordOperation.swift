@@ -2,13 +2,13 @@
 
 public import Records
 
-/// What a record dictionary of a request says about its record.
+/// The content of a record dictionary in a request.
 public struct RecordPatch: Hashable, Sendable {
-  /// A field that is mentioned; nil removes it.
+  /// A field that the request mentions; nil removes it.
   public struct Change: Hashable, Sendable {
     public let name: String
     public let field: Field?
-    /// Whether the schema has it with which the request was read.
+    /// Whether the schema with which the request was read has the field.
     public let isDeclared: Bool
 
     public init(name: String, field: Field?, isDeclared: Bool) {
@@ -18,26 +18,27 @@ public struct RecordPatch: Hashable, Sendable {
     }
   }
 
-  /// What is said of a share. Large and seldom there: kept apart, as a patch is as long as its longest case.
+  /// The part about a share. Indirect, because it is large and rare, and every patch takes the memory of the largest
+  /// case.
   public indirect enum Share: Hashable, Sendable {
     case unmentioned
     case request(ShareRequest)
   }
 
-  /// What is said about `parent`.
+  /// The part about `parent`.
   public enum Parent: Hashable, Sendable {
     case unmentioned
     case set(String?)
   }
 
-  /// nil: not mentioned; the record's own type is meant.
+  /// nil if the request names none: the record keeps its type.
   public var recordType: String?
-  /// In the order they were sent, each name once.
+  /// In the order of the request, each name once.
   public var changes: [Change]
   public var parent: Parent
-  /// For a record that has none; nil: it is not asked for.
+  /// The short GUID for a record without one; nil if the request asks for none.
   public var shortGUID: String?
-  /// Of a share's record only.
+  /// Set only for a share's record.
   public var share: Share
 
   public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned, shortGUID: String? = nil, share: Share = .unmentioned) {
@@ -56,17 +57,17 @@ public struct RecordOperation: Hashable, Sendable {
     case create, update, forceUpdate, replace, forceReplace, delete, forceDelete
 
     public var isDelete: Bool { self == .delete || self == .forceDelete }
-    /// The record must be there, with the tag the client saw.
+    /// The record must exist, with the tag that the client sent.
     public var needsTag: Bool { self == .update || self == .replace || self == .delete }
-    /// Fields that are not mentioned are kept.
+    /// Fields that the request does not mention stay.
     public var merges: Bool { self == .update || self == .forceUpdate }
   }
 
   public let kind: Kind
   public let recordName: String
-  /// nil when none was sent, or one this server never made.
+  /// nil if the request has none, or one that this server cannot have made.
   public let recordChangeTag: RecordChangeTag?
-  /// Why the operation can't be executed whatever the record is; else what it says.
+  /// The operation's content, or the error for which it fails whatever the record is.
   public let patch: Result<RecordPatch, RecordError>
   public let presentation: RecordPresentation
 
@@ -83,22 +84,22 @@ public struct RecordOperation: Hashable, Sendable {
 }
 
 extension RecordOperation {
-  /// What it says of the share whose record it saves; nil for any other record.
+  /// The request about a share, if the operation saves a share's record; nil for other records.
   public var shareRequest: ShareRequest? {
     if case .success(let patch) = patch, case .request(let request) = patch.share { request } else { nil }
   }
 
-  /// The same operation, refused.
+  /// The operation with an error in place of its content.
   public func refused(_ error: RecordError) -> RecordOperation {
     RecordOperation(kind: kind, recordName: recordName, recordChangeTag: recordChangeTag, patch: .failure(error), presentation: presentation)
   }
 }
 
-/// What an operation does to the record it meets.
+/// The effect of an operation on its record.
 public enum OperationDecision: Hashable, Sendable {
   case save(Record)
   case delete
-  /// Deleting what is not there.
+  /// A deletion of a record that does not exist.
   case nothing
 }
 
@@ -116,8 +117,8 @@ extension RecordOperation {
 
   /// Decides the operation's effect: the table of docs/protocol/record-plane.md#records-modify.
   /// - Parameters:
-  ///   - existing: nil for a record that never was or was deleted.
-  ///   - stamp: who asks, and when.
+  ///   - existing: nil for a record that never existed or was deleted.
+  ///   - stamp: the user who asks, the time and the device.
   /// - Throws: the item's error.
   public func decision(meeting existing: Existing?, stamp: Stamp) throws(RecordError) -> OperationDecision {
     let patch = try patch.get()
@@ -143,8 +144,9 @@ extension RecordOperation {
 
 extension RecordPatch {
   /// The record with the patch applied.
-  /// - Parameter merging: whether what is not mentioned is kept.
-  /// - Throws: `QUOTA_EXCEEDED` for a record over the limit, `BAD_REQUEST` for an asset without a receipt that the field has not.
+  /// - Parameter merging: true keeps the fields that the patch does not mention.
+  /// - Throws: `QUOTA_EXCEEDED` for a record above the limit; `BAD_REQUEST` for an asset that has no receipt and is not
+  ///   in the field.
   public func applied(to record: Record, merging: Bool, stamp: Stamp) throws(RecordError) -> Record {
     var result = record
     result.modified = stamp

@@ -31,16 +31,16 @@ public struct RecordQuery: Hashable, Sendable {
   }
 
   public typealias SystemField = Indexing.SystemField
-  /// What a filter or an order looks at.
+  /// The field that a filter or an order uses.
   public typealias Key = RecordKey
 
   public struct Filter: Hashable, Sendable {
     public let key: Key
     public let comparator: Comparator
     public let value: FieldValue
-    /// Metres; with NEAR alone.
+    /// Metres; only with NEAR.
     public let distance: Double?
-    /// What CONTAINS_ALL_TOKENS and CONTAINS_ANY_TOKENS look for; sorted, as markers depend on it.
+    /// The words for CONTAINS_ALL_TOKENS and CONTAINS_ANY_TOKENS; sorted, because markers depend on them.
     let words: [Words.Word]
 
     public init(key: Key, comparator: Comparator, value: FieldValue, distance: Double? = nil) {
@@ -55,7 +55,7 @@ public struct RecordQuery: Hashable, Sendable {
   public struct Order: Hashable, Sendable {
     public let key: Key
     public let isAscending: Bool
-    /// Sorts by the distance from here rather than by the value.
+    /// Orders by the distance from this place instead of by the value.
     public let relativeLocation: Location?
 
     public init(key: Key, isAscending: Bool, relativeLocation: Location? = nil) {
@@ -66,9 +66,9 @@ public struct RecordQuery: Hashable, Sendable {
   }
 
   public let recordType: String
-  /// All of them must hold.
+  /// A record must pass all of them.
   public let filters: [Filter]
-  /// The first decides; the zone's and the record's name decide among equals, in the direction of the first.
+  /// The first one counts most. Zone and record name decide among equals, in the direction of the first order.
   public let orders: [Order]
 
   public init(recordType: String, filters: [Filter] = [], orders: [Order] = []) {

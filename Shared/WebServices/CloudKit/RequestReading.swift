@@ -1,11 +1,11 @@
-// How requests are read out of JSON: every accessor either answers or refuses with the key it could not use.
+// Reads requests from JSON: every accessor returns a value, or refuses with the key that it cannot use.
 
 public import JSON
 public import Records
 
 extension JSONValue {
   /// Reads a request's body; an empty one stands for `{}`.
-  /// - Throws: `BAD_REQUEST` for what is not a JSON object.
+  /// - Throws: `BAD_REQUEST` for a body that is no JSON object.
   public static func request(_ body: [UInt8]) throws(RecordError) -> JSONValue {
     let value: JSONValue
     do {
@@ -20,7 +20,7 @@ extension JSONValue {
 
   private static var emptyObject: [UInt8] { [UInt8(ascii: "{"), UInt8(ascii: "}")] }
 
-  /// The member, with null standing for absence.
+  /// The member's value; nil for an absent member and for null.
   func member(_ key: String) -> JSONValue? {
     guard let value = self[key], !value.isNull else { return nil }
     return value
@@ -66,7 +66,7 @@ extension JSONValue {
     return value.elements
   }
 
-  /// A list of at most `limit` objects, each read by `read`; what that refuses is told with the place.
+  /// A list of at most `limit` objects, each read by `read`; an error names the object's place.
   func requiredList<Element>(
     _ key: String, limit: Int, read: (JSONValue) throws(RecordError) -> Element
   ) throws(RecordError) -> [Element] {
@@ -85,7 +85,6 @@ extension JSONValue {
     return elements
   }
 
-  /// A list of strings.
   func optionalStrings(_ key: String) throws(RecordError) -> [String]? {
     guard let items = try optionalArray(key) else { return nil }
     var texts: [String] = []
@@ -97,7 +96,7 @@ extension JSONValue {
     return texts
   }
 
-  /// `numbersAsStrings`, also in the spelling of one page of Apple's reference.
+  /// Reads `numbersAsStrings`, also in the spelling of one page of Apple's reference.
   func numbersAsStrings() throws(RecordError) -> Bool? {
     if let flag = try optionalBool("numbersAsStrings") { return flag }
     return try optionalBool("numberAsStrings")
@@ -105,13 +104,13 @@ extension JSONValue {
 }
 
 extension RecordError {
-  /// The same error, naming where in the request it arose.
+  /// The error with the place in the request before its reason.
   func within(_ place: String) -> RecordError {
     RecordError(code, "\(place): \(reason)", retryAfter: retryAfter, cocoaErrorCode: cocoaErrorCode, httpStatus: httpStatus, redirectURL: redirectURL)
   }
 }
 
-/// The fields an answer shall carry; nil stands for all.
+/// The fields that an answer shall carry; nil means all.
 public struct DesiredKeys: Hashable, Sendable {
   private let names: Set<String>?
 
@@ -121,13 +120,13 @@ public struct DesiredKeys: Hashable, Sendable {
 
   public func contains(_ name: String) -> Bool { names?.contains(name) ?? true }
 
-  /// `desiredKeys` of an object, or what holds when it has none.
+  /// Reads an object's `desiredKeys`; an object without them gets `inherited`.
   init(of value: JSONValue, otherwise inherited: DesiredKeys = .all) throws(RecordError) {
     self = try value.optionalStrings("desiredKeys").map { DesiredKeys($0) } ?? inherited
   }
 }
 
-/// How an answer shows its records.
+/// The form in which an answer shows its records.
 public struct RecordPresentation: Hashable, Sendable {
   public var desiredKeys: DesiredKeys
   public var numbersAsStrings: Bool
@@ -139,7 +138,7 @@ public struct RecordPresentation: Hashable, Sendable {
     self.numbersAsStrings = numbersAsStrings
   }
 
-  /// What an object of a request asks for; what it leaves out is inherited from the level above.
+  /// Reads an object's options; options that it lacks come from the level above.
   init(of value: JSONValue, otherwise inherited: RecordPresentation = .complete) throws(RecordError) {
     desiredKeys = try DesiredKeys(of: value, otherwise: inherited.desiredKeys)
     numbersAsStrings = try value.numbersAsStrings() ?? inherited.numbersAsStrings

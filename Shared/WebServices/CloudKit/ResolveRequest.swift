@@ -3,12 +3,12 @@
 public import JSON
 public import Records
 
-/// One short GUID that is asked about.
+/// A short GUID in a request.
 public struct ShortGUIDReference: Hashable, Sendable {
   public let value: String
-  /// As sent; nil: not mentioned.
+  /// The value in the request; nil if it has none.
   public let shouldFetchRootRecord: Bool?
-  /// As sent; nil: all.
+  /// The value in the request; nil means all.
   public let rootRecordDesiredKeys: [String]?
 
   public init(value: String, shouldFetchRootRecord: Bool? = nil, rootRecordDesiredKeys: [String]? = nil) {
@@ -26,7 +26,7 @@ public struct ShortGUIDReference: Hashable, Sendable {
     }
   }
 
-  /// As results repeat it.
+  /// Writes the reference as results repeat it.
   public func write(to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("value", value)

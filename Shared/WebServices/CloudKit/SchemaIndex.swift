@@ -1,4 +1,4 @@
-// A schema made ready for looking fields up by name, once per version rather than once per field.
+// A schema prepared for finding fields by name, once per version of the schema.
 
 public import Indexing
 public import ObjectModel
@@ -6,7 +6,6 @@ public import Records
 
 /// The record types of an environment by name.
 public struct SchemaIndex: Sendable {
-  /// A field's declaration.
   public struct FieldDeclaration: Hashable, Sendable {
     public let type: FieldType
     public let isEncrypted: Bool
@@ -41,9 +40,9 @@ public struct SchemaIndex: Sendable {
 }
 
 extension SchemaIndex {
-  /// What the schema lets be done with a field of a type.
+  /// The uses that the schema allows for a field of a type.
   ///
-  /// Schemas can't name a record's parent and share: those can always be asked for.
+  /// Schemas cannot name a record's parent and share: queries may always use those.
   public func indexes(of key: RecordKey, in recordType: String) -> Schema.Indexes {
     switch key {
     case .field(let name):
@@ -54,8 +53,9 @@ extension SchemaIndex {
     }
   }
 
-  /// Whether a store may keep an index: the schema declares it. In development every system field may have one; a type's own index
-  /// shows in no answer and needs no declaration. What is unique no schema says, but the environment's rules.
+  /// Whether a store may keep an index because the schema declares it. In development every system field may have one.
+  /// A type's own index shows in no answer and needs no declaration; unique indexes follow from the environment's rules
+  /// instead.
   public func declares(_ index: FieldIndex, in environment: Environment) -> Bool {
     if index.kind == .type { return true }
     if case .system = index.key, environment == .development { return true }

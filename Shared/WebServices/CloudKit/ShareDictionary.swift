@@ -4,9 +4,9 @@ public import JSON
 import Records
 public import Sharing
 
-/// The shares of the records that an answer shows, and to whom it shows them.
+/// The shares of the records in an answer, and the user who sees the answer.
 public struct ShownShares: Sendable {
-  /// A share as the store has it.
+  /// A share, as the store has it.
   public struct Share: Hashable, Sendable {
     public let shortGUID: String
     public let state: ShareState
@@ -18,9 +18,9 @@ public struct ShownShares: Sendable {
   }
 
   public let viewer: KnownUser
-  /// By the names of their records.
+  /// Shares by the names of their records.
   public var shares: [String: Share] = [:]
-  /// The names of shares' records by those of the records on top of what they share.
+  /// Names of shares' records, by the names of the records at the top of the shared hierarchies.
   public var roots: [String: String] = [:]
 
   public init(to viewer: KnownUser) { self.viewer = viewer }
@@ -29,7 +29,7 @@ public struct ShownShares: Sendable {
 }
 
 extension ParticipantRole {
-  /// The documents' word.
+  /// The word in Apple's documents.
   public var wireName: String {
     switch self {
     case .owner: "OWNER"
@@ -51,7 +51,7 @@ extension SharePermission {
 }
 
 extension AcceptanceStatus {
-  /// The documents' word.
+  /// The word in Apple's documents.
   public var wireName: String {
     switch self {
     case .pending: "INVITED"
@@ -62,7 +62,7 @@ extension AcceptanceStatus {
 }
 
 extension UserIdentity {
-  /// - Parameter showsAddress: whether the reader may know by what address the person was invited.
+  /// - Parameter showsAddress: whether the reader may see the address by which the person was invited.
   public func write(showsAddress: Bool, to writer: inout JSONWriter) {
     writer.beginObject()
     if let userRecordName { writer.member("userRecordName", userRecordName) }
@@ -87,8 +87,8 @@ extension UserIdentity {
 
 extension Participant {
   /// - Parameters:
-  ///   - showsAddress: as for its identity.
-  ///   - showsInvitation: whether the reader may know of the URL that was made for this participant.
+  ///   - showsAddress: whether the reader may see the address by which the participant was invited.
+  ///   - showsInvitation: whether the reader may see the one-time URL made for this participant.
   ///   - isOwn: whether the reader is this participant.
   public func write(showsAddress: Bool, showsInvitation: Bool, isOwn: Bool, to writer: inout JSONWriter) {
     writer.beginObject()
@@ -106,7 +106,7 @@ extension Participant {
 }
 
 extension ShownShares.Share {
-  /// Writes the members of a share's dictionary that other records don't have into the current object.
+  /// Writes the members that only a share's dictionary has into the current object.
   func writeMembers(for viewer: KnownUser, to writer: inout JSONWriter) {
     let isManager = state.isManaged(by: viewer)
     let own = state.participant(for: viewer)
@@ -148,8 +148,8 @@ extension ShownShares.Share {
 }
 
 extension ShownShares {
-  /// Writes what of shares belongs to a record into its object.
-  /// - Returns: whether its short GUID is written with it.
+  /// Writes the members about shares that belong to a record into its object.
+  /// - Returns: true if they contain its short GUID.
   func writeMembers(of record: Record, zoneJSON: [UInt8], to writer: inout JSONWriter) -> Bool {
     if let name = roots[record.recordName] {
       writer.key("share")

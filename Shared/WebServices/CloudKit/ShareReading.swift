@@ -4,12 +4,12 @@ import JSON
 public import Records
 public import Sharing
 
-/// The members of a share's dictionary that other records don't have.
+/// The members of a share's dictionary that other records do not have.
 public struct ShareRequest: Hashable, Sendable {
-  /// The record that is to be shared with what hangs below it.
+  /// The record to share, together with the hierarchy below it.
   public struct Root: Hashable, Sendable {
     public let recordName: String
-    /// nil when none was sent, or one this server never made.
+    /// nil if the request has none, or one that this server cannot have made.
     public let recordChangeTag: RecordChangeTag?
 
     public init(recordName: String, recordChangeTag: RecordChangeTag?) {
@@ -18,7 +18,7 @@ public struct ShareRequest: Hashable, Sendable {
     }
   }
 
-  /// nil: none was sent.
+  /// nil if the request has none.
   public var root: Root?
   public var patch: SharePatch
 
@@ -29,11 +29,11 @@ public struct ShareRequest: Hashable, Sendable {
 }
 
 extension ReservedName {
-  /// A share's record type, also as Apple's text misspells it.
+  /// The record type of shares, and its misspelling in Apple's text.
   static let shareRecordTypes: Set<String> = [shareRecordType, "cloudKit.share"]
 }
 
-/// The fields that shares have: part of the protocol, and so of every schema.
+/// The fields of shares: they belong to the protocol, and so to every schema.
 public enum ShareFields {
   static let declarations: [String: SchemaIndex.FieldDeclaration] = [
     ReservedName.shareTitle: SchemaIndex.FieldDeclaration(type: .string, isEncrypted: false),
@@ -42,7 +42,7 @@ public enum ShareFields {
   ]
 }
 
-/// Reads what requests say of shares; both vocabularies for roles and for how far invitations have come.
+/// Reads the parts of requests about shares; it knows both vocabularies for roles and acceptance.
 enum ShareReader {
   static func request(_ record: JSONValue) throws(RecordError) -> ShareRequest {
     var request = ShareRequest()
@@ -55,7 +55,7 @@ enum ShareReader {
     request.patch.publicPermission = try permission(record, "publicPermission")
     request.patch.allowsAccessRequests = try record.optionalBool("allowsAccessRequests")
     if record.member("participants") != nil {
-      // The owner, and those who are to go, may be in the list, too.
+      // The list may include the owner and participants to remove.
       request.patch.participants = try record.requiredList("participants", limit: 2 * Limit.participantsPerShare + 1, read: entry)
     }
     if record.member("requesters") != nil {
@@ -93,14 +93,14 @@ enum ShareReader {
     }
   }
 
-  /// An element of `requesters` or `blocked`: an identity, or an object that has one.
+  /// Reads an element of `requesters` or `blocked`: an identity, or an object that has one.
   private static func person(_ json: JSONValue) throws(RecordError) -> UserIdentity {
     let identity = try identity(try json.optionalObject("userIdentity") ?? json)
     guard !identity.isNobody else { throw RecordError(.badRequest, "a userIdentity must have a userRecordName or lookupInfo") }
     return identity
   }
 
-  /// Names are the directory's to tell, not a client's.
+  /// Ignores personal names: only the directory provides them.
   private static func identity(_ json: JSONValue?) throws(RecordError) -> UserIdentity {
     guard let json else { return UserIdentity() }
     var identity = UserIdentity(userRecordName: try json.optionalString("userRecordName"))

@@ -3,18 +3,19 @@
 import Crypto
 public import Records
 
-/// A position for each owner whose zones were told of. Owners are named by a digest: their names would make the token longer than requests
-/// should be, and tell whoever finds it who shares with whom.
+/// A position in each owner's database. Digests stand for the owners: their names would make the token too long for
+/// requests, and would tell its finder who shares with whom.
 public struct SharedFeedToken: Hashable, Sendable {
-  /// Parts beyond this are forgotten, of owners who share nothing any more: then their databases' feeds begin anew.
+  /// The number of positions that a token keeps. Beyond it, those of owners who no longer share anything are dropped,
+  /// and their feeds begin anew.
   public static let partLimit = 2000
 
   private var parts: [UInt64: SyncToken.Position]
 
   public init() { parts = [:] }
 
-  /// Reads what a client sent back. A token without positions is good whichever database gave it out.
-  /// - Throws: what a private database's token is refused with.
+  /// Reads a token that a client sent back. Tokens without positions of any kind of database are valid.
+  /// - Throws: the refusals of a private database's token.
   public init(_ text: String) throws(SyncToken.Refusal) {
     parts = [:]
     if let empty = try? SyncToken(text, as: .database), empty.positions.isEmpty { return }
@@ -23,13 +24,13 @@ public struct SharedFeedToken: Hashable, Sendable {
     for index in stride(from: 0, to: token.positions.count, by: 2) { parts[token.positions[index].incarnation] = token.positions[index + 1] }
   }
 
-  /// Where an owner's database stands; nil: nothing of it was told.
+  /// The position in an owner's database; nil if the feed has reported nothing of it.
   public subscript(owner: String) -> SyncToken.Position? {
     get { parts[Self.digest(owner)] }
     set { parts[Self.digest(owner)] = newValue }
   }
 
-  /// Forgets parts of owners not named here when there are more than may be.
+  /// Drops positions of owners that are not in the list, down to the limit.
   public mutating func forget(butOf owners: [String]) {
     guard parts.count > Self.partLimit else { return }
     let known = Set(owners.map(Self.digest))

@@ -3,9 +3,9 @@
 public import JSON
 public import Records
 
-/// What a user wants his devices to be told of.
+/// A user's request to be notified of changes.
 public struct Subscription: Hashable, Sendable {
-  /// What happens to a record. The raw value is the word of `firesOn`.
+  /// A change of a record. The raw value is the word in `firesOn`.
   public enum Event: String, Hashable, Sendable, CaseIterable {
     case create, update, delete
 
@@ -19,23 +19,23 @@ public struct Subscription: Hashable, Sendable {
     }
   }
 
-  /// What it watches. Another owner's zones can be watched in the shared database only.
+  /// The scope of a subscription. Zones of other owners can be watched only in the shared database.
   public enum Subject: Hashable, Sendable {
-    /// Everything in the database, its zones' creation and deletion included.
+    /// Every change in the database, including zones that are created and deleted.
     case database
-    /// Everything in a zone.
+    /// Every change in a zone.
     case zone(ZoneReference)
-    /// Records that match, in one zone or (nil) in all of the database.
+    /// Records that match, in one zone or (nil) in the whole database.
     case query(RecordQuery, json: [UInt8], in: ZoneReference?, on: Set<Event>)
   }
 
   public let subscriptionID: String
   public let subject: Subject
-  /// It is gone with the first change that it tells of.
+  /// The subscription is deleted after its first notification.
   public let firesOnce: Bool
   public let notificationInfo: NotificationInfo?
 
-  /// The zone it is bound to, and ends with.
+  /// The zone that the subscription is bound to; it ends with the zone.
   public var zone: ZoneReference? {
     switch subject {
     case .database: nil
@@ -46,8 +46,8 @@ public struct Subscription: Hashable, Sendable {
 
   /// Reads a subscription dictionary.
   /// - Parameters:
-  ///   - owner: whose database it is: references of a query without an owner mean theirs.
-  ///   - makeIdentifier: asked when the dictionary has none.
+  ///   - owner: the database's owner; references of a query without an owner mean theirs.
+  ///   - makeIdentifier: called if the dictionary has no identifier.
   public init(_ json: JSONValue, owner: String, schema: SchemaIndex, makeIdentifier: () -> String) throws(RecordError) {
     subscriptionID = try Self.identifier(of: json) ?? makeIdentifier()
     let type = try json.requiredString("subscriptionType")
@@ -58,7 +58,7 @@ public struct Subscription: Hashable, Sendable {
       guard let zone else { throw RecordError(.badRequest, "zoneID is missing: a zone subscription names its zone") }
       subject = .zone(zone)
     case "query":
-      // As in records/query: without a zone it is the default zone's, unless all are meant.
+      // Like records/query: without a zone the default zone counts, unless `zoneWide` selects all.
       let isZoneWide = try json.optionalBool("zoneWide") ?? false && zone == nil
       subject = try Self.query(json, owner: owner, zone: isZoneWide ? nil : zone ?? .defaultZone, schema)
     default: throw RecordError(.badRequest, "subscriptionType must be zone, query or database, not '\(type.prefix(40))'")
@@ -73,8 +73,8 @@ public struct Subscription: Hashable, Sendable {
     }
   }
 
-  /// `subscriptionID` of a dictionary; nil when it has none.
-  /// - Throws: `BAD_REQUEST` for one that can't be.
+  /// The dictionary's `subscriptionID`; nil if it has none.
+  /// - Throws: `BAD_REQUEST` for an invalid identifier.
   public static func identifier(of json: JSONValue) throws(RecordError) -> String? {
     guard let text = try json.optionalString("subscriptionID") else { return nil }
     guard (1...Limit.nameByteCount).contains(text.utf8.count), text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
@@ -105,14 +105,14 @@ public struct Subscription: Hashable, Sendable {
     }
     var writer = JSONWriter()
     writer.value(dictionary)
-    // The order says nothing about a single record.
+    // An order has no meaning for a single record.
     return .query(RecordQuery(recordType: query.recordType, filters: query.filters), json: writer.bytes, in: zone, on: events)
   }
 }
 
 extension RecordQuery.Comparator {
-  /// Whether a record can be judged by it on its own, cheaply: the writer of a shard does it for every record that is saved. Distances and
-  /// words are left to `records/query`.
+  /// Whether the comparator judges a single record cheaply: a shard's writer does so for every saved record. Only
+  /// `records/query` supports distances and words.
   var isSubscribable: Bool {
     switch self {
     case .near, .containsAllTokens, .containsAnyTokens: false
@@ -121,11 +121,11 @@ extension RecordQuery.Comparator {
   }
 }
 
-/// What a notification shows besides what happened.
+/// The visible content of a notification.
 public struct NotificationInfo: Hashable, Sendable {
   public var alertBody: String?
   public var alertLocalizationKey: String?
-  /// Names of fields, whose values stand for the text's arguments.
+  /// Names of fields, whose values become the text's arguments.
   public var alertLocalizationArgs: [String]
   public var alertActionLocalizationKey: String?
   public var alertLaunchImage: String?
@@ -133,10 +133,10 @@ public struct NotificationInfo: Hashable, Sendable {
   public var category: String?
   public var shouldBadge: Bool
   public var shouldSendContentAvailable: Bool
-  /// Names of fields that are sent along.
+  /// Names of fields that the notification carries.
   public var additionalFields: [String]
 
-  /// Fields' names in one list at most.
+  /// The number of names in one list at most.
   public static let fieldLimit = 32
 
   public init(_ json: JSONValue) throws(RecordError) {

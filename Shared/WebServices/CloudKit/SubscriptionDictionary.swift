@@ -5,7 +5,7 @@ public import Records
 
 extension Subscription {
   /// The subscription dictionary.
-  /// - Parameter owner: whose zones are meant where the client named no owner.
+  /// - Parameter owner: the owner of zones for which the client named none.
   public func json(owner: String) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 400)
     writer.beginObject()
@@ -39,7 +39,7 @@ extension Subscription {
     return writer.bytes
   }
 
-  /// The answer to a deletion.
+  /// Writes the answer to a deletion.
   public static func writeDeleted(_ subscriptionID: String, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("subscriptionID", subscriptionID)
@@ -47,7 +47,7 @@ extension Subscription {
     writer.endObject()
   }
 
-  /// An item that failed.
+  /// Writes an item that failed.
   public static func writeError(_ error: RecordError, of subscriptionID: String, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.member("subscriptionID", subscriptionID)
@@ -57,7 +57,7 @@ extension Subscription {
 }
 
 extension NotificationInfo {
-  /// What the client sent, without what it left out.
+  /// Writes the members that the client sent.
   fileprivate func write(to writer: inout JSONWriter) {
     writer.beginObject()
     if let alertBody { writer.member("alertBody", alertBody) }

@@ -11,13 +11,14 @@ public struct SubscriptionOperation: Sendable {
   }
 
   public let kind: Kind
-  /// As the client named it, or made for it.
+  /// The client's identifier, or the one made for it.
   public let subscriptionID: String
-  /// What is to be stored, or why it can't be; nil for a deletion.
+  /// The subscription to store, or the error that forbids it; nil for a deletion.
   public let subscription: Result<Subscription, RecordError>?
 
-  /// Reads `operations`. What is wrong with one subscription is that operation's error; what can't be told apart is refused as a whole.
-  /// - Parameter makeIdentifier: gives the subscription of the operation at an index its identifier.
+  /// Reads `operations`. An invalid subscription becomes its operation's error; an operation without a clear kind or
+  /// identifier fails the request.
+  /// - Parameter makeIdentifier: makes the identifier for the operation at an index.
   public static func operations(
     of request: JSONValue, owner: String, schema: SchemaIndex, makeIdentifier: (_ index: Int) -> String
   ) throws(RecordError) -> [SubscriptionOperation] {
@@ -56,16 +57,16 @@ public struct SubscriptionOperation: Sendable {
   }
 }
 
-/// `subscriptions/lookup`.
+/// Reads `subscriptions/lookup`.
 public enum LookupSubscriptionsRequest {
-  /// The identifiers in the order of the answer.
+  /// The identifiers, in the order of the answer.
   public static func identifiers(of request: JSONValue) throws(RecordError) -> [String] {
     try request.requiredList("subscriptions", limit: Limit.recordsPerResponse) { json throws(RecordError) in
       guard let identifier = try Subscription.identifier(of: json) else { throw RecordError(.badRequest, "subscriptionID is missing") }
       return identifier
     }
   }
-  /// A request for some subscriptions, with what the call knows and nothing else.
+  /// The body of a request for some subscriptions.
   public static func body(of identifiers: [String]) -> [UInt8] {
     var output = JSONWriter()
     output.beginObject()

@@ -3,10 +3,10 @@
 public import JSON
 public import Records
 
-/// A zone as a request names it, before it is known whose it is.
+/// A zone as a request names it, before its owner is known.
 public struct ZoneReference: Hashable, Sendable {
   public let zoneName: String
-  /// nil: the owner of the database that is asked (`_defaultOwner` and `__defaultOwner__` included).
+  /// nil means the owner of the requested database, as do `_defaultOwner` and `__defaultOwner__`.
   public let ownerRecordName: String?
 
   public static let defaultZone = ZoneReference(zoneName: ReservedName.defaultZone, ownerRecordName: nil)
@@ -16,7 +16,7 @@ public struct ZoneReference: Hashable, Sendable {
     self.ownerRecordName = ownerRecordName
   }
 
-  /// Reads a zone ID: an object, or just the zone's name.
+  /// Reads a zone ID: an object, or only the zone's name.
   public init(_ value: JSONValue) throws(RecordError) {
     if let name = value.string {
       self.init(zoneName: name, ownerRecordName: nil)
@@ -27,14 +27,14 @@ public struct ZoneReference: Hashable, Sendable {
     self.init(zoneName: try value.optionalString("zoneName") ?? ReservedName.defaultZone, ownerRecordName: owner)
   }
 
-  /// `zoneID` of an object; absent and null stand for the default zone.
+  /// Reads an object's `zoneID`; absent and null mean the default zone.
   public init(of value: JSONValue) throws(RecordError) {
     self = try value.member("zoneID").map { zone throws(RecordError) in try ZoneReference(zone) } ?? .defaultZone
   }
 }
 
 extension Zone.ID {
-  /// The owner as clients see it; the public database's is nobody in particular.
+  /// The owner as clients see it; a fixed name for the public database.
   public var ownerRecordName: String { ownerName == DatabaseID.publicOwner ? ReservedName.defaultOwner : ownerName }
 
   public func write(to writer: inout JSONWriter) {
@@ -45,7 +45,7 @@ extension Zone.ID {
     writer.endObject()
   }
 
-  /// The zone ID as JSON, for splicing into every record of an answer.
+  /// The zone ID as JSON, to insert into every record of an answer.
   public var json: [UInt8] {
     var writer = JSONWriter(reservingByteCount: 160)
     write(to: &writer)
@@ -54,7 +54,7 @@ extension Zone.ID {
 }
 
 extension ZoneReference {
-  /// The zone ID of an item that failed, with the owner as the client sent it.
+  /// Writes the zone ID of an item that failed, with the owner that the client sent.
   public func write(to writer: inout JSONWriter, defaultOwner: String) {
     Zone.ID(zoneName: zoneName, ownerName: ownerRecordName ?? defaultOwner).write(to: &writer)
   }
@@ -62,10 +62,10 @@ extension ZoneReference {
 
 /// A zone in an answer.
 public enum ZoneDictionary {
-  /// A zone that exists.
+  /// Writes a zone that exists.
   /// - Parameters:
-  ///   - syncToken: nil for the default zone, which keeps no feed.
-  ///   - statesAtomicity: whether to say if the zone takes atomic batches.
+  ///   - syncToken: nil for the default zone, which has no feed.
+  ///   - statesAtomicity: whether to write if the zone accepts atomic batches.
   public static func write(_ zone: Zone.ID, syncToken: String?, statesAtomicity: Bool = true, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.key("zoneID")
@@ -76,7 +76,7 @@ public enum ZoneDictionary {
     writer.endObject()
   }
 
-  /// A zone that was deleted, as an answer to the deletion or in the database's feed.
+  /// Writes a deleted zone, in the answer to the deletion or in the database's feed.
   public static func writeDeleted(_ zone: Zone.ID, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.key("zoneID")
@@ -85,7 +85,7 @@ public enum ZoneDictionary {
     writer.endObject()
   }
 
-  /// An item that failed.
+  /// Writes an item that failed.
   public static func writeError(_ error: RecordError, of zone: ZoneReference, defaultOwner: String, to writer: inout JSONWriter) {
     writer.beginObject()
     writer.key("zoneID")

@@ -33,7 +33,7 @@ public struct ZoneOperation: Hashable, Sendable {
     return operations
   }
 
-  /// Why the operation can't be executed whatever zones there are, or nil.
+  /// The error for which the operation fails whatever zones exist; nil if there is none.
   public var problem: RecordError? {
     if zone.zoneName == ReservedName.defaultZone { return RecordError(.badRequest, "the default zone can't be created or deleted") }
     guard kind == .create else { return nil }
@@ -41,15 +41,15 @@ public struct ZoneOperation: Hashable, Sendable {
   }
 }
 
-/// `zones/lookup`.
+/// Reads `zones/lookup`.
 public enum LookupZonesRequest {
-  /// The zones in the order of the answer: bare zone IDs, or objects that hold one.
+  /// The zones, in the order of the answer: bare zone IDs, or objects that hold one.
   public static func zones(of request: JSONValue) throws(RecordError) -> [ZoneReference] {
     try request.requiredList("zones", limit: Limit.recordsPerResponse) { json throws(RecordError) in
       json.member("zoneID") == nil ? try ZoneReference(json) : try ZoneReference(of: json)
     }
   }
-  /// A request for some zones, with what the call knows and nothing else.
+  /// The body of a request for some zones.
   public static func body(of zones: [ZoneReference]) -> [UInt8] {
     var output = JSONWriter()
     output.beginObject()

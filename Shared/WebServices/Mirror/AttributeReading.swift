@@ -1,4 +1,4 @@
-// Attribute values of the mirror API, checked against the model: what does not fit is refused naming entity.attribute.
+// Reads attribute values of the mirror API against the model; an error names entity.attribute.
 
 import History
 import JSON
@@ -9,7 +9,7 @@ import Records
 /// Reads the values of one entity's attributes.
 struct AttributeReader {
   let entity: EntityDescription
-  /// nil: assets are refused.
+  /// nil refuses assets.
   let assets: AssetReader?
 
   /// - Throws: `BAD_REQUEST` that begins with `Entity.attribute`.
@@ -24,7 +24,7 @@ struct AttributeReader {
     return try Self.value(json, of: attribute.attribute, path: path)
   }
 
-  /// Only content that was uploaded: what an answer showed may be another device's by now.
+  /// Accepts uploaded content only: another device may have replaced the asset that an answer showed.
   private func asset(_ dictionary: JSONValue, path: String) throws(RecordError) -> Asset {
     do throws(RecordError) {
       guard let asset = try assets?.asset(dictionary), !asset.isShown else { throw RecordError(.badRequest, AssetReader.noReceipt) }

@@ -4,7 +4,7 @@ public import History
 public import JSON
 import Records
 
-/// Writes attribute values; what a value kept as an asset becomes is decided by the caller beforehand.
+/// Writes attribute values. The caller decides beforehand what becomes of values kept as assets.
 public struct MirrorValueWriter: Sendable {
   private let assets: RecordDictionaryWriter.AssetLinks
 
@@ -14,7 +14,7 @@ public struct MirrorValueWriter: Sendable {
     switch value {
     case .null: writer.null()
     case .integer(let number): writer.integer(number)
-    // JSON has no other numbers; only the record plane could have stored one.
+    // JSON has no other numbers, and only the record plane can have stored one.
     case .double(let number): if number.isFinite { writer.double(number) } else { writer.null() }
     case .decimal(let text), .string(let text), .uuid(let text), .uri(let text): writer.string(text)
     case .boolean(let flag): writer.bool(flag)
@@ -31,7 +31,7 @@ public struct MirrorValueWriter: Sendable {
     }
   }
 
-  /// `{name: value, …}`
+  /// Writes `{name: value, …}`.
   public func write(_ attributes: [NamedValue<AttributeValue>], to writer: inout JSONWriter) {
     writer.beginObject()
     for attribute in attributes {
@@ -41,7 +41,7 @@ public struct MirrorValueWriter: Sendable {
     writer.endObject()
   }
 
-  /// What a change says, but for its place in a history.
+  /// Writes a change's members, without its place in a history.
   func writeMembers(of change: HistoryChange, to writer: inout JSONWriter) {
     writer.member("changeType", change.changeType.wireName)
     writer.member("entity", change.entity)

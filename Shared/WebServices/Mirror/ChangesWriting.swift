@@ -6,14 +6,14 @@ import JSON
 public import Mirroring
 public import Records
 
-/// What an import's page says of the import itself.
+/// The state of an import, as each of its pages reports it.
 public struct ImportState: Sendable {
-  /// How far the run has come, of how far it has to; in steps of the database, not in records.
+  /// The run's progress and its goal, in steps of the database rather than records.
   public var done: Int64
   public var total: Int64
-  /// The store had everything at least once.
+  /// The store has been up to date at least once.
   public var isInitialImportDone: Bool
-  /// The reset that is under way, and whether the client's new copy is whole with this page.
+  /// The reset under way, and whether the client's new copy is complete with this page; nil without a reset.
   public var reset: (reason: ResetReason, isDone: Bool)?
 
   public init(done: Int64, total: Int64, isInitialImportDone: Bool, reset: (reason: ResetReason, isDone: Bool)? = nil) {
@@ -56,13 +56,13 @@ public struct ImportBatchWriter {
     writer.beginArray()
   }
 
-  /// Bytes written so far.
+  /// The number of bytes written so far.
   public var byteCount: Int { writer.bytes.count }
 
-  /// A change as JSON, to be added if there is room for it.
+  /// A change as JSON, which the caller adds if there is room for it.
   /// - Parameters:
   ///   - zone: the zone ID as JSON (`Zone.ID.json`).
-  ///   - isAgain: the client was told of this state before, by a model that knew less of it, or before a reset.
+  ///   - isAgain: the client got this state before, with an earlier model or before a reset.
   public func encoded(_ change: ImportChange, tag: RecordChangeTag, zone: [UInt8], isAgain: Bool = false) -> [UInt8] {
     StoreAnswer.object { writer in
       if isAgain { writer.member("redelivered", true) }
@@ -94,7 +94,8 @@ public struct ImportBatchWriter {
     }
   }
 
-  /// That an object is in another zone than the store knows, and otherwise the same; what it is now comes next.
+  /// A change that an object lies in another zone than the store knows. The object's present state follows as a change
+  /// of its own.
   public func encodedMove(of objectID: String, from origin: Zone.ID, to zone: Zone.ID) -> [UInt8] {
     StoreAnswer.object { writer in
       writer.member("changeType", "move")
@@ -106,7 +107,7 @@ public struct ImportBatchWriter {
     }
   }
 
-  /// That a share of a zone is new, changed or at its end: what it is now `shares` tells.
+  /// A change that a zone's share is new, changed or ended; `shares` has its present state.
   public static func encodedShare(zone: [UInt8]) -> [UInt8] {
     StoreAnswer.object { writer in
       writer.member("changeType", "share")
@@ -129,7 +130,7 @@ public struct ImportBatchWriter {
 
   public mutating func add(_ encoded: [UInt8]) { writer.raw(encoded) }
 
-  /// A zone that is gone, and what the client is to do with its objects.
+  /// Adds a zone that ended, and the client's action for its objects.
   public mutating func addZone(_ zone: Zone.ID, end: ZoneEnd, policy: ZonePolicy) {
     writer.beginObject()
     writer.member("changeType", "zone")
@@ -141,7 +142,7 @@ public struct ImportBatchWriter {
     writer.endObject()
   }
 
-  /// Somebody else's zone that is there no more for the client: deleted, or (nil) left.
+  /// Adds another owner's zone that ended for the client: deleted, or (nil) left.
   public mutating func addZone(_ zone: Zone.ID, reason end: ZoneEnd?) {
     writer.beginObject()
     writer.member("changeType", "zone")
@@ -149,7 +150,7 @@ public struct ImportBatchWriter {
     zone.write(to: &writer)
     writer.member("reason", end?.name ?? Self.left)
     writer.member("action", ZonePolicy.delete.action)
-    // What the table says of another's zone.
+    // The recovery for zones of other owners.
     let step = RecoveryTable.step(for: end?.signal ?? .zoneNotFound, in: .shared)
     if case .recover(let action) = step { writer.member("recovery", action.rawValue) }
     writer.endObject()
@@ -160,7 +161,7 @@ public struct ImportBatchWriter {
   /// A record that was left out (R10).
   public mutating func add(_ problem: MirroringProblem) { quarantined.append(problem) }
 
-  /// The whole answer. `quarantined` is there only when a record was left out.
+  /// The whole body. `quarantined` is present only if a record was left out.
   public consuming func finish(importToken: String, moreComing: Bool, state: ImportState) -> [UInt8] {
     writer.endArray()
     if !quarantined.isEmpty {
@@ -185,7 +186,7 @@ extension JSONWriter {
     endObject()
   }
 
-  /// A list of records with what was wrong with each.
+  /// Writes a list of records with the problem of each.
   mutating func problems(_ problems: [MirroringProblem]) {
     beginArray()
     for problem in problems { self.problem(problem) }

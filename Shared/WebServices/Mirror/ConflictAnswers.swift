@@ -1,4 +1,4 @@
-// The journal of conflicts as clients see it, and what they ask of it.
+// The journal of conflicts on the wire, and the requests to settle them.
 
 import History
 public import JSON
@@ -11,7 +11,7 @@ public struct ConflictEntry: Sendable {
   public let loss: ConflictLoss
   public let state: ConflictState
   public let zoneID: Zone.ID
-  /// Milliseconds since 1970: when it was written down, and when somebody settled it.
+  /// Milliseconds since 1970: the times when the conflict was noted and when it was settled.
   public let at: Int64
   public let settledAt: Int64?
 
@@ -61,7 +61,7 @@ public struct ConflictEntry: Sendable {
 }
 
 extension MirrorValueWriter {
-  /// What a change says of properties, as one dictionary; null for no change.
+  /// Writes a change's properties as one dictionary; null without a change.
   fileprivate func write(_ name: String, _ change: HistoryChange?, to writer: inout JSONWriter) {
     writer.key(name)
     guard let change else { return writer.null() }
@@ -78,8 +78,9 @@ extension MirrorValueWriter {
 extension StoreAnswer {
   /// `GET conflicts`
   /// - Parameters:
-  ///   - entries: as JSON, and `last`: the number of the last, for the next `after`.
-  ///   - evicted: how many of the caller's went because there were too many.
+  ///   - entries: entries as JSON.
+  ///   - last: the number of the last entry, for the next `after`.
+  ///   - evicted: the number of the caller's entries that were dropped because there were too many.
   public static func conflicts(_ entries: [[UInt8]], last: Int64, moreComing: Bool, evicted: Int) -> [UInt8] {
     object { writer in
       writer.key("conflicts")
@@ -106,9 +107,9 @@ public struct ResolveConflictRequest: Sendable {
 
   public let decision: Decision
 
-  /// - Throws: `BAD_REQUEST` naming the key.
+  /// - Throws: `BAD_REQUEST` with the key.
   public init(_ body: JSONValue) throws(RecordError) {
-    // null is a value, too.
+    // null is a value too.
     if let value = body["value"] {
       guard body.member("pick") == nil else { throw RecordError(.badRequest, "send pick or value, not both") }
       decision = .value(value)
@@ -122,10 +123,10 @@ public struct ResolveConflictRequest: Sendable {
 /// `POST zones/{zone}/conflicts`
 public struct SettleConflictRequest: Sendable {
   public let number: Int64
-  /// nil: what was lost is restored.
+  /// nil restores the loss.
   public let resolution: ResolveConflictRequest?
 
-  /// - Throws: `BAD_REQUEST` naming the key.
+  /// - Throws: `BAD_REQUEST` with the key.
   public init(_ body: JSONValue) throws(RecordError) {
     guard let number = try body.optionalInteger("number") else { throw RecordError(.badRequest, "number is missing") }
     self.number = number

@@ -5,7 +5,7 @@ public import Records
 
 /// `PUT consumers/{name}`
 public struct RegisterConsumerRequest: Hashable, Sendable {
-  /// What the consumer has dealt with; nil: everything there is.
+  /// The position up to which the consumer has processed the history; nil: its present end.
   public let position: HistoryPosition?
 
   public init(_ body: JSONValue) throws(RecordError) {
@@ -13,13 +13,13 @@ public struct RegisterConsumerRequest: Hashable, Sendable {
   }
 }
 
-/// A consumer as answers show it.
+/// A consumer in answers.
 public struct ConsumerAnswer: Hashable, Sendable {
   public let name: String
   public let historyToken: String
   /// Milliseconds since 1970.
   public let seenAt: Int64
-  /// Its place was purged by force: it holds nothing any more, and has to start over.
+  /// A forced purge removed the history at its position: it holds nothing back any more and must start over.
   public let isExpired: Bool
 
   public init(name: String, historyToken: String, seenAt: Int64, isExpired: Bool) {
@@ -39,7 +39,7 @@ public struct ConsumerAnswer: Hashable, Sendable {
   public var json: [UInt8] { StoreAnswer.object { writeMembers(to: &$0) } }
 
   /// `GET consumers`
-  /// - Parameter lowWaterMark: the token up to which history may be purged.
+  /// - Parameter lowWaterMark: the token up to which the history may be purged.
   public static func list(_ consumers: [ConsumerAnswer], lowWaterMark: String) -> [UInt8] {
     StoreAnswer.object { writer in
       writer.key("consumers")

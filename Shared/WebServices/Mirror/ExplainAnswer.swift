@@ -4,13 +4,13 @@ public import JSON
 public import Mirroring
 public import Records
 
-/// Where an object stands, and why.
+/// An object's state, and the reasons for it.
 public struct ExplainAnswer: Sendable {
   public let objectID: String
-  /// Where it is, or would go to; nil in a shared database that knows nothing of it.
+  /// The object's zone, or the one it would go to; nil in a shared database that does not know it.
   public let zoneID: Zone.ID?
   public let facts: SyncFacts
-  /// Of its record or tombstone.
+  /// The change tag of its record or tombstone; nil without one.
   public let tag: RecordChangeTag?
   public let lastExport: MirrorEvent?
 
@@ -24,7 +24,7 @@ public struct ExplainAnswer: Sendable {
 
   public var json: [UInt8] { StoreAnswer.object { write(to: &$0) } }
 
-  /// The members, of an object that was begun.
+  /// Writes the members into an object that the caller began.
   public func write(to writer: inout JSONWriter) {
     writer.member("objectID", objectID)
     writer.member("syncState", facts.state.rawValue)

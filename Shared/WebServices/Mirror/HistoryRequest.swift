@@ -3,7 +3,7 @@
 public import History
 public import Records
 
-/// A place in a store's history, as a call names it.
+/// A position in a store's history, as a call names it.
 public enum HistoryPosition: Hashable, Sendable {
   case token(SyncToken)
   /// Milliseconds since 1970, by the server's clock at the save.
@@ -11,13 +11,14 @@ public enum HistoryPosition: Hashable, Sendable {
   case transactionNumber(Int64)
   case transactionID(String)
 
-  /// Which side of the position is meant: the names of its parameters begin with it.
+  /// The side of the position that a call selects; names of its parameters begin with it.
   public enum Side: String, Sendable {
     case after, before
   }
 
-  /// Reads `after`, `afterDate` or `afterTransaction`, or the same with `before`; nil when none is there. An empty token counts as none.
-  /// - Throws: for more than one of them, or a value that can't be a position.
+  /// Reads `after`, `afterDate` or `afterTransaction`, or the same with `before`; nil if none is present. Empty values
+  /// count as absent.
+  /// - Throws: `BAD_REQUEST` for several of them, or for an invalid value.
   public init?(_ side: Side, in query: [String: String]) throws(RecordError) {
     let names = [side.rawValue, side.rawValue + "Date", side.rawValue + "Transaction"]
     let given = names.filter { query[$0]?.isEmpty == false }
@@ -38,7 +39,7 @@ public enum HistoryPosition: Hashable, Sendable {
     }
   }
 
-  /// A history token: it names one store's history.
+  /// Reads a history token, which names one store's history.
   public static func token(_ text: String) throws(RecordError) -> SyncToken {
     do throws(SyncToken.Refusal) {
       let token = try SyncToken(text, as: .history)
@@ -50,7 +51,7 @@ public enum HistoryPosition: Hashable, Sendable {
   }
 }
 
-/// What of a history is answered. The numbers are NSPersistentHistoryResultType's.
+/// The form of a history answer. The raw values are NSPersistentHistoryResultType's.
 public enum HistoryResultType: Int, Hashable, Sendable, CaseIterable {
   case statusOnly = 0
   case objectIDs = 1
@@ -70,7 +71,7 @@ public enum HistoryResultType: Int, Hashable, Sendable, CaseIterable {
     }
   }
 
-  /// By name or number.
+  /// Reads a name or number.
   public init(_ text: String) throws(RecordError) {
     guard let type = Self.allCases.first(where: { $0.wireName == text || String($0.rawValue) == text }) else {
       throw RecordError(.badRequest, "resultType must be one of \(Self.allCases.map(\.wireName).joined(separator: ", ")), or its number")
@@ -78,14 +79,14 @@ public enum HistoryResultType: Int, Hashable, Sendable, CaseIterable {
     self = type
   }
 
-  /// Whether values of objects are answered, so that a page may be full before its transactions are counted.
+  /// Whether answers contain objects' values, so that a page may fill up before it has `limit` transactions.
   public var hasValues: Bool { self == .changesOnly || self == .transactionsAndChanges }
 }
 
-/// A transaction, with those of its changes that were asked for.
+/// A transaction with those of its changes that match the request.
 public struct FoundTransaction: Sendable {
   public var transaction: HistoryTransaction
-  /// Where each change stands among all of the transaction: the second half of its `changeID`.
+  /// The index of each change among all changes of the transaction: the second half of its `changeID`.
   public let places: [Int]
 
   public init(_ transaction: HistoryTransaction) {
@@ -100,7 +101,7 @@ public struct FoundTransaction: Sendable {
   }
 }
 
-/// Which transactions and changes are wanted; all conditions hold together.
+/// The conditions on transactions and changes; all must hold.
 public struct HistoryFilter: Hashable, Sendable {
   public var author: String?
   public var excludedAuthor: String?
@@ -110,7 +111,7 @@ public struct HistoryFilter: Hashable, Sendable {
   public var entity: String?
   public var objectID: String?
   public var changeType: HistoryChange.ChangeType?
-  /// The name of an attribute or relationship that an update touched.
+  /// The name of an attribute or relationship that an update set.
   public var updatedProperty: String?
 
   public init() {}
@@ -156,13 +157,13 @@ public struct HistoryFilter: Hashable, Sendable {
 
 /// `GET history`
 public struct HistoryRequest: Hashable, Sendable {
-  /// nil: from the beginning of what is kept, or from where `consumer` stands.
+  /// nil: the beginning of the kept history, or the position of `consumer`.
   public let after: HistoryPosition?
   public let filter: HistoryFilter
   public let resultType: HistoryResultType
-  /// The registered consumer that asks: by `after` it says what it has dealt with.
+  /// The registered consumer that asks; `after` reports the position up to which it has processed the history.
   public let consumer: String?
-  /// Transactions that are looked at, at most.
+  /// The number of transactions to look at, at most.
   public let limit: Int
 
   public init(_ query: [String: String]) throws(RecordError) {
@@ -179,8 +180,8 @@ public struct HistoryRequest: Hashable, Sendable {
     limit = min(number, maximum)
   }
 
-  /// Transactions of an answer that shows their values.
+  /// Transactions in an answer that contains values.
   public static let pageLimit = 200
-  /// Transactions that one call looks at for an answer that shows none.
+  /// Transactions that one call looks at for an answer without values.
   public static let scanLimit = 5000
 }

@@ -12,7 +12,7 @@ public struct HistoryWriter {
   private let resultType: HistoryResultType
   private var transactionCount = 0
   private var changeCount = 0
-  /// Objects that are answered already.
+  /// Objects that the answer lists already.
   private var objectIDs: Set<String> = []
 
   public init(values: MirrorValueWriter, storeIdentifier: String, resultType: HistoryResultType = .transactionsAndChanges) {
@@ -26,10 +26,10 @@ public struct HistoryWriter {
     writer.beginArray()
   }
 
-  /// Bytes written so far.
+  /// The number of bytes written so far.
   public var byteCount: Int { writer.bytes.count }
 
-  /// What a transaction adds to the answer, to be added if there is room for it; it may be nothing.
+  /// A transaction's part of the answer, possibly empty, which the caller adds if there is room for it.
   /// - Parameter token: the position after this transaction.
   public func encoded(_ found: FoundTransaction, number: Int64, token: String) -> [UInt8] {
     switch resultType {
@@ -41,12 +41,12 @@ public struct HistoryWriter {
     }
   }
 
-  /// - Parameter encoded: what `encoded` made of it.
+  /// - Parameter encoded: the result of `encoded` for this transaction.
   public mutating func add(_ found: FoundTransaction, _ encoded: [UInt8]) {
     transactionCount += 1
     changeCount += found.transaction.changes.count
     if resultType == .objectIDs { objectIDs.formUnion(found.transaction.changes.map(\.objectID)) }
-    // Several values with commas between them are as good as one where a list goes on.
+    // Raw values joined by commas continue a list as one value does.
     if !encoded.isEmpty { writer.raw(encoded) }
   }
 
@@ -115,7 +115,7 @@ public struct HistoryWriter {
 }
 
 extension HistoryResultType {
-  /// The key of the list that answers consist of.
+  /// The key of the list that the answer consists of.
   fileprivate var listName: String? {
     switch self {
     case .statusOnly, .count: nil

@@ -4,7 +4,7 @@
 public enum MirrorDate {
   private static let millisecondsPerDay: Int64 = 86_400_000
 
-  /// Always in UTC and with three decimals. A year outside 0000…9999, which only the record plane can store, is written with its sign.
+  /// Always in UTC, with three decimals. Years outside 0000…9999 are written with a sign and at least six digits.
   public static func text(_ milliseconds: Int64) -> String {
     let (days, rest) = floorDivision(milliseconds, millisecondsPerDay)
     let (year, month, day) = civil(days)
@@ -26,7 +26,7 @@ public enum MirrorDate {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// Reads a date with any offset and any number of decimals, rounded to the millisecond; nil for anything else.
+  /// Reads a date with any offset and any number of decimals, rounded to the millisecond; nil for other text.
   public static func milliseconds(_ text: String) -> Int64? {
     var digits = Digits(text.utf8[...])
     guard let year = digits.year(), digits.take("-"), let month = digits.number(2), digits.take("-"), let day = digits.number(2),
@@ -36,7 +36,7 @@ public enum MirrorDate {
       (1...12).contains(month), (1...daysInMonth(year, month)).contains(day), hour < 24, minute < 60, second < 60
     else { return nil }
     let seconds = (hour * 60 + minute - offset) * 60 + second
-    // Years of nine digits reach beyond what 64 bits of milliseconds can say.
+    // Milliseconds of years with nine digits exceed 64 bits.
     let (dayStart, overflows) = days(year, month, day).multipliedReportingOverflow(by: millisecondsPerDay)
     let (milliseconds, overflowsToo) = dayStart.addingReportingOverflow(seconds * 1000 + fraction)
     return overflows || overflowsToo ? nil : milliseconds
@@ -44,7 +44,8 @@ public enum MirrorDate {
 
   // MARK: The calendar
 
-  /// Days since 1970 of a date of the proleptic Gregorian calendar. Years begin in March, so that the leap day is the last one.
+  /// Days from 1970 to a date of the proleptic Gregorian calendar. Its years begin in March, so that the leap day comes
+  /// last.
   private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
     let shifted = month > 2 ? year : year - 1
     let (era, yearOfEra) = floorDivision(shifted, 400)
@@ -81,7 +82,7 @@ public enum MirrorDate {
   }
 }
 
-/// What is left of a date's text.
+/// The unread rest of a date's text.
 private struct Digits {
   private(set) var rest: Substring.UTF8View
 
@@ -93,7 +94,7 @@ private struct Digits {
     return true
   }
 
-  /// Exactly `count` digits.
+  /// Reads exactly `count` digits.
   mutating func number(_ count: Int) -> Int64? {
     var value: Int64 = 0
     for _ in 0..<count {
@@ -109,7 +110,7 @@ private struct Digits {
     return Int64(first - UInt8(ascii: "0"))
   }
 
-  /// Four digits, or a sign and six to nine.
+  /// Reads four digits, or a sign and six to nine digits.
   mutating func year() -> Int64? {
     let isNegative = take("-")
     guard isNegative || take("+") else { return number(4) }

@@ -10,10 +10,10 @@ public struct ObjectAnswer: Sendable {
   public var object: ObjectValues
   public var objectID: String
   public var zoneID: Zone.ID
-  /// `clean`, `dirty`, `inFlight`, `quarantined`.
+  /// The raw value of a `SyncState`.
   public var syncState: String
   public var lastError: MirroringProblem?
-  /// To-many relationships and the objects in them, ascending.
+  /// To-many relationships and their objects, both ascending.
   public var sets: [(name: String, objectIDs: [String])]
   /// The stored record and its tag; nil before the first export.
   public var record: (Record, RecordChangeTag)?
@@ -68,15 +68,15 @@ public enum MirrorErrors {
   /// CKError.partialFailure
   private static let partialFailureCode = 2
 
-  /// How many records an event's error lists.
+  /// The number of records in an event's error.
   public static func problemCount(_ errorJSON: [UInt8]?) -> Int { entries(errorJSON).count }
 
-  /// What an event's error says of one object.
+  /// The problem of one object in an event's error; nil if there is none.
   public static func problem(of objectID: String, in errorJSON: [UInt8]?) -> MirroringProblem? {
     entries(errorJSON).lazy.filter { $0["objectID"]?.isString(objectID) == true }.compactMap(problem).first
   }
 
-  /// All that an event's error lists, in its order.
+  /// All problems in an event's error, in its order.
   public static func problems(in errorJSON: [UInt8]?) -> [MirroringProblem] { entries(errorJSON).compactMap(problem) }
 
   private static func problem(_ entry: JSONValue) -> MirroringProblem? {
@@ -89,7 +89,7 @@ public enum MirrorErrors {
   }
 
   static func entries(_ errorJSON: [UInt8]?) -> [JSONValue] {
-    // Dropped because the only errors that are stored are the ones written above.
+    // Dropped because stored errors are always those written above.
     guard let errorJSON, let error = try? JSONValue(parsing: errorJSON) else { return [] }
     return error["partialErrors"]?.elements ?? []
   }

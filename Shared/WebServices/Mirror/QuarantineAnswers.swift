@@ -4,15 +4,15 @@ public import JSON
 public import Mirroring
 public import Records
 
-/// An object whose changes wait for another try.
+/// An object whose changes wait for another attempt.
 public struct QuarantinedObject: Sendable {
   public let problem: MirroringProblem
-  /// Milliseconds since 1970: since when, when last tried, when next (nil: not by itself).
+  /// Milliseconds since 1970: the first and the last attempt, and the next one (nil if none is planned).
   public let firstAt: Int64
   public let lastAt: Int64
   public let attempts: Int
   public let dueAt: Int64?
-  /// Of a record that an import left out: the zone it is in. nil: an export's.
+  /// The zone of a record that an import left out; nil for an object that an export left out.
   public let zoneID: Zone.ID?
 
   public init(problem: MirroringProblem, firstAt: Int64, lastAt: Int64, attempts: Int, dueAt: Int64?, zoneID: Zone.ID? = nil) {
@@ -39,7 +39,7 @@ public struct QuarantinedObject: Sendable {
 
 extension StoreAnswer {
   /// `GET quarantine`
-  /// - Parameter last: the key of the last, for the next `after`.
+  /// - Parameter last: the key of the last object, for the next `after`.
   public static func quarantine(_ objects: [QuarantinedObject], last: Int64, moreComing: Bool) -> [UInt8] {
     object { writer in
       writer.key("quarantined")
@@ -61,7 +61,7 @@ extension StoreAnswer {
 
 /// `POST quarantine/retry`
 public struct RetryQuarantineRequest: Hashable, Sendable {
-  /// nil: everything that is held back.
+  /// nil for everything that is held back.
   public let objectIDs: [String]?
 
   public init(_ body: JSONValue?) throws(RecordError) {

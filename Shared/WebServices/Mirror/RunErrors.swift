@@ -1,10 +1,11 @@
-// What events say of runs that came to no proper end.
+// The errors in events of runs that did not end properly.
 
 import JSON
 public import Records
 
 extension MirrorErrors {
-  /// Of a run that ended with its worker: the next one goes on where it stopped. Keeps what the run had left out until then.
+  /// For a run that ended with its worker: the next run continues from there. Keeps the entries of the records that the
+  /// run had left out.
   public static func interrupted(_ earlier: [UInt8]?) -> [UInt8] {
     let entries = entries(earlier)
     return StoreAnswer.object { writer in
@@ -19,6 +20,6 @@ extension MirrorErrors {
     }
   }
 
-  /// Of a run that stored nothing, and is tried again.
+  /// For a run that stored nothing and is repeated.
   public static func failure(_ error: RecordError) -> [UInt8] { StoreAnswer.object { error.writeMirrorMembers(to: &$0) } }
 }

@@ -1,4 +1,4 @@
-// `stores/{id}/shares`: what a store's client asks of shares, and what it is answered.
+// `stores/{id}/shares`: the requests and answers about shares in a store.
 
 public import JSON
 public import Records
@@ -6,15 +6,15 @@ public import Sharing
 
 /// `POST shares`
 public struct ShareObjectsRequest: Hashable, Sendable {
-  /// Each once, in the order they were sent; at least one.
+  /// Each object once, in the order of the request; at least one.
   public let objectIDs: [String]
-  /// The share's that the objects come into; nil: that of the objects, or a new one.
+  /// The zone of the share that the objects join; nil: the objects' own share, or a new one.
   public let zone: ZoneReference?
-  /// nil: as it is.
+  /// nil keeps the present title.
   public let title: String?
   public let patch: SharePatch
 
-  /// - Throws: `BAD_REQUEST` naming the key.
+  /// - Throws: `BAD_REQUEST` with the key.
   public init(_ body: JSONValue) throws(RecordError) {
     objectIDs = try MoveObjectsRequest.objectIDs(of: body)
     zone = try body.member("to").map { value throws(RecordError) in try ZoneReference(value) }
@@ -25,7 +25,7 @@ public struct ShareObjectsRequest: Hashable, Sendable {
 
   private static let titleByteCount = 10_000
 
-  /// - Parameter moved: objects that are in the share's zone because of it.
+  /// - Parameter moved: objects that the request moved into the share's zone.
   public static func answer(
     _ share: Record, tag: RecordChangeTag, by records: RecordDictionaryWriter, zone: Zone.ID, moved: [String]
   ) -> [UInt8] {

@@ -9,7 +9,7 @@ public import Records
 /// A mirroring event as clients see it (V1).
 public struct MirrorEvent: Sendable {
   public let identifier: String
-  /// `setup`, `import`, `export`.
+  /// `setup`, `import` or `export`.
   public let type: String
   public let storeIdentifier: String
   /// Milliseconds since 1970.
@@ -55,11 +55,11 @@ public struct MirrorEvent: Sendable {
   }
 }
 
-/// The objects of an answer that are not lists of changes.
+/// The bodies of answers that are no lists of changes.
 public enum StoreAnswer {
   /// `PUT stores/{id}`
   /// - Parameters:
-  ///   - lease: its token, and until when it lasts (milliseconds since 1970), where one was asked for.
+  ///   - lease: the lease's token and its end (milliseconds since 1970), if the client asked for one.
   ///   - accountChange: why the client's store is not the caller's (P2).
   public static func setup(
     storeIdentifier: String, historyToken: String, lease: (token: String, until: Int64)? = nil, accountChange: ResetReason? = nil
@@ -76,14 +76,14 @@ public enum StoreAnswer {
       writer.key("accountChange")
       writer.beginObject()
       writer.member("reason", accountChange.name)
-      // Objects that were made without an account are the user's who signs in; another's are not.
+      // Objects made without an account go to the user who signs in; objects of another account do not.
       writer.member("action", accountChange == .accountLogin ? ZonePolicy.keepAndReupload.action : ZonePolicy.delete.action)
       if accountChange != .accountLogin { writer.member("cocoaErrorCode", CocoaErrorCode.accountChanged.rawValue) }
       writer.endObject()
     }
   }
 
-  /// The refusal of a model the environment doesn't know, with what is missing for it as far as that can be told.
+  /// The refusal of a model that the environment does not know, with the missing fields as far as they can be told.
   public static func schemaGap(_ gap: [SchemaFieldName], uuid: String) -> [UInt8] {
     object { writer in
       writer.member("uuid", uuid)
@@ -101,8 +101,8 @@ public enum StoreAnswer {
     }
   }
 
-  /// The refusal of a save that would make duplicates of what must be unique.
-  /// - Parameter conflicts: at least one; `winner` is the object that is to be used instead, nil where the caller may not know of it.
+  /// The refusal of a save that would make duplicates of unique objects.
+  /// - Parameter conflicts: at least one; `winner` is the object to use instead, nil if the caller may not know it.
   public static func uniquenessRefusal(_ conflicts: [(objectID: String, entity: String, reason: String, winner: String?)], uuid: String) -> [UInt8] {
     object { writer in
       writer.member("uuid", uuid)
@@ -122,7 +122,7 @@ public enum StoreAnswer {
   }
 
   /// `POST transactions`
-  /// - Parameter syncToken: with `wait=export`, what covers everything that was exported: for the `caughtUp` of other stores.
+  /// - Parameter syncToken: with `wait=export`, a token that covers the export, for other stores' `caughtUp`.
   public static func saved(
     _ transactions: [(transactionID: String, number: Int64)], historyToken: String, event: MirrorEvent?, syncToken: String? = nil
   ) -> [UInt8] {
@@ -150,7 +150,7 @@ public enum StoreAnswer {
   }
 
   /// `POST reset`
-  /// - Parameter through: where the client's new copy is whole, also for `status?caughtUp=`.
+  /// - Parameter through: the position at which the client's new copy is complete, also for `status?caughtUp=`.
   public static func reset(_ reason: ResetReason, through: String) -> [UInt8] {
     object { writer in
       writer.nullable("importToken", nil)
@@ -163,7 +163,7 @@ public enum StoreAnswer {
   }
 
   /// `POST move`
-  /// - Parameter moved: what is in the zone because of it, links apart.
+  /// - Parameter moved: objects that the request moved into the zone, without links.
   public static func moved(_ moved: [String], to zone: Zone.ID) -> [UInt8] {
     object { writer in writeMoved(moved, to: zone, &writer) }
   }
@@ -178,7 +178,7 @@ public enum StoreAnswer {
   }
 
   /// `POST purge`
-  /// - Parameter copies: the objects that were copied, with their copies; nil: nobody asked for that.
+  /// - Parameter copies: the copied objects and their copies; nil if the request asked for none.
   public static func purgedZone(_ recordCount: Int, copies: [(objectID: String, copyID: String)]? = nil) -> [UInt8] {
     object { writer in
       writer.member("purged", recordCount)
@@ -222,7 +222,7 @@ public enum StoreAnswer {
     }
   }
 
-  /// With `resultType=count`.
+  /// The answer with `resultType=count`.
   public static func eventCount(_ count: Int, last: Int64) -> [UInt8] {
     object { writer in
       writer.member("count", count)
@@ -230,7 +230,7 @@ public enum StoreAnswer {
     }
   }
 
-  /// - Parameter canModify: of the store; each object is told whether it can be changed and deleted.
+  /// - Parameter canModify: whether the store can be modified; each object has its own answer for changes and deletion.
   public static func permissions(canModify: Bool, objects: [(objectID: String, isAllowed: Bool)]) -> [UInt8] {
     object { writer in
       writer.member("canModify", canModify)

@@ -9,33 +9,33 @@ public struct SetUpStoreRequest: Hashable, Sendable {
   public let modelHash: String
   public let configuration: String?
   public let deviceName: String?
-  /// What is to become of the store's objects when their zone ends; nil: as it was asked for before.
+  /// The policies for the store's objects when their zone ends; nil keeps the earlier policies.
   public let zonePolicies: [ZoneEnd: ZonePolicy]?
-  /// The user whose objects are in the client's store; nil: the client does not say.
+  /// The owner of the objects in the client's store; nil if the client does not tell.
   public let account: Account?
   public let lease: Lease?
 
-  /// Whose objects a client's store has.
+  /// The owner of the objects in a client's store.
   public enum Account: Hashable, Sendable {
-    /// Nobody's: it was made without an account.
+    /// No user: the store was made without an account.
     case none
     case user(recordName: String)
   }
 
-  /// A lease that is asked for.
+  /// A request for a lease.
   public struct Lease: Hashable, Sendable {
-    /// For so long, unless it is asked for again with its token.
+    /// The lease's duration, unless the client renews it with its token.
     public let seconds: Int64
-    /// Of the lease the client has; nil: it wants one.
+    /// The token of the lease that the client has; nil for a first request.
     public let token: String?
-    /// Also while another process has it.
+    /// Whether to take the lease from another process.
     public let takesOver: Bool
 
     static let secondsRange: ClosedRange<Int64> = 1...3600
     static let standardSeconds: Int64 = 60
   }
 
-  /// - Throws: `BAD_REQUEST` naming the key.
+  /// - Throws: `BAD_REQUEST` with the key.
   public init(_ body: JSONValue) throws(RecordError) {
     modelHash = try body.requiredString("modelHash")
     configuration = try body.optionalString("configuration")
@@ -63,7 +63,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     return policies
   }
 
-  /// `"lease": true`, or a number of seconds.
+  /// Reads `"lease": true`, or a number of seconds.
   private static func lease(of body: JSONValue) throws(RecordError) -> Lease? {
     guard let value = body["lease"], !value.isNull, value.bool != false else { return nil }
     guard let seconds = value.bool == true ? Lease.standardSeconds : value.int64, Lease.secondsRange.contains(seconds) else {
@@ -76,7 +76,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
 /// `POST purge`
 public struct PurgeZoneRequest: Hashable, Sendable {
   public let zone: ZoneReference
-  /// Whether the zone's objects are copied to where the store's unconnected objects are, before they go.
+  /// Whether the zone's objects are first copied to the zone of the store's unconnected objects.
   public let keepsCopy: Bool
 
   public init(_ body: JSONValue) throws(RecordError) {
@@ -112,7 +112,7 @@ public struct ResumeZoneRequest: Hashable, Sendable {
 
 /// `POST records` and `POST permissions`
 public struct ObjectIDsRequest: Hashable, Sendable {
-  /// At most 200, in the order they were sent.
+  /// At most 200, in the order of the request.
   public let objectIDs: [String]
 
   public init(_ body: JSONValue) throws(RecordError) {
@@ -139,12 +139,12 @@ public struct ResetStoreRequest: Hashable, Sendable {
 
 /// `POST move`
 public struct MoveObjectsRequest: Hashable, Sendable {
-  /// Each once, in the order they were sent; at least one.
+  /// Each object once, in the order of the request; at least one.
   public let objectIDs: [String]
-  /// nil: where the store's unconnected objects are.
+  /// nil means the zone of the store's unconnected objects.
   public let zone: ZoneReference?
 
-  /// - Throws: `BAD_REQUEST` naming the key.
+  /// - Throws: `BAD_REQUEST` with the key.
   public init(_ body: JSONValue) throws(RecordError) {
     objectIDs = try Self.objectIDs(of: body)
     zone = try body.member("to").map { value throws(RecordError) in try ZoneReference(value) }

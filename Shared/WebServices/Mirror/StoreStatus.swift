@@ -6,23 +6,23 @@ public import Records
 
 /// What a store has still to do, how far it has come, and why it goes no further (V3).
 public struct StoreStatus: Sendable {
-  /// What is under way or held back.
+  /// The work that is under way or held back.
   public struct Pending: Hashable, Sendable {
     /// Transactions that are not exported.
     public var uploads: Int64
-    /// Objects that they name, each once.
+    /// Objects that these transactions name, each counted once.
     public var objects: Int
     /// Records that others changed since the store's last import.
     public var downloads: Int
-    /// Changes that the last export left out.
+    /// Objects whose changes exports hold back.
     public var quarantined: Int
     /// Records that imports left out.
     public var notImported: Int
     /// Conflicts that wait for a decision.
     public var conflicts: Int
-    /// Of `uploads`, without the large values that lie in files.
+    /// Bytes of `uploads`, without large values that are kept in files.
     public var bytes: Int
-    /// So much waits that `objects`, `downloads` and `bytes` are of a part of it only.
+    /// True if `objects`, `downloads` and `bytes` cover only a part, because there is too much.
     public var isPartial: Bool
 
     public init(uploads: Int64, objects: Int, downloads: Int, quarantined: Int, notImported: Int = 0, conflicts: Int = 0, bytes: Int, isPartial: Bool) {
@@ -37,7 +37,7 @@ public struct StoreStatus: Sendable {
     }
   }
 
-  /// A zone that ended, and stands still until somebody decides.
+  /// A zone that ended and does not sync until the user decides.
   public struct HeldZone: Hashable, Sendable {
     public let zone: Zone.ID
     public let end: ZoneEnd
@@ -51,13 +51,13 @@ public struct StoreStatus: Sendable {
     }
   }
 
-  /// A move of objects to another zone that is under way.
+  /// A move of objects to another zone, under way.
   public struct Move: Hashable, Sendable {
     /// `planning` or `writing`.
     public let phase: String
-    /// Records that were looked at, or written.
+    /// The number of records that were looked up or written.
     public let done: Int
-    /// nil while nobody knows.
+    /// nil while it is unknown.
     public let total: Int?
 
     public init(phase: String, done: Int, total: Int?) {
@@ -69,9 +69,9 @@ public struct StoreStatus: Sendable {
 
   public var pending: Pending
   public var move: Move?
-  /// Milliseconds since 1970: when the first import was complete.
+  /// Milliseconds since 1970: the time when the first import was complete.
   public var firstImportAt: Int64?
-  /// Why the store was reset and has not had everything since.
+  /// The reason for the last reset, until the store is up to date again.
   public var openReset: ResetReason?
   public var heldZones: [HeldZone] = []
   public var activity: StoreFacts.Activity
@@ -79,7 +79,8 @@ public struct StoreStatus: Sendable {
   public var throttledUntil: Int64?
   public var lastExport: MirrorEvent?
   public var lastImport: MirrorEvent?
-  /// Everything saved is exported, and nothing is waiting to be imported; of a barrier, whether it is passed.
+  /// Everything saved is exported, and nothing waits to be imported. In an answer about a barrier: whether it is
+  /// passed.
   public var caughtUp: Bool
 
   public init(pending: Pending, activity: StoreFacts.Activity, throttledUntil: Int64?, lastExport: MirrorEvent?, lastImport: MirrorEvent?, caughtUp: Bool) {
@@ -91,7 +92,7 @@ public struct StoreStatus: Sendable {
     self.caughtUp = caughtUp
   }
 
-  // Links whose ends have not arrived are held by the client; the server delivers them as they come.
+  // Clients hold links whose ends have not arrived; the server delivers links as they come.
   private static let pendingLinks = 0
 
   public var json: [UInt8] {

@@ -1,4 +1,4 @@
-// The body of a client save: history transactions, checked against the store's model before anything is stored.
+// Reads a client's save: history transactions, checked against the store's model before anything is stored.
 
 public import History
 public import JSON
@@ -8,13 +8,13 @@ public import Records
 /// Reads the transactions of `POST stores/{id}/transactions`.
 public struct TransactionReader: Sendable {
   private let model: ModelIndex
-  /// Names of the entities of the store's configuration; nil: all.
+  /// Names of the entities of the store's configuration; nil means all.
   private let entityNames: Set<String>?
-  /// For transactions that don't say when they were made: milliseconds since 1970.
+  /// Milliseconds since 1970: the timestamp of transactions that carry none.
   private let now: Int64
   private let assets: AssetReader?
 
-  /// - Parameter assets: reads what values say of assets; nil: they are refused.
+  /// - Parameter assets: reads assets; nil refuses them.
   public init(model: ModelIndex, entityNames: Set<String>?, now: Int64, assets: AssetReader? = nil) {
     self.assets = assets
     self.model = model
@@ -22,7 +22,7 @@ public struct TransactionReader: Sendable {
     self.now = now
   }
 
-  /// - Throws: `BAD_REQUEST` naming the place, and for a property `Entity.property`.
+  /// - Throws: `BAD_REQUEST` with the place, and for a property with `Entity.property`.
   public func transactions(_ body: JSONValue) throws(RecordError) -> [HistoryTransaction] {
     guard let items = body.member("transactions"), items.kind == .array else { throw RecordError(.badRequest, "transactions must be an array") }
     guard items.count <= Self.transactionLimit else {
@@ -68,14 +68,15 @@ public struct TransactionReader: Sendable {
       bundleID: try json.optionalString("bundleID"), processID: try json.optionalString("processID"), changes: changes)
   }
 
-  /// One attribute's value, as an insert or update of its entity brings it.
-  /// - Throws: `BAD_REQUEST` naming `Entity.attribute`.
+  /// Reads one attribute's value, as in an insert or update of its entity.
+  /// - Throws: `BAD_REQUEST` with `Entity.attribute`.
   public func value(_ json: JSONValue, ofAttribute name: String, of entity: EntityDescription) throws(RecordError) -> AttributeValue {
     try AttributeReader(entity: entity, assets: assets).read(name, json)
   }
 
-  /// The import tokens that transactions bring along, by their places: what their stores had imported when the edits were made.
-  /// - Throws: `BAD_REQUEST` for what is none, naming the place.
+  /// The import tokens of the transactions, by index: the positions up to which their stores had imported when the
+  /// edits were made.
+  /// - Throws: `BAD_REQUEST` with the place of an invalid token.
   public static func importTokens(_ body: JSONValue) throws(RecordError) -> [Int: SyncToken] {
     var tokens: [Int: SyncToken] = [:]
     for (place, item) in (body.member("transactions")?.elements ?? []).enumerated() {
@@ -113,7 +114,7 @@ public struct TransactionReader: Sendable {
     return entity
   }
 
-  /// What is wrong with the name of an object, or nil.
+  /// The problem with an object's name; nil if it is valid.
   static func problem(ofObjectID objectID: String) -> String? {
     if let problem = RecordName.problem(objectID, kind: "objectID") { return problem }
     if objectID.hasPrefix(ReservedName.fakeRecordPrefix) || objectID == ReservedName.zoneShareRecordName { return "objectID is a reserved name" }

@@ -3,7 +3,7 @@
 import JSON
 public import Records
 
-/// Collects what changed from state to state of one record.
+/// Collects the changes from state to state of one record.
 public struct AuditWriter {
   /// One state of the record; nil fields for a deletion.
   public struct State: Hashable, Sendable {
@@ -18,12 +18,12 @@ public struct AuditWriter {
     }
   }
 
-  /// The field that is asked for; nil: all.
+  /// The field that the request asks for; nil for all.
   private let field: String?
-  /// What comes off names of fields: the object plane's properties are their fields without it.
+  /// Removed from fields' names: properties of the object plane are their fields without this prefix.
   private let prefix: String
   private var writer = JSONWriter()
-  /// The state before the next; nil fields where there was none.
+  /// The state before the next one; nil if there was none.
   private var earlier: Fields?
 
   public init(field: String?, withoutPrefix prefix: String = "") {
@@ -36,17 +36,17 @@ public struct AuditWriter {
 
   public var byteCount: Int { writer.bytes.count }
 
-  /// What was before the first state that is shown.
+  /// Sets the state before the first one that is shown.
   public mutating func begin(with fields: Fields?) { earlier = fields }
 
-  /// Adds a state, if it changed what is asked for.
-  /// - Parameter isEarliest: what was before is forgotten: it can't be told who set what this state has.
+  /// Adds a state if it changed a requested field.
+  /// - Parameter isEarliest: true if earlier states are no longer kept: nobody can tell who set this state's values.
   public mutating func add(_ state: State, isEarliest: Bool) {
     defer { earlier = state.fields }
     let names = Set((earlier ?? Fields()).map(\.name)).union((state.fields ?? Fields()).map(\.name)).sorted()
       .filter { (field == nil || field == $0) && $0 != ReservedName.moveReceipt }
       .filter { earlier?[$0] != state.fields?[$0] }
-    // Being made and going are changes of the whole record.
+    // Creation and deletion are changes of the whole record.
     guard !names.isEmpty || field == nil && (earlier == nil) != (state.fields == nil) else { return }
     writer.beginObject()
     writer.member("sequence", state.sequence)
@@ -68,7 +68,7 @@ public struct AuditWriter {
     writer.endObject()
   }
 
-  /// Adds that the record was moved, unless a field is asked for: nothing else of it changed.
+  /// Adds a move of the record, unless one field is requested: a move changes no field.
   public mutating func addMove(at sequence: Int64, from origin: String, to zoneName: String, by stamp: Stamp) {
     if field != nil { return }
     writer.beginObject()
@@ -92,8 +92,8 @@ public struct AuditWriter {
   }
 
   /// - Parameters:
-  ///   - knownFrom: every state from this sequence on is known.
-  ///   - last: the sequence to go on after.
+  ///   - knownFrom: the sequence number from which every state is known.
+  ///   - last: the sequence number after which the next page begins.
   public consuming func finish(knownFrom: Int64, last: Int64, moreComing: Bool) -> [UInt8] {
     writer.endArray()
     writer.member("knownFrom", knownFrom)

@@ -1,12 +1,12 @@
-// Lines of a zone's export read back into records (ZoneLineWriting has the form).
+// Reads the lines of a zone's export back into records (ZoneLineWriting has the form).
 
 import Crypto
 public import JSON
 public import Records
 
-/// The records of a page of an import.
+/// The records in one page of an import.
 public struct ZoneLines: Hashable, Sendable {
-  /// With their line's number, from 1; at most `recordLimit`.
+  /// With their lines' numbers, counted from 1; at most `recordLimit`.
   public private(set) var records: [NumberedRecord] = []
 
   public struct NumberedRecord: Hashable, Sendable {
@@ -14,13 +14,14 @@ public struct ZoneLines: Hashable, Sendable {
     public let record: Record
   }
 
-  /// What one commit writes.
+  /// The most records that one commit writes.
   public static let recordLimit = 400
 
   /// - Parameters:
-  ///   - receipts: reads assets that are named by an upload's receipt.
-  ///   - takesHashes: whether content may be named by its hash alone. Only for operators: whoever knows a hash could claim the content.
-  /// - Throws: `BAD_REQUEST` naming the line and the field.
+  ///   - receipts: reads assets that name the receipt of an upload.
+  ///   - takesHashes: whether a hash alone may name content. Only for operators, because anybody who knows a hash could
+  ///     claim its content.
+  /// - Throws: `BAD_REQUEST` with the line and the field.
   public init(_ body: [UInt8], receipts: AssetReader, takesHashes: Bool) throws(RecordError) {
     let reader = RecordLineReader(receipts: receipts, takesHashes: takesHashes)
     var names: Set<String> = []
@@ -37,12 +38,11 @@ public struct ZoneLines: Hashable, Sendable {
   }
 }
 
-/// Reads one line at a time.
 private struct RecordLineReader {
   let receipts: AssetReader
   let takesHashes: Bool
 
-  /// nil for a line that is none of a record: header, content, end.
+  /// nil for a line without a record: header, content or end.
   func record(_ text: [UInt8]) throws(RecordError) -> Record? {
     let line = try JSONValue.request(text)
     if let format = try line.optionalString("format") {
@@ -154,7 +154,7 @@ extension Asset {
   }
 }
 
-/// `POST assets` of a zone: which content an import is going to name.
+/// Reads `POST assets` of a zone: the content that an import is going to name.
 public struct ZoneAssetsRequest: Hashable, Sendable {
   public let assets: [Asset]
 
@@ -168,7 +168,7 @@ public struct ZoneAssetsRequest: Hashable, Sendable {
     self.assets = assets
   }
 
-  /// - Parameter uploadURL: where the content of those that are missing is posted to.
+  /// - Parameter uploadURL: the URL for uploading missing content.
   public static func answer(_ assets: [(asset: Asset, isPresent: Bool)], uploadURL: String) -> [UInt8] {
     StoreAnswer.object { writer in
       writer.key("assets")

@@ -1,4 +1,5 @@
-// A zone as lines of JSON: a header, a line a record, and how the page ends. Everything is exact, so that an import makes equal records.
+// A zone as lines of JSON: a header, one line per record, and the end of the page. Field values are exact, so that an
+// import restores them.
 
 import Crypto
 import JSON
@@ -13,8 +14,8 @@ public struct ZoneLineWriter {
 
   public init() {}
 
-  /// The first line of the first page.
-  /// - Parameter sequence: the database's sequence whose state is told.
+  /// Writes the first line of the first page.
+  /// - Parameter sequence: the database's sequence number of the exported state.
   public mutating func header(zone: Zone.ID, of database: DatabaseID, sequence: Int64) {
     line { writer in
       writer.member("format", Self.format)
@@ -26,7 +27,7 @@ public struct ZoneLineWriter {
     }
   }
 
-  /// Content that the records of this page use; whoever keeps the export fetches it there.
+  /// Writes content that the page's records use; the export's owner fetches it from the URL.
   public mutating func asset(_ asset: Asset, links: RecordDictionaryWriter.AssetLinks) {
     line { writer in
       writer.key("asset")
@@ -58,7 +59,7 @@ public struct ZoneLineWriter {
     }
   }
 
-  /// The last line of a page that another one follows: the next call's parameters.
+  /// Writes the last line of a page that is not the last, with the parameters of the next call.
   public mutating func more(after recordName: String, sequence: Int64) {
     line { writer in
       writer.member("more", true)
@@ -67,7 +68,7 @@ public struct ZoneLineWriter {
     }
   }
 
-  /// The last line of the last page.
+  /// Writes the last line of the last page.
   public mutating func end() { line { $0.member("end", true) } }
 
   private mutating func line(_ body: (inout JSONWriter) -> Void) {
@@ -96,7 +97,7 @@ public struct ZoneLineWriter {
   private static func write(_ value: FieldValue, to writer: inout JSONWriter) {
     switch value {
     case .int64(let number), .timestamp(let number): writer.integer(number)
-    // JSON has no words for the others.
+    // JSON has no other numbers, so text stands for them.
     case .double(let number): if number.isFinite { writer.double(number) } else { writer.string(number.description) }
     case .string(let text): writer.string(text)
     case .bytes(let bytes): writer.base64(bytes)
@@ -138,7 +139,7 @@ public struct ZoneLineWriter {
 }
 
 extension Location {
-  /// Its numbers under the names that lines have for them; those that are not finite count as none.
+  /// The location's numbers by their names in a line; numbers that are not finite count as absent.
   fileprivate var numbers: [(String, Double?)] {
     [
       ("latitude", latitude), ("longitude", longitude), ("horizontalAccuracy", horizontalAccuracy), ("verticalAccuracy", verticalAccuracy),

@@ -1,23 +1,23 @@
-// `POST zones/{zone}/restore` on the wire: to when, and how far a restore of many pages has come.
+// `POST zones/{zone}/restore`: the time to restore, and the progress of a restore in pages.
 
 public import JSON
 public import Records
 
 public struct ZoneRestoreRequest: Hashable, Sendable {
   public enum Target: Hashable, Sendable {
-    /// A sequence of the database, as an export's header or an answer of this call shows it.
+    /// A sequence number of the database, from an export's header or from an answer of this call.
     case sequence(Int64)
-    /// The last one at that time: milliseconds since 1970.
+    /// The last sequence number at that time, in milliseconds since 1970.
     case date(Int64)
   }
 
   public let target: Target
-  /// What the first answer said: changes after it are left alone.
+  /// The value in the first answer: changes after it are left alone.
   public let through: Int64?
-  /// What the last answer said.
+  /// The value in the last answer.
   public let after: Int64?
 
-  /// - Throws: `BAD_REQUEST` naming the key.
+  /// - Throws: `BAD_REQUEST` with the key.
   public init(_ body: JSONValue) throws(RecordError) {
     let (sequence, text) = (try body.optionalInteger("sequence"), try body.optionalString("date"))
     switch (sequence, text) {
@@ -29,17 +29,17 @@ public struct ZoneRestoreRequest: Hashable, Sendable {
     }
     through = try body.optionalInteger("through")
     after = try body.optionalInteger("after")
-    // By a date the second page could mean another sequence than the first.
+    // A date could mean another sequence number on the second page than on the first.
     if after != nil, through == nil || sequence == nil { throw RecordError(.badRequest, "after goes with the sequence and through of the answer before") }
   }
 }
 
-/// What a page of a restore did.
+/// The result of one page of a restore.
 public struct ZoneRestoreAnswer: Hashable, Sendable {
-  /// To where.
+  /// The sequence number to which the zone is restored.
   public var sequence: Int64
   public var through: Int64
-  /// How far it has come.
+  /// The position up to which the restore has come.
   public var after: Int64
   public var restoredCount = 0
   public var deletedCount = 0
