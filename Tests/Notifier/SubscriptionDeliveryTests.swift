@@ -106,7 +106,7 @@ struct SubscriptionDeliveryTests {
 
   @Test func `the device that made the change is told on no way of its own`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
-    // C1 and C2 have couriers of their own; C3 has one and also uses C1's.
+    // C1 and C2 have couriers of their own. The courier C3 serves two clients, C3 and C1.
     try await world.open("ann", clientID: "C1")
     try await world.open("ann", clientID: "C2")
     try await world.open("ann", clientID: "C3", registering: "C3")
