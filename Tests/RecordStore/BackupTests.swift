@@ -168,7 +168,7 @@ struct BackupTests {
     let target = folder.path + "/restored"
     _ = try restore(to: target)
     let restored = try await Self.open(target)
-    // Also for a store from before the backup, whose owner may not have exported yet.
+    // Transactions from shortly before the backup, too: they may still have been waiting for the owner's shard.
     #expect(try await restored.read { try $0.mirror(key: home)?.exportedTransactionNumber } == 1)
     for key in others { #expect(try await restored.read { try $0.mirror(key: key)?.exportedTransactionNumber } == 3) }
     await restored.close()

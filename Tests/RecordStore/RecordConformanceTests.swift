@@ -32,8 +32,8 @@ struct RecordConformanceTests {
         stored.isDeleted = true
         stored.sequence = try transaction.nextSequence(in: place.database)
         stored.record.fields = ["CD_entityName": .string("Tag")]
-        // A tombstone's references are dropped, whatever the caller passes; its parent is kept, so that it can be found
-        // below it.
+        // A tombstone's references are dropped, whatever the caller passes. The parent is kept, so that records below
+        // the tombstone are still found below its parent.
         let references = [OutgoingReference(field: "CD_a", target: "b"), OutgoingReference(field: ReservedName.parentReference, target: "p")]
         try transaction.put(stored, in: place.zone, references: references, isNew: false)
       }
