@@ -48,7 +48,7 @@ import Testing
       #expect(try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) == 2)
       try await phone.save([MainJob.insert("Tag", UUID().uuidString, ["name": "three"])])
 
-      // A file that can't be read changes nothing; a file without the process's line ends the connection.
+      // An invalid or empty list changes nothing; a list without the process ends its connections.
       try "worker what".write(to: keyed.peers, atomically: true, encoding: .utf8)
       try await keyed.waitForLog("share", "line 1 is not a role")
       try "# nobody".write(to: keyed.peers, atomically: true, encoding: .utf8)

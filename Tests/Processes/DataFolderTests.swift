@@ -188,7 +188,6 @@ struct FolderWorld {
   func `a shard whose file is missing or older is refused alone, until the operator takes it as it is`(isMissing: Bool) async throws {
     try await FolderWorld.run { world in
       let name = try await world.save()
-      // Objects and records are in the user's shard.
       let listed = try await world.installation.admin("GET", "/admin/1/stores")["stores"].elements.count
       #expect(listed == 2)
       try world.processes.end("worker-1", by: SIGTERM)
